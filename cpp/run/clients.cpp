@@ -1,11 +1,14 @@
 // run/clients.cpp: see clients.h.
 #include "run/clients.h"
 
+#include <dlfcn.h>
 #include <link.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <new>
+
+#include "run/elf_symbols.h"
 
 namespace perfschema::run {
 
@@ -64,15 +67,22 @@ std::atomic<const void*>& HandleOfPlace(const Running& running) {
 
 }  // namespace
 
-void* HandleFor(const Module* caller, const char* name) {
-  if (caller != nullptr) {
-    if (void* const handle = HandleOf(caller->path, name); handle != nullptr) return handle;
+ClientLibrary::ClientLibrary(const void* caller, std::string_view prefix, const char* first) : module_(nullptr) {
+  const link_map* const module = MapOf(caller);
+  if (module != nullptr) module_ = GiverOf(module, prefix, first);
+  if (module_ != nullptr) return;
+  // The caller has called no other function of the client. The dynamic linker must be asked, although this may be a probe.
+  (void)pfs_log(PFS_LOG_NOTE, "PFS-RUN", "clients", first);
+  handle_ = module != nullptr ? HandleOf(module->l_name, first) : nullptr;
+  if (handle_ == nullptr && dlsym(RTLD_NEXT, first) == nullptr) {
+    Search search{first, nullptr};
+    dl_iterate_phdr(Look, &search);
+    handle_ = search.handle;
   }
-  if (dlsym(RTLD_NEXT, name) != nullptr) return RTLD_NEXT;
-  Search search{name, nullptr};
-  dl_iterate_phdr(Look, &search);
-  return search.handle != nullptr ? search.handle : RTLD_NEXT;  // never RTLD_DEFAULT, which finds the replacement
+  if (handle_ == nullptr) handle_ = RTLD_NEXT;  // never RTLD_DEFAULT, which finds the replacement
 }
+
+void* ClientLibrary::FunctionOf(const char* name) const { return module_ != nullptr ? SymbolIn(module_, name) : dlsym(handle_, name); }
 
 pfs_key_t StatementKeys::Of(int kind) {
   std::atomic<pfs_key_t>& key = keys_[kind];

@@ -64,6 +64,8 @@
   F(thrd_create) \
   F(prctl) \
   F(syscall) \
+  F(dlopen) \
+  F(dlmopen) \
   F(vfork) \
   F(open) \
   F(open64) \
