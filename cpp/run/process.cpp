@@ -62,11 +62,12 @@ bool HasForeignAllocator() {
   return allocate != nullptr && MapOf(allocate) != MapOf(reinterpret_cast<void*>(&::getppid));
 }
 
-__attribute__((constructor)) void StartRun() {
+// glibc gives constructors the arguments of main().
+__attribute__((constructor)) void StartRun(int count, char** arguments, char**) {
   RememberPid();
   StartSites();
   StartTags();
-  StartPython();
+  StartPython(count, arguments);
   StartConversations();
   const Children children = WantedChildren();
   pthread_atfork(nullptr, nullptr, children == Children::kNone ? InForkedChildWithoutPfs : InForkedChild);

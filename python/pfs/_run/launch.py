@@ -83,13 +83,9 @@ def _options_text(only: Sequence[str], all_on: bool, environment: str | None) ->
 
 
 def _python_environment(parts: Sequence[str]) -> dict[str, str]:
-    """Returns the variables that start the Python layer in every Python of the program; none without parts."""
+    """Returns the variable that starts the Python layer in every Python of the program (cpp/run/python.cpp); none without parts."""
     chosen = [part for part in parts if part != "none"]
-    if not chosen:
-        return {}
-    path = os.environ.get("PYTHONPATH")
-    folder = os.path.join(_PACKAGE, "_auto")
-    return {"PFS_RUN_PYTHON": ",".join(chosen), "PYTHONPATH": f"{folder}:{path}" if path else folder}
+    return {"PFS_RUN_PYTHON": ",".join(chosen)} if chosen else {}
 
 
 @contextlib.contextmanager
