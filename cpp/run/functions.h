@@ -66,6 +66,16 @@
   F(syscall) \
   F(dlopen) \
   F(dlmopen) \
+  F(execve) \
+  F(execv) \
+  F(execvpe) \
+  F(execvp) \
+  F(fexecve) \
+  F(execl) \
+  F(execlp) \
+  F(execle) \
+  F(posix_spawn) \
+  F(posix_spawnp) \
   F(vfork) \
   F(open) \
   F(open64) \

@@ -19,6 +19,7 @@
 namespace perfschema::run {
 
 void RememberPid();
+void StartExec();
 
 namespace {
 
@@ -69,6 +70,7 @@ __attribute__((constructor)) void StartRun(int count, char** arguments, char**) 
   StartTags();
   StartPython(count, arguments);
   StartConversations();
+  StartExec();
   const Children children = WantedChildren();
   pthread_atfork(nullptr, nullptr, children == Children::kNone ? InForkedChildWithoutPfs : InForkedChild);
   (void)HearOfForks();

@@ -218,8 +218,8 @@ bool ReadsPythonPath(int count, char** arguments) {
   for (int i = 1; i < count && arguments[i] != nullptr && arguments[i][0] == '-' && arguments[i][1] != '-'; ++i) {
     for (const char* letter = arguments[i] + 1; *letter != 0; ++letter) {
       if (*letter == 'I' || *letter == 'E' || *letter == 'S') return false;
-      if (*letter == 'c' || *letter == 'm') return true;                  // the rest is the program's
-      if (*letter == 'W' || *letter == 'X') {                             // with a value: here or in the next argument
+      if (*letter == 'c' || *letter == 'm') return true;  // the rest is the program's
+      if (*letter == 'W' || *letter == 'X') {             // with a value: here or in the next argument
         i += letter[1] == 0 ? 1 : 0;
         break;
       }

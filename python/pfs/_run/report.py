@@ -38,6 +38,7 @@ class Report:
     sockets: dict[str, list[int]] = field(default_factory=dict)  # the same, by instrument
     statements: dict[str, list[int]] = field(default_factory=dict)  # count, time, rows, affected, errors
     lost: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  # what the library says that it cannot see
     unread: list[str] = field(default_factory=list)  # segments that could not be read
 
     def as_json(self, limit: int) -> dict[str, Any]:
@@ -55,6 +56,7 @@ class Report:
             "sockets": rows(self.sockets, "name", io, 0),
             "statements": rows(self.statements, "digest_text", ("count", "time", "rows_sent", "rows_affected", "errors"), 1),
             "lost": self.lost,
+            "notes": self.notes,
             "unread": self.unread,
         }
 
@@ -100,6 +102,12 @@ def _add(report: Report, schema: Schema) -> None:
     for name, value in zip(status["VARIABLE_NAME"], status["VARIABLE_VALUE"], strict=True):
         if str(name).endswith("_lost") and str(value).isdigit() and int(value) > 0:
             report.lost[str(name)] = report.lost.get(str(name), 0) + int(value)
+
+
+    log = schema.table("error_log")
+    for text in log[(log["ERROR_CODE"] == "PFS-RUN") & (log["PRIO"] == "Warning")]["DATA"]:
+        if text not in report.notes:
+            report.notes.append(str(text))
 
 
 def _sum(sums: dict[str, list[int]], name: str, numbers: Sequence[Any], longest: int = -1) -> None:
@@ -155,5 +163,6 @@ def text_of(report: Report, limit: int) -> str:
         parts.append("pfs saw no event." if report.processes else "pfs saw no event: no process has made a segment.")
     if report.lost:
         parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))
+    parts += [f"Not seen: {clean(text)}" for text in report.notes]
     parts += [f"Not read: {text}" for text in report.unread]
     return "\n\n".join(parts)
