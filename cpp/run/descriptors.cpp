@@ -119,12 +119,14 @@ void Adopt(int fd, const Site& site) {
   struct stat info;
   if (PFS_REAL(fstat)(fd, &info) == 0) {
     if (S_ISSOCK(info.st_mode)) {
-      int domain = 0, type = 0;
-      socklen_t size = sizeof domain;
-      PFS_REAL(getsockopt)(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
-      size = sizeof type;
-      PFS_REAL(getsockopt)(fd, SOL_SOCKET, SO_TYPE, &type, &size);
-      (void)pfs_socket_bind(KeyOfSocket(KindOfSocket(domain, type), site), fd);
+      const auto option = [fd](int name) {
+        int value = 0;
+        socklen_t size = sizeof value;
+        PFS_REAL(getsockopt)(fd, SOL_SOCKET, name, &value, &size);
+        return value;
+      };
+      const char* const kind = option(SO_ACCEPTCONN) != 0 ? "listen" : KindOfSocket(option(SO_DOMAIN), option(SO_TYPE));
+      (void)pfs_socket_bind(KeyOfSocket(kind, site), fd);
     } else if (S_ISREG(info.st_mode) || S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode) || S_ISFIFO(info.st_mode)) {
       char link[32], name[PATH_MAX];
       std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);

@@ -87,15 +87,30 @@ using namespace perfschema::run;
 
 namespace {
 
+// Returns the table of virtual functions of a std::thread's state, or 0. libstdc++ starts all threads with one routine, whose argument is
+// the state: an object of a class that is named after the thread's function.
+uintptr_t StateOfStdThread(const Module* module, void* argument) {
+  if (module == nullptr || std::strcmp(module->name, "libstdc++") != 0 || argument == nullptr) return 0;
+  constexpr uintptr_t kBefore = 2 * sizeof(void*);  // the pointer leads to the first function of the table
+  return *static_cast<uintptr_t*>(argument) - kBefore;
+}
+
 // Creates a thread whose instrument has the name of its start routine.
 int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
-  const Module* const module = ModuleOf(reinterpret_cast<const void*>(start));
+  auto place = reinterpret_cast<uintptr_t>(start);
+  const Module* module = ModuleOf(reinterpret_cast<const void*>(start));
+  const uintptr_t state = StateOfStdThread(module, argument);
+  const Module* const of_state = state != 0 ? ModuleOf(reinterpret_cast<const void*>(state)) : nullptr;
+  if (of_state != nullptr) {
+    module = of_state;
+    place = state;
+  }
   char name[64], documentation[256];
-  const auto offset = reinterpret_cast<uintptr_t>(start) - (module != nullptr ? module->base : 0);
-  std::snprintf(name, sizeof name, "code+0x%lx", static_cast<unsigned long>(offset));
-  std::snprintf(documentation, sizeof documentation, "Thread that starts at %s+0x%lx build-id=%s",
-                module != nullptr ? module->path : "unknown", static_cast<unsigned long>(offset),
-                module != nullptr ? module->build_id : "");
+  const auto offset = static_cast<unsigned long>(place - (module != nullptr ? module->base : 0));
+  std::snprintf(name, sizeof name, "%s+0x%lx", of_state != nullptr ? "data" : "code", offset);
+  std::snprintf(documentation, sizeof documentation, "%s %s+0x%lx build-id=%s",
+                of_state != nullptr ? "Thread of std::thread with a function of the class at" : "Thread that starts at",
+                module != nullptr ? module->path : "unknown", offset, module != nullptr ? module->build_id : "");
   return pfs_thread_create(KeyOf(pfs_register_thread, module, name, documentation), thread, attributes, start, argument);
 }
 

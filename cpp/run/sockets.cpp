@@ -84,6 +84,15 @@ PFS_REPLACES int accept4(int fd, sockaddr* address, socklen_t* length, int flags
   return Accepted(pfs_accept4_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, flags, text, kIsCode), text);
 }
 
+// From here on the socket's events are those of a "listen" socket; what it did before stays with its old kind.
+PFS_REPLACES int listen(int fd, int backlog) {
+  if (IsPlain()) return PFS_REAL(listen)(fd, backlog);
+  const char* const text = KnownAt(fd, PFS_CALLER);
+  const int rc = pfs_listen_at(fd, backlog, text, kIsCode);
+  if (rc == 0) (void)pfs_socket_bind(KeyOfSocket("listen", *PFS_RUN_SITE), fd);
+  return rc;
+}
+
 // A call of the C API with the same arguments.
 #define PFS_SOCKET_CALL(type, name, wrapper, parameters, ...) \
   PFS_REPLACES type name parameters {                         \
@@ -92,7 +101,6 @@ PFS_REPLACES int accept4(int fd, sockaddr* address, socklen_t* length, int flags
     return wrapper(__VA_ARGS__, text, kIsCode);               \
   }
 PFS_SOCKET_CALL(int, bind, pfs_bind_at, (int fd, const sockaddr* address, socklen_t length), fd, address, length)
-PFS_SOCKET_CALL(int, listen, pfs_listen_at, (int fd, int backlog), fd, backlog)
 PFS_SOCKET_CALL(int, connect, pfs_connect_at, (int fd, const sockaddr* address, socklen_t length), fd, address, length)
 PFS_SOCKET_CALL(int, shutdown, pfs_shutdown_at, (int fd, int how), fd, how)
 PFS_SOCKET_CALL(int, getsockname, pfs_getsockname_at, (int fd, sockaddr* address, socklen_t* length), fd, address, length)

@@ -31,6 +31,7 @@ struct Sqlite {
   int (*total_changes)(sqlite3*);
   int (*stmt_status)(sqlite3_stmt*, int, int);
   int (*stmt_readonly)(sqlite3_stmt*);
+  int (*stmt_busy)(sqlite3_stmt*);
 
   explicit Sqlite(const ClientLibrary& from) {
     from.Find("sqlite3_step", &step);
@@ -43,6 +44,7 @@ struct Sqlite {
     from.Find("sqlite3_total_changes", &total_changes);
     from.Find("sqlite3_stmt_status", &stmt_status);
     from.Find("sqlite3_stmt_readonly", &stmt_readonly);
+    from.Find("sqlite3_stmt_busy", &stmt_busy);
   }
 };
 
@@ -79,6 +81,8 @@ PFS_REPLACES int sqlite3_step(sqlite3_stmt* handle) {
   Running* running = FindRunning(handle);
   if (running != nullptr) {
     Resume(*running);
+  } else if (sqlite.stmt_busy != nullptr && sqlite.stmt_busy(handle) != 0) {
+    return sqlite.step(handle);  // its first step was not recorded
   } else {
     const char* const text = sqlite.sql(handle);
     running = BeginRunning(handle, keys.Of(0), site, text != nullptr ? text : "", "main");

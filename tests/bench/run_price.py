@@ -3,12 +3,12 @@
     python tests/bench/run_price.py locks [--rounds 5]
     python tests/bench/run_price.py redis nginx postgres pgbench [--pairs 15]
 
-`locks` runs tests/bench/run_locks.c plain and under libperfschema-run.so with several settings, in turn. It prints nanoseconds of a
-lock and an unlock, the fastest of all rounds, and what is promised of them.
+`locks` runs tests/bench/run_locks.c plain and under libperfschema-run.so with several settings, in turn. It prints nanoseconds
+of a lock and an unlock, the fastest of all rounds, and what is promised of them.
 
-A name of a program runs it twice, plain and under pfs with its defaults. The same load goes to both in turn: redis-benchmark, wrk,
-pgbench. It prints the processor time that the program took with pfs over that without, for the same number of requests: the median of
-the pairs, and a 95 % bootstrap interval. `postgres` is the server under pgbench, `pgbench` is that client.
+A name of a program runs it twice, plain and under pfs with its defaults. The same load goes to both in turn: redis-benchmark,
+wrk, pgbench. It prints the processor time that the program took with pfs over that without, for the same number of requests:
+the median of the pairs, and a 95 % bootstrap interval. `postgres` is the server under pgbench, `pgbench` is that client.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def measure_locks(rounds: int, milliseconds: float) -> dict[str, dict[str, float
         subprocess.run(["cc", "-O2", "-o", program, ROOT / "tests/bench/run_locks.c", "-lpthread"], check=True)
         for _ in range(rounds):
             for setting in SETTINGS:
-                done = subprocess.run([program, str(milliseconds)], env=run_environment(setting, folder), check=True, stdout=subprocess.PIPE)
+                command = [program, str(milliseconds)]
+                done = subprocess.run(command, env=run_environment(setting, folder), check=True, stdout=subprocess.PIPE)
                 for name, nanos in json.loads(done.stdout).items():
                     fastest[setting][name] = min(nanos, fastest[setting].get(name, nanos))
     return fastest
@@ -167,10 +168,11 @@ def nginx(setting: str, folder: Path) -> Iterator[Measure]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     (folder / "index.html").write_text("x" * 600)
+    user = "user root;" if os.geteuid() == 0 else ""
+    temporary = "".join(f"{kind}_temp_path {folder}/{kind}; " for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     (folder / "nginx.conf").write_text(
-        f"daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error; {'user root;' if os.geteuid() == 0 else ''}"
-        f"events {{}} http {{ access_log off; keepalive_requests 100000; {''.join(f'{kind}_temp_path {folder}/{kind}; ' for kind in ('client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'))}"
-        f"server {{ listen 127.0.0.1:{port}; root {folder}; }} }}"
+        f"daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error; {user} events {{}}"
+        f"http {{ access_log off; keepalive_requests 100000; {temporary} server {{ listen 127.0.0.1:{port}; root {folder}; }} }}"
     )
 
     def takes() -> bool:
@@ -246,7 +248,10 @@ def show_program(name: str, pairs: int) -> None:
             ratios.append(second / first if i % 2 == 0 else first / second)
     source = random.Random(1)
     drawn = sorted(statistics.median(source.choices(ratios, k=len(ratios))) for _ in range(1000))
-    print(f"{name:10} processor time x {statistics.median(ratios):.3f}  ({drawn[25]:.3f} to {drawn[974]:.3f}, {pairs} pairs)", flush=True)
+    print(
+        f"{name:10} processor time x {statistics.median(ratios):.3f}  ({drawn[25]:.3f} to {drawn[974]:.3f}, {pairs} pairs)",
+        flush=True,
+    )
 
 
 def main() -> int:

@@ -48,14 +48,16 @@ def run(*command: str | Path, check: bool = False, **more: Any) -> subprocess.Co
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=check, **more)
 
 
-def report_of(tmp_path: Path, *command: str | Path, options: tuple[str, ...] = (), code: int = 0) -> dict[str, Any]:
-    """Runs a program under pfs and returns the report."""
+def report_of(
+    tmp_path: Path, *command: str | Path, options: tuple[str, ...] = (), code: int = 0, lost: dict[str, int] | None = None
+) -> dict[str, Any]:
+    """Runs a program under pfs and returns the report. `lost`: what may not be recorded."""
     file = tmp_path / "report.json"
     done = run(*PFS, "run", "--json", "--limit", "1000", *options, "-o", file, "--", *command)
     assert done.returncode == code, done.stderr
     report: dict[str, Any] = json.loads(file.read_text())
     assert report["exit_code"] == code
-    assert report["lost"] == {}
+    assert report["lost"] == (lost or {})
     assert report["unread"] == []
     return report
 

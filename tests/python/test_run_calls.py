@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import pfs
 from pfs._places.readable import Readable
+from tests.python.test_run import PFS, SOURCES, own_folder, pytestmark, report_of, run
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ROOT / "tests/programs/unchanged"
-PFS = [sys.executable, "-m", "pfs"]
-
-pytestmark = pytest.mark.skipif(
-    not Path(pfs.get_library_dir(), "libperfschema-run.so").exists(), reason="libperfschema-run.so is for x86-64"
-)
-
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Segments go to a folder of the test."""
-    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
+__all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
 
 def compiled(tmp_path: Path, name: str, *options: str) -> Path:
@@ -33,8 +21,7 @@ def compiled(tmp_path: Path, name: str, *options: str) -> Path:
 
 def recorded(tmp_path: Path, *command: str | Path) -> tuple[str, Path]:
     """Runs a program under pfs. Returns its output and its segment."""
-    done = subprocess.run([*PFS, "run", "--keep", "--no-report", "--", *command], capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
+    done = run(*PFS, "run", "--keep", "--no-report", "--", *command, check=True)
     (segment,) = (tmp_path / "segments").glob("*/*.pfs")
     return done.stdout, segment
 
@@ -112,3 +99,62 @@ def test_names_of_threads(tmp_path: Path) -> None:
     assert {"thread/named/name-that-is-cu", "thread/named/second"} <= {name.replace("foreground/", "") for name in names}
     assert any("routine" in name for name in names), names
 
+
+def test_names_of_cpp_are_demangled_and_the_same_in_each_run(tmp_path: Path) -> None:
+    """Threads of std::thread have the class of their state, locks their symbol or the function that takes them first."""
+    source = tmp_path / "names.cpp"
+    source.write_text(
+        """
+        #include <mutex>
+        #include <string>
+        #include <thread>
+        #include <unistd.h>
+        namespace shop {
+        std::mutex orders;
+        struct Node { std::mutex own; __attribute__((noinline)) void use(int) { std::lock_guard guard{own}; } };
+        }
+        void order() { std::lock_guard guard{shop::orders}; }
+        void work(shop::Node* node, double) { order(); node->use(1); pause(); }
+        struct Job { void operator()() { order(); pause(); } };
+        int main() {
+          auto* node = new shop::Node;
+          std::thread(work, node, 1.5).detach();
+          std::thread(Job()).detach();
+          std::thread([] { order(); pause(); }).detach();
+          usleep(300000);
+          _exit(0);
+        }"""
+    )
+    subprocess.run(["c++", "-std=c++17", "-O1", "-g", "-o", tmp_path / "names", source, "-lpthread"], check=True)
+    seen: list[set[str]] = []
+    readable_names: set[str] = set()
+    for _ in range(2):
+        _, segment = recorded(tmp_path, tmp_path / "names")
+        with pfs.attach(str(segment)) as schema:
+            waits = schema.table("events_waits_summary_global_by_event_name")
+            names = {str(name) for name in waits[waits["COUNT_STAR"] > 0]["EVENT_NAME"]}
+            names |= {str(name) for name in schema.table("threads")["NAME"]}
+            readable = Readable(schema._source)
+            readable_names = {readable.name(name) for name in names}
+        seen.append(names)
+        segment.unlink()
+    assert seen[0] == seen[1], "the addresses differ (ASLR), the names do not"
+    assert "wait/synch/mutex/names/shop::orders" in readable_names
+    assert any("shop::Node::use(int)" in name for name in readable_names), readable_names
+    expected = [
+        "std::thread(void (*)(shop::Node*, double), shop::Node*, double)",
+        "std::thread(Job)",
+        "std::thread(main::{lambda()#1})",
+    ]
+    assert {f"thread/names/{name}" for name in expected} <= readable_names
+
+
+@pytest.mark.parametrize("options", [(), ("--all-on",)])
+def test_events_of_a_signal_handler_inside_a_blocking_call_are_recorded(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """The real call is never made while pfs is busy in the thread: a handler that comes in it makes events of its own."""
+    command = [compiled(tmp_path, "handled", "-O1"), tmp_path / "written"]
+    runs = int(run(*command, check=True).stdout)
+    assert runs == 12
+    report = report_of(tmp_path, *command, options=options)
+    assert {row["name"]: row["count"] for row in report["locks"]}["wait/synch/mutex/handled/of_handler"] == runs
+    assert [row["writes"] for row in report["files"] if row["file"] == str(tmp_path / "written")] == [runs]

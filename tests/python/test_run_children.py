@@ -7,22 +7,18 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import pfs
+from tests.python.test_run import PFS, SOURCES, pytestmark
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ROOT / "tests/programs/unchanged"
-PFS = [sys.executable, "-m", "pfs"]
-CHILD = '#include <stdio.h>\nint main(int n, char** a) { printf("%s %d\\n", a[n - 1], n); fprintf(stderr, "here\\n"); return 40 + n; }'
+__all__ = ["pytestmark"]  # test_run's mark holds here, too
 
-pytestmark = pytest.mark.skipif(
-    not Path(pfs.get_library_dir(), "libperfschema-run.so").exists(), reason="libperfschema-run.so is for x86-64"
-)
+CHILD = """
+#include <stdio.h>
+int main(int n, char** a) { printf("%s %d\\n", a[n - 1], n); fprintf(stderr, "here\\n"); return 40 + n; }"""
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +105,7 @@ def test_a_process_that_runs_another_program_keeps_both_segments(tmp_path: Path)
 
 
 def test_a_library_that_is_loaded_apart_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "plugin.c").write_text("#include <unistd.h>\nvoid use(int fd) { (void)!write(fd, \"abc\", 3); }")
+    (tmp_path / "plugin.c").write_text('#include <unistd.h>\nvoid use(int fd) { (void)!write(fd, "abc", 3); }')
     (tmp_path / "loads.c").write_text(
         """
         #define _GNU_SOURCE

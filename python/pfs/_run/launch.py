@@ -83,7 +83,7 @@ def _options_text(only: Sequence[str], all_on: bool, environment: str | None) ->
 
 
 def _python_environment(parts: Sequence[str]) -> dict[str, str]:
-    """Returns the variable that starts the Python layer in every Python of the program (cpp/run/python.cpp); none without parts."""
+    """Returns the variable that starts the Python layer in every Python (cpp/run/python.cpp); none without parts."""
     chosen = [part for part in parts if part != "none"]
     return {"PFS_RUN_PYTHON": ",".join(chosen)} if chosen else {}
 

@@ -34,6 +34,7 @@ class Report:
     processes: list[dict[str, Any]] = field(default_factory=list)
     classes: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
     locks: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
+    blocked: list[tuple[int, str, str]] = field(default_factory=list)  # time, lock, line of the wait
     files: dict[str, list[int]] = field(default_factory=dict)  # time, reads, bytes, writes, bytes
     sockets: dict[str, list[int]] = field(default_factory=dict)  # the same, by instrument
     statements: dict[str, list[int]] = field(default_factory=dict)  # count, time, rows, affected, errors
@@ -52,6 +53,7 @@ class Report:
             "processes": self.processes,
             "classes": rows(self.classes, "class", ("count", "time", "longest"), 1),
             "locks": rows(self.locks, "name", ("count", "time", "longest"), 1),
+            "blocked": [dict(zip(("time", "name", "source"), row, strict=True)) for row in self.longest_blocked(limit)],
             "files": rows(self.files, "file", io, 0),
             "sockets": rows(self.sockets, "name", io, 0),
             "statements": rows(self.statements, "digest_text", ("count", "time", "rows_sent", "rows_affected", "errors"), 1),
@@ -59,6 +61,10 @@ class Report:
             "notes": self.notes,
             "unread": self.unread,
         }
+
+    def longest_blocked(self, limit: int) -> list[tuple[int, str, str]]:
+        """Returns the longest single waits for locks, of those that are still in the history."""
+        return sorted(self.blocked, reverse=True)[:limit]
 
 
 def gather(paths: Iterable[str]) -> Report:
@@ -103,7 +109,10 @@ def _add(report: Report, schema: Schema) -> None:
         if str(name).endswith("_lost") and str(value).isdigit() and int(value) > 0:
             report.lost[str(name)] = report.lost.get(str(name), 0) + int(value)
 
-
+    history = schema.table("events_waits_history_long", where="EVENT_NAME like 'wait/synch/%' and EVENT_NAME not like '%/cond/%'")
+    for name, source, time in zip(history["EVENT_NAME"], history["SOURCE"], history["TIMER_WAIT"], strict=True):
+        if time == time and time > 0:  # a wait that has not ended has none
+            report.blocked.append((int(time), names.name(str(name)), names.source(str(source)) or ""))
     log = schema.table("error_log")
     for text in log[(log["ERROR_CODE"] == "PFS-RUN") & (log["PRIO"] == "Warning")]["DATA"]:
         if text not in report.notes:
@@ -148,6 +157,11 @@ def text_of(report: Report, limit: int) -> str:
     add("Waited for", "time|count|longest|class", [waits(*item) for item in _largest(report.classes, 1, limit)])
     locks = [(name.removeprefix("wait/synch/"), numbers) for name, numbers in _largest(report.locks, 1, limit)]
     add("Locks and conditions", "time|count|longest|name", [waits(*item) for item in locks])
+    blocked = [
+        [time_text(time), clean(name.removeprefix("wait/synch/")), clean(line)]
+        for time, name, line in report.longest_blocked(limit)
+    ]
+    add("Blocked longest by a lock", "time|name|line", blocked)
     add("Files", "time|reads|read|writes|written|file", [io(*item) for item in _largest(report.files, 0, limit)])
     sockets = [(name.removeprefix("wait/io/socket/"), numbers) for name, numbers in _largest(report.sockets, 0, limit)]
     add("Sockets", "time|reads|read|writes|written|name", [io(*item) for item in sockets])
