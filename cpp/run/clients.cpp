@@ -8,7 +8,8 @@
 #include <cstring>
 #include <new>
 
-#include "run/elf_symbols.h"
+#include "run/exported.h"
+#include "run/giver.h"
 
 namespace perfschema::run {
 
@@ -82,7 +83,9 @@ ClientLibrary::ClientLibrary(const void* caller, std::string_view prefix, const 
   if (handle_ == nullptr) handle_ = RTLD_NEXT;  // never RTLD_DEFAULT, which finds the replacement
 }
 
-void* ClientLibrary::FunctionOf(const char* name) const { return module_ != nullptr ? SymbolIn(module_, name) : dlsym(handle_, name); }
+void* ClientLibrary::FunctionOf(const char* name) const {
+  return module_ != nullptr ? Exported(*module_).Find(SymbolName(name)) : dlsym(handle_, name);
+}
 
 pfs_key_t StatementKeys::Of(int kind) {
   std::atomic<pfs_key_t>& key = keys_[kind];

@@ -89,7 +89,8 @@ class KeysOfKinds {
   std::atomic<uint32_t> count_{0};
   Entry entries_[kMost] = {};
 };
-constinit KeysOfKinds of_files(pfs_register_file, "Files"), of_sockets(pfs_register_socket, "Sockets");
+constinit KeysOfKinds of_files(pfs_register_file, "Files"), of_sockets(pfs_register_socket, "Sockets"),
+    of_memory(pfs_register_memory, "Memory");
 
 }  // namespace
 
@@ -99,6 +100,8 @@ pfs_key_t KeyOfFile(const char* path, const Site& site) {
   const bool is_general = kind == "file" || kind == "proc" || kind == "sys" || kind == "dev";
   return of_files.Of(is_general || kinds.fetch_add(1) < kMostKinds ? kind : "file", site.module);
 }
+
+pfs_key_t KeyOfHeap(const Site& site) { return of_memory.Of("heap", site.module); }
 
 pfs_key_t KeyOfSocket(const char* kind, const Site& site) { return of_sockets.Of(kind, site.module); }
 

@@ -12,6 +12,8 @@ namespace perfschema::run {
 
 // Returns the key of a file of that name that this caller opens. Slow.
 pfs_key_t KeyOfFile(const char* path, const Site& site);
+// Returns the key of the memory that this caller allocates. Slow.
+pfs_key_t KeyOfHeap(const Site& site);
 // Returns the key of a socket: "tcp", "udp", "unix", "accepted" ... Slow.
 pfs_key_t KeyOfSocket(const char* kind, const Site& site);
 const char* KindOfSocket(int domain, int type);

@@ -148,7 +148,7 @@ int ExecuteInPath(const char* file, char* const* arguments, char* const* environ
 }  // namespace
 
 void StartExec() {
-  const char* const path = std::getenv("PFS_RUN_LIBRARY");
+  const char* const path = std::getenv("PFS_RUN_PRELOAD");
   if (path != nullptr && std::strlen(path) < sizeof library) std::strcpy(library, path);
 }
 

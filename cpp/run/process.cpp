@@ -41,7 +41,7 @@ Children WantedChildren() {
 // Takes this library out of LD_PRELOAD, so that programs which this one starts run without it.
 void LeavePreload() {
   const char* const before = std::getenv("LD_PRELOAD");
-  const char* const mine = std::getenv("PFS_RUN_LIBRARY");
+  const char* const mine = std::getenv("PFS_RUN_PRELOAD");
   if (before == nullptr || mine == nullptr) return;
   const char* const at = std::strstr(before, mine);
   if (at == nullptr) return;

@@ -38,6 +38,7 @@ class Report:
     files: dict[str, list[int]] = field(default_factory=dict)  # time, reads, bytes, writes, bytes
     sockets: dict[str, list[int]] = field(default_factory=dict)  # the same, by instrument
     statements: dict[str, list[int]] = field(default_factory=dict)  # count, time, rows, affected, errors
+    memory: dict[str, list[int]] = field(default_factory=dict)  # allocations, bytes, bytes in use at the end, most in use
     lost: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # what the library says that it cannot see
     unread: list[str] = field(default_factory=list)  # segments that could not be read
@@ -57,6 +58,7 @@ class Report:
             "files": rows(self.files, "file", io, 0),
             "sockets": rows(self.sockets, "name", io, 0),
             "statements": rows(self.statements, "digest_text", ("count", "time", "rows_sent", "rows_affected", "errors"), 1),
+            "memory": rows(self.memory, "name", ("count", "bytes", "in_use", "most_in_use"), 3),
             "lost": self.lost,
             "notes": self.notes,
             "unread": self.unread,
@@ -104,6 +106,11 @@ def _add(report: Report, schema: Schema) -> None:
     columns = ["COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ROWS_AFFECTED", "SUM_ERRORS"]
     for name, *numbers in zip(digests["DIGEST_TEXT"], *(digests[column] for column in columns), strict=True):
         _sum(report.statements, name if isinstance(name, str) else "(other statements)", numbers)
+    memory = schema.table("memory_summary_global_by_event_name")
+    memory = memory[(memory["COUNT_ALLOC"] > 0) & ~memory["EVENT_NAME"].str.startswith("memory/performance_schema/")]
+    columns = ["COUNT_ALLOC", "SUM_NUMBER_OF_BYTES_ALLOC", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED"]
+    for name, *numbers in zip(memory["EVENT_NAME"], *(memory[column] for column in columns), strict=True):
+        _sum(report.memory, str(name), numbers)
     status = schema.table("global_status")
     for name, value in zip(status["VARIABLE_NAME"], status["VARIABLE_VALUE"], strict=True):
         if str(name).endswith("_lost") and str(value).isdigit() and int(value) > 0:
@@ -171,6 +178,14 @@ def text_of(report: Report, limit: int) -> str:
         [
             [time_text(n[1]), count_text(n[0]), count_text(n[2]), count_text(n[3]), count_text(n[4]), clean(name)]
             for name, n in _largest(report.statements, 1, limit)
+        ],
+    )
+    add(
+        "Memory",
+        "allocations|bytes|in use at the end|most in use|name",
+        [
+            [count_text(n[0]), bytes_text(n[1]), bytes_text(n[2]), bytes_text(n[3]), clean(name.removeprefix("memory/"))]
+            for name, n in _largest(report.memory, 3, limit)
         ],
     )
     if not parts:

@@ -1,4 +1,4 @@
-// run/elf_symbols.h: reads the symbols of loaded modules in memory, without the dynamic linker, whose lock a probe must not take.
+// run/giver.h: finds the library that a module of the program uses, without the dynamic linker, whose lock a probe must not take.
 //
 // A replacement of a client's function, such as sqlite3_step(), must find the client that its caller uses: a process may have several
 // copies. The caller has called other functions of the client before, such as sqlite3_prepare_v2(), and the dynamic linker has written
@@ -10,9 +10,6 @@
 #include <string_view>
 
 namespace perfschema::run {
-
-// Returns where a module defines a function, or nullptr. Lock-free.
-void* SymbolIn(const link_map* module, const char* name);
 
 // Returns the module that gives the caller functions whose names begin with `prefix`, and that defines `wanted`; or nullptr if the caller's
 // relocations do not say. This library is no such module. Lock-free.

@@ -1,10 +1,10 @@
-#include "run/elf_symbols.h"
+#include "run/giver.h"
 
 #include <elf.h>
 
 #include <cstdint>
-#include <cstring>
 
+#include "run/exported.h"
 #include "run/sites.h"
 
 namespace perfschema::run {
@@ -29,9 +29,6 @@ struct Tables {
         case DT_STRTAB:
           names = reinterpret_cast<const char*>(at);
           break;
-        case DT_GNU_HASH:
-          hash = reinterpret_cast<const uint32_t*>(at);
-          break;
         case DT_RELA:
           relocations[0] = reinterpret_cast<const ElfW(Rela)*>(at);
           break;
@@ -52,34 +49,7 @@ struct Tables {
   bool HasSymbols() const { return symbols != nullptr && names != nullptr; }
 };
 
-uint32_t GnuHash(const char* name) {
-  uint32_t hash = 5381;
-  for (; *name != 0; ++name) hash = hash * 33 + static_cast<uint8_t>(*name);
-  return hash;
-}
-
 }  // namespace
-
-void* SymbolIn(const link_map* module, const char* name) {
-  const Tables tables(*module);
-  if (!tables.HasSymbols() || tables.hash == nullptr) return nullptr;
-  // The layout of DT_GNU_HASH: four counts, a Bloom filter, buckets, chains.
-  const uint32_t buckets = tables.hash[0], first = tables.hash[1], filter_words = tables.hash[2];
-  const auto* const bucket = tables.hash + 4 + filter_words * (sizeof(uintptr_t) / sizeof(uint32_t));
-  const auto* const chain = bucket + buckets;
-  const uint32_t hash = GnuHash(name);
-  uint32_t at = buckets == 0 ? 0 : bucket[hash % buckets];
-  if (at < first) return nullptr;
-  for (;; ++at) {
-    const uint32_t there = chain[at - first];
-    const ElfW(Sym)& symbol = tables.symbols[at];
-    if ((there | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
-        std::strcmp(tables.names + symbol.st_name, name) == 0) {
-      return reinterpret_cast<void*>(module->l_addr + symbol.st_value);
-    }
-    if ((there & 1) != 0) return nullptr;
-  }
-}
 
 const link_map* GiverOf(const link_map* caller, std::string_view prefix, const char* wanted) {
   static const link_map* const own = MapOf(reinterpret_cast<const void*>(&GiverOf));
@@ -96,7 +66,7 @@ const link_map* GiverOf(const link_map* caller, std::string_view prefix, const c
       const link_map* const giver = target != 0 ? MapOf(reinterpret_cast<const void*>(target)) : nullptr;
       // A function that has not been called yet leads back into the caller.
       const bool is_bound = giver != nullptr && giver != own && (giver != caller || symbol.st_shndx != SHN_UNDEF);
-      if (is_bound && SymbolIn(giver, wanted) != nullptr) return giver;
+      if (is_bound && Exported(*giver).Find(SymbolName(wanted)) != nullptr) return giver;
     }
   }
   return nullptr;
