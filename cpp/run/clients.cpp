@@ -1,11 +1,15 @@
 // run/clients.cpp: see clients.h.
 #include "run/clients.h"
 
+#include <dlfcn.h>
 #include <link.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <new>
+
+#include "run/exported.h"
+#include "run/giver.h"
 
 namespace perfschema::run {
 
@@ -38,40 +42,49 @@ int Look(dl_phdr_info* module, size_t, void* search_of) {
   return search.handle != nullptr ? 1 : 0;
 }
 
-constexpr size_t kMost = 1024;  // statements at a time; others are not recorded
-constexpr int kPlaceBits = 10, kTries = 16;
-std::atomic<Running*> table{nullptr};
-
-Running* Table() {
-  Running* entries = table.load(std::memory_order_acquire);
-  if (entries != nullptr) return entries;
-  auto* const fresh = static_cast<Running*>(std::calloc(kMost, sizeof(Running)));
-  if (fresh == nullptr) return nullptr;
-  if (table.compare_exchange_strong(entries, fresh)) return fresh;
-  std::free(fresh);
-  return entries;
-}
+// Statements that have begun, by the handle of each. A handle has a few places, in one line. More at a time are lost.
+constexpr int kBits = 11;
+constexpr size_t kPlaces = 64 / sizeof(void*);
+struct alignas(64) Handles {
+  std::atomic<const void*> at[kPlaces];  // nullptr: free
+};
+constinit Handles handles[size_t{1} << kBits] = {};  // constinit: the start does not touch these
+constinit Running table[(size_t{1} << kBits) * kPlaces] = {};
 
 // Calls `is_it` for each place that a handle may have, until it returns true. Returns that place.
 template <typename IsIt>
-Running* PlaceOf(Running* entries, const void* handle, IsIt is_it) {
-  size_t at = (reinterpret_cast<uintptr_t>(handle) * 0x9e3779b97f4a7c15u) >> (64 - kPlaceBits);
-  for (int i = 0; i < kTries; ++i, at = (at + 1) % kMost) {
-    if (is_it(entries[at].handle)) return &entries[at];
+Running* PlaceOf(const void* handle, IsIt is_it) {
+  const size_t line = (reinterpret_cast<uintptr_t>(handle) * 0x9e3779b97f4a7c15u) >> (64 - kBits);
+  for (size_t i = 0; i < kPlaces; ++i) {
+    if (is_it(handles[line].at[i])) return &table[line * kPlaces + i];
   }
   return nullptr;
 }
 
+std::atomic<const void*>& HandleOfPlace(const Running& running) {
+  const auto place = static_cast<size_t>(&running - table);
+  return handles[place / kPlaces].at[place % kPlaces];
+}
+
 }  // namespace
 
-void* HandleFor(const Module* caller, const char* name) {
-  if (caller != nullptr) {
-    if (void* const handle = HandleOf(caller->path, name); handle != nullptr) return handle;
+ClientLibrary::ClientLibrary(const void* caller, std::string_view prefix, const char* first) : module_(nullptr) {
+  const link_map* const module = MapOf(caller);
+  if (module != nullptr) module_ = GiverOf(module, prefix, first);
+  if (module_ != nullptr) return;
+  // The caller has called no other function of the client. The dynamic linker must be asked, although this may be a probe.
+  (void)pfs_log(PFS_LOG_NOTE, "PFS-RUN", "clients", first);
+  handle_ = module != nullptr ? HandleOf(module->l_name, first) : nullptr;
+  if (handle_ == nullptr && dlsym(RTLD_NEXT, first) == nullptr) {
+    Search search{first, nullptr};
+    dl_iterate_phdr(Look, &search);
+    handle_ = search.handle;
   }
-  if (dlsym(RTLD_NEXT, name) != nullptr) return RTLD_NEXT;
-  Search search{name, nullptr};
-  dl_iterate_phdr(Look, &search);
-  return search.handle != nullptr ? search.handle : RTLD_NEXT;  // never RTLD_DEFAULT, which finds the replacement
+  if (handle_ == nullptr) handle_ = RTLD_NEXT;  // never RTLD_DEFAULT, which finds the replacement
+}
+
+void* ClientLibrary::FunctionOf(const char* name) const {
+  return module_ != nullptr ? Exported(*module_).Find(SymbolName(name)) : dlsym(handle_, name);
 }
 
 pfs_key_t StatementKeys::Of(int kind) {
@@ -85,9 +98,8 @@ pfs_key_t StatementKeys::Of(int kind) {
 }
 
 Running* FindRunning(const void* handle) {
-  Running* const entries = table.load(std::memory_order_acquire);
-  if (entries == nullptr || handle == nullptr) return nullptr;
-  return PlaceOf(entries, handle, [=](auto& there) { return there.load(std::memory_order_acquire) == handle; });
+  if (handle == nullptr) return nullptr;
+  return PlaceOf(handle, [=](auto& there) { return there.load(std::memory_order_acquire) == handle; });
 }
 
 bool Begin(Suspendable& running, pfs_key_t key, const SourceLine& at, std::string_view text, const char* schema) {
@@ -115,22 +127,23 @@ void Resume(Suspendable& running) {
 }
 
 Running* BeginRunning(const void* handle, pfs_key_t key, const Site& site, std::string_view text, const char* schema) {
-  Running* const entries = Table();
-  if (entries == nullptr) return nullptr;
-  Running* const running = PlaceOf(entries, handle, [=](auto& there) {
+  Running* const running = PlaceOf(handle, [=](auto& there) {
     const void* none = nullptr;
     return there.load(std::memory_order_relaxed) == nullptr && there.compare_exchange_strong(none, handle);
   });
-  if (running == nullptr) return nullptr;
+  if (running == nullptr) {
+    CountLoss(Loss::kLockers);
+    return nullptr;
+  }
   running->rows = running->before = 0;
-  if (Begin(*running, key, {site.text, kNoLine}, text, schema)) return running;
-  running->handle.store(nullptr, std::memory_order_release);
+  if (Begin(*running, key, {site.text, kWholePlace}, text, schema)) return running;
+  HandleOfPlace(*running).store(nullptr, std::memory_order_release);
   return nullptr;
 }
 
 void End(Running& running) {
   pfs_statement_end(&running.statement);
-  running.handle.store(nullptr, std::memory_order_release);
+  HandleOfPlace(running).store(nullptr, std::memory_order_release);
 }
 
 }  // namespace perfschema::run

@@ -1,7 +1,7 @@
 // run/clients.h: what the replacements of database clients share: finding the client's own functions, and statements that run.
 #pragma once
 
-#include <dlfcn.h>
+#include <link.h>
 
 #include <atomic>
 #include <string_view>
@@ -12,15 +12,30 @@
 
 namespace perfschema::run {
 
-// Returns a handle for dlsym() in which the caller's `name` is: the library that it would call without this one. That is, the caller's
-// module or a library that it needs; else one that the dynamic linker searches after this one; else any that has the function. A
-// process may have several copies of a client, each for its own callers. Slow.
-void* HandleFor(const Module* caller, const char* name);
+// Is the library that a module calls when it calls a client: its own code, or another module. A process may have several copies of a
+// client, each for its own callers.
+class ClientLibrary {
+ public:
+  // `first`: a function that every client of the kind has; `prefix`: what the names of its functions begin with. Slow.
+  ClientLibrary(const void* caller, std::string_view prefix, const char* first);
 
-// Returns the functions of the client that a module calls. Functions has `kFirst`, the name of one that every client of the kind has,
-// and a constructor that takes the handle. Lock-free after the first call of a module.
+  // Sets a pointer to the function of that name, or to nullptr.
+  template <typename Function>
+  void Find(const char* name, Function* function) const {
+    *function = reinterpret_cast<Function>(FunctionOf(name));
+  }
+
+ private:
+  void* FunctionOf(const char* name) const;
+
+  const link_map* module_;  // nullptr: it was looked for with `handle_`
+  void* handle_ = nullptr;
+};
+
+// Returns the functions of the client that a module calls. Functions has `kFirst` and `kPrefix`, and a constructor that takes the
+// ClientLibrary. Lock-free after the first call of a module.
 template <typename Functions>
-const Functions& ClientOf(const Site& site) {
+const Functions& ClientOf(const Site& site, const void* caller) {
   struct Entry {
     const Module* caller;
     Functions functions;
@@ -30,16 +45,11 @@ const Functions& ClientOf(const Site& site) {
   for (const Entry* at = first.load(std::memory_order_acquire); at != nullptr; at = at->next) {
     if (at->caller == site.module) return at->functions;
   }
-  auto* const made = new Entry{site.module, Functions(HandleFor(site.module, Functions::kFirst)), first.load(std::memory_order_relaxed)};
+  const ClientLibrary library(caller, Functions::kPrefix, Functions::kFirst);
+  auto* const made = new Entry{site.module, Functions(library), first.load(std::memory_order_relaxed)};
   while (!first.compare_exchange_weak(made->next, made, std::memory_order_release)) {
   }  // pairs with the load above; two threads may both add a module
   return made->functions;
-}
-
-// Sets a pointer to the function of that name, or to nullptr.
-template <typename Function>
-void FindFunction(void* handle, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(handle, name));
 }
 
 // Is true in the thread while a client's function runs that calls others of the same client: those record nothing.
@@ -87,7 +97,6 @@ void Resume(Suspendable& running);
 // Is a statement that is found by a handle of the client: a connection, a statement. Threads: the client's own rule that a handle is used
 // by one thread at a time. Of a statement that another thread goes on with, only the part in the first thread is recorded.
 struct Running : Suspendable {
-  std::atomic<const void*> handle;  // nullptr: free
   uint64_t rows;
   uint64_t before;  // what the client needs to remember
 };

@@ -68,9 +68,8 @@ pfs_key_t KeyOfCommand(const Protocol& protocol, std::string_view name) {
   if (const pfs_key_t known = FindKey(protocol, name, command_count.load(std::memory_order_acquire)); known != 0) return known;
   const SmallLock::Guard guard(commands_lock);
   const uint32_t count = command_count.load(std::memory_order_relaxed);
+  if (count >= kMostCommands - std::size(protocols)) name = "other";  // the last places are for one of each protocol
   if (const pfs_key_t known = FindKey(protocol, name, count); known != 0) return known;
-  if (count == kMostCommands) return 0;
-  if (count == kMostCommands - 1) name = "other";
   Command& command = commands[count];
   command.protocol = &protocol;
   command.name[name.copy(command.name, sizeof command.name - 1)] = 0;
@@ -102,10 +101,11 @@ class Talk final : public Conversation {
   void Begin(std::string_view command, std::string_view text) override {
     if (last_ - first_ == capacity_ && !Grow()) {
       ++lost_;
+      CountLoss(Loss::kLockers);
       return;
     }
     Suspendable& statement = entries_[last_ % capacity_];
-    is_recorded(last_) = run::Begin(statement, KeyOfCommand(*protocol_, command), {site_, kNoLine}, text, nullptr);
+    is_recorded(last_) = run::Begin(statement, KeyOfCommand(*protocol_, command), {site_, kWholePlace}, text, nullptr);
     if (is_recorded(last_)) Suspend(statement);
     ++last_;
   }

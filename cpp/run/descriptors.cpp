@@ -16,8 +16,9 @@
 namespace perfschema::run {
 namespace {
 
-// Descriptors whose adoption has been tried in vain: epoll, eventfd, beyond a limit. Threads: any; a lost update costs a second try.
-constexpr uint32_t kTried = 65536;
+// Descriptors whose adoption has been tried in vain: epoll, eventfd. Threads: any; a lost update costs a second try. The limit is the
+// kernel's default one (fs.nr_open).
+constexpr uint32_t kTried = 1 << 20;
 constinit std::atomic<uint8_t> tried[kTried] = {};
 
 // An extension is a kind if it has at most this many letters and digits, and no digit first.
@@ -45,43 +46,64 @@ std::string_view KindOfPath(std::string_view path) {
 constexpr int kMostKinds = 48;
 std::atomic<int> kinds{0};
 
+// The keys of kinds of files or sockets, by the module that uses them. The same few come again: this saves the search. Threads: any; a lost
+// update costs a search.
+class KeysOfKinds {
+ public:
+  constexpr KeysOfKinds(Register family, const char* noun) : family_(family), noun_(noun) {}
+
+  // Returns 0 if it is not known.
+  pfs_key_t Find(std::string_view kind, const Module* module) const {
+    const uint32_t count = std::min<uint32_t>(count_.load(std::memory_order_acquire), kMost);
+    for (uint32_t i = 0; i < count; ++i) {
+      const pfs_key_t key = entries_[i].key.load(std::memory_order_acquire);
+      if (key != 0 && entries_[i].module == module && kind == entries_[i].kind) return key;
+    }
+    return 0;
+  }
+
+  pfs_key_t Of(std::string_view kind, const Module* module) {
+    if (const pfs_key_t known = Find(kind, module); known != 0) return known;
+    char documentation[256];
+    std::snprintf(documentation, sizeof documentation, "%s of kind %.*s that are used from %s", noun_, static_cast<int>(kind.size()),
+                  kind.data(), module != nullptr ? module->path : "unknown code");
+    const pfs_key_t key = KeyOf(family_, module, kind, documentation);
+    if (key == 0) return 0;
+    if (const uint32_t at = count_.fetch_add(1); at < kMost) {
+      kind.copy(entries_[at].kind, kMostExtension);
+      entries_[at].module = module;
+      entries_[at].key.store(key, std::memory_order_release);
+    }
+    return key;
+  }
+
+ private:
+  static constexpr uint32_t kMost = 256;
+  struct Entry {
+    std::atomic<pfs_key_t> key;  // last: publishes the entry
+    const Module* module;
+    char kind[kMostExtension + 1];
+  };
+  const Register family_;
+  const char* const noun_;
+  std::atomic<uint32_t> count_{0};
+  Entry entries_[kMost] = {};
+};
+constinit KeysOfKinds of_files(pfs_register_file, "Files"), of_sockets(pfs_register_socket, "Sockets"),
+    of_memory(pfs_register_memory, "Memory");
+
 }  // namespace
 
 pfs_key_t KeyOfFile(const char* path, const Site& site) {
-  // The same few kinds come again: a small cache saves the search. A lost update costs a search.
-  struct Entry {
-    std::atomic<const Module*> module;
-    std::atomic<pfs_key_t> key;
-    char kind[kMostExtension + 1];
-  };
-  static Entry cache[256];
-  static std::atomic<uint32_t> cached{0};
-  std::string_view kind = perfschema::IsReadable(path) ? KindOfPath(path) : "file";  // else the call fails with EFAULT
-  const uint32_t count = std::min<uint32_t>(cached.load(std::memory_order_acquire), std::size(cache));
-  for (uint32_t i = 0; i < count; ++i) {
-    const pfs_key_t key = cache[i].key.load(std::memory_order_acquire);
-    if (key != 0 && cache[i].module.load(std::memory_order_relaxed) == site.module && kind == cache[i].kind) return key;
-  }
-  if (kind != "file" && kind != "proc" && kind != "sys" && kind != "dev" && kinds.fetch_add(1) >= kMostKinds) kind = "file";
-  char documentation[256];
-  std::snprintf(documentation, sizeof documentation, "Files of kind %.*s that are used from %s", static_cast<int>(kind.size()), kind.data(),
-                site.module != nullptr ? site.module->path : "unknown code");
-  const pfs_key_t key = KeyOf(pfs_register_file, site.module, kind, documentation);
-  if (key == 0) return 0;
-  if (const uint32_t at = cached.fetch_add(1); at < std::size(cache)) {
-    kind.copy(cache[at].kind, kMostExtension);
-    cache[at].module.store(site.module, std::memory_order_relaxed);
-    cache[at].key.store(key, std::memory_order_release);  // last: publishes the entry
-  }
-  return key;
+  const std::string_view kind = perfschema::IsReadable(path) ? KindOfPath(path) : "file";  // else the call fails with EFAULT
+  if (const pfs_key_t known = of_files.Find(kind, site.module); known != 0) return known;
+  const bool is_general = kind == "file" || kind == "proc" || kind == "sys" || kind == "dev";
+  return of_files.Of(is_general || kinds.fetch_add(1) < kMostKinds ? kind : "file", site.module);
 }
 
-pfs_key_t KeyOfSocket(const char* kind, const Site& site) {
-  char documentation[256];
-  std::snprintf(documentation, sizeof documentation, "Sockets of kind %s that are used from %s", kind,
-                site.module != nullptr ? site.module->path : "unknown code");
-  return KeyOf(pfs_register_socket, site.module, kind, documentation);
-}
+pfs_key_t KeyOfHeap(const Site& site) { return of_memory.Of("heap", site.module); }
+
+pfs_key_t KeyOfSocket(const char* kind, const Site& site) { return of_sockets.Of(kind, site.module); }
 
 const char* KindOfSocket(int domain, int type) {
   if (domain == AF_UNIX) return "unix";
@@ -91,7 +113,8 @@ const char* KindOfSocket(int domain, int type) {
 }
 
 bool IsKnown(int fd) {
-  return FileOfDescriptor(fd) != nullptr || static_cast<uint32_t>(fd) >= kTried || tried[fd].load(std::memory_order_relaxed) != 0;
+  if (FileOfDescriptor(fd) != nullptr || fd < 0) return true;
+  return static_cast<uint32_t>(fd) < kTried && tried[fd].load(std::memory_order_relaxed) != 0;
 }
 
 void Adopt(int fd, const Site& site) {
@@ -99,12 +122,14 @@ void Adopt(int fd, const Site& site) {
   struct stat info;
   if (PFS_REAL(fstat)(fd, &info) == 0) {
     if (S_ISSOCK(info.st_mode)) {
-      int domain = 0, type = 0;
-      socklen_t size = sizeof domain;
-      PFS_REAL(getsockopt)(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
-      size = sizeof type;
-      PFS_REAL(getsockopt)(fd, SOL_SOCKET, SO_TYPE, &type, &size);
-      (void)pfs_socket_bind(KeyOfSocket(KindOfSocket(domain, type), site), fd);
+      const auto option = [fd](int name) {
+        int value = 0;
+        socklen_t size = sizeof value;
+        PFS_REAL(getsockopt)(fd, SOL_SOCKET, name, &value, &size);
+        return value;
+      };
+      const char* const kind = option(SO_ACCEPTCONN) != 0 ? "listen" : KindOfSocket(option(SO_DOMAIN), option(SO_TYPE));
+      (void)pfs_socket_bind(KeyOfSocket(kind, site), fd);
     } else if (S_ISREG(info.st_mode) || S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode) || S_ISFIFO(info.st_mode)) {
       char link[32], name[PATH_MAX];
       std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -122,7 +147,7 @@ void Adopt(int fd, const Site& site) {
 }
 
 void ForgetAdopted(int fd) {
-  if (static_cast<uint32_t>(fd) < kTried) tried[fd].store(0, std::memory_order_relaxed);
+  if (static_cast<uint32_t>(fd) < kTried && tried[fd].load(std::memory_order_relaxed) != 0) tried[fd].store(0, std::memory_order_relaxed);
 }
 
 void Duplicated(int from, int to, const Site& site) {

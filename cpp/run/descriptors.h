@@ -12,6 +12,8 @@ namespace perfschema::run {
 
 // Returns the key of a file of that name that this caller opens. Slow.
 pfs_key_t KeyOfFile(const char* path, const Site& site);
+// Returns the key of the memory that this caller allocates. Slow.
+pfs_key_t KeyOfHeap(const Site& site);
 // Returns the key of a socket: "tcp", "udp", "unix", "accepted" ... Slow.
 pfs_key_t KeyOfSocket(const char* kind, const Site& site);
 const char* KindOfSocket(int domain, int type);
@@ -25,8 +27,8 @@ void Duplicated(int from, int to, const Site& site);
 
 // Returns whether the descriptor is followed, or adoption has been tried.
 bool IsKnown(int fd);
-inline void MakeKnown(int fd, const Site& site) {
-  if (__builtin_expect(!IsKnown(fd), 0)) Adopt(fd, site);
+inline void MakeKnown(int fd, const void* caller) {
+  if (__builtin_expect(!IsKnown(fd), 0)) Adopt(fd, *SiteOf(caller));
 }
 
 }  // namespace perfschema::run

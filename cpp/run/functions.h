@@ -14,6 +14,12 @@
   F(pthread_mutex_timedlock) \
   F(pthread_mutex_clocklock) \
   F(pthread_mutex_unlock) \
+  F(mtx_init) \
+  F(mtx_destroy) \
+  F(mtx_lock) \
+  F(mtx_trylock) \
+  F(mtx_timedlock) \
+  F(mtx_unlock) \
   F(pthread_rwlock_init) \
   F(pthread_rwlock_destroy) \
   F(pthread_rwlock_rdlock) \
@@ -35,10 +41,18 @@
   F(pthread_cond_wait) \
   F(pthread_cond_timedwait) \
   F(pthread_cond_clockwait) \
+  F(cnd_init) \
+  F(cnd_destroy) \
+  F(cnd_wait) \
+  F(cnd_timedwait) \
+  F(pthread_once) \
+  F(call_once) \
   F(pthread_barrier_init) \
   F(pthread_barrier_destroy) \
   F(pthread_barrier_wait) \
   F(sem_init) \
+  F(sem_open) \
+  F(sem_close) \
   F(sem_destroy) \
   F(sem_wait) \
   F(sem_timedwait) \
@@ -47,6 +61,21 @@
   F(sem_post) \
   F(pthread_create) \
   F(pthread_setname_np) \
+  F(thrd_create) \
+  F(prctl) \
+  F(syscall) \
+  F(dlopen) \
+  F(dlmopen) \
+  F(execve) \
+  F(execv) \
+  F(execvpe) \
+  F(execvp) \
+  F(fexecve) \
+  F(execl) \
+  F(execlp) \
+  F(execle) \
+  F(posix_spawn) \
+  F(posix_spawnp) \
   F(vfork) \
   F(open) \
   F(open64) \
@@ -95,6 +124,58 @@
   F(remove) \
   F(mkdir) \
   F(rmdir) \
+  F(mkostemp) \
+  F(mkostemp64) \
+  F(mkstemps) \
+  F(mkstemps64) \
+  F(mkostemps) \
+  F(mkostemps64) \
+  F(tmpfile) \
+  F(tmpfile64) \
+  F(memfd_create) \
+  F(opendir) \
+  F(closedir) \
+  F(__xstat) \
+  F(__xstat64) \
+  F(__lxstat) \
+  F(__lxstat64) \
+  F(access) \
+  F(faccessat) \
+  F(mkdirat) \
+  F(link) \
+  F(linkat) \
+  F(symlink) \
+  F(symlinkat) \
+  F(unlinkat) \
+  F(renameat) \
+  F(renameat2) \
+  F(fstatat) \
+  F(fstatat64) \
+  F(__fxstatat) \
+  F(__fxstatat64) \
+  F(statx) \
+  F(__fxstat) \
+  F(__fxstat64) \
+  F(syncfs) \
+  F(sync_file_range) \
+  F(fallocate) \
+  F(fallocate64) \
+  F(posix_fallocate) \
+  F(posix_fallocate64) \
+  F(preadv2) \
+  F(preadv64v2) \
+  F(pwritev2) \
+  F(pwritev64v2) \
+  F(fcntl) \
+  F(fcntl64) \
+  F(close_range) \
+  F(closefrom) \
+  F(copy_file_range) \
+  F(splice) \
+  F(vdprintf) \
+  F(__vdprintf_chk) \
+  F(dprintf) \
+  F(__dprintf_chk) \
   F(dup) \
   F(dup2) \
   F(dup3) \
@@ -114,6 +195,18 @@
   F(__fgets_chk) \
   F(getline) \
   F(getdelim) \
+  F(__fread_unlocked_chk) \
+  F(fgets_unlocked) \
+  F(__fgets_unlocked_chk) \
+  F(__getdelim) \
+  F(__isoc99_vfscanf) \
+  F(__isoc99_fscanf) \
+  F(__isoc99_vscanf) \
+  F(__isoc99_scanf) \
+  F(__isoc23_vfscanf) \
+  F(__isoc23_fscanf) \
+  F(__isoc23_vscanf) \
+  F(__isoc23_scanf) \
   F(fputs) \
   F(fputs_unlocked) \
   F(puts) \
@@ -159,6 +252,8 @@
   F(poll) \
   F(__poll_chk) \
   F(ppoll) \
+  F(__ppoll_chk) \
+  F(epoll_pwait2) \
   F(select) \
   F(pselect) \
   F(epoll_wait) \

@@ -14,6 +14,8 @@ using Oid = unsigned int;
 
 using namespace perfschema::run;
 
+#define PFS_CALLER __builtin_return_address(0)
+
 namespace {
 
 constexpr int kTuples = 2, kNonfatal = 6, kFatal = 7, kBad = 5, kSingleTuple = 9;  // PGRES_...
@@ -21,6 +23,7 @@ constexpr int kState = 'C', kMessage = 'M';                                     
 
 struct Libpq {
   static constexpr const char* kFirst = "PQexec";
+  static constexpr const char* kPrefix = "PQ";
   PGresult* (*exec)(PGconn*, const char*);
   PGresult* (*exec_params)(PGconn*, const char*, int, const Oid*, const char* const*, const int*, const int*, int);
   PGresult* (*prepare)(PGconn*, const char*, const char*, int, const Oid*);
@@ -40,25 +43,25 @@ struct Libpq {
   int (*ntuples)(const PGresult*);
   const char* (*cmd_tuples)(PGresult*);
 
-  explicit Libpq(void* from) {
-    FindFunction(from, "PQexec", &exec);
-    FindFunction(from, "PQexecParams", &exec_params);
-    FindFunction(from, "PQprepare", &prepare);
-    FindFunction(from, "PQexecPrepared", &exec_prepared);
-    FindFunction(from, "PQsendQuery", &send_query);
-    FindFunction(from, "PQsendQueryParams", &send_query_params);
-    FindFunction(from, "PQsendPrepare", &send_prepare);
-    FindFunction(from, "PQsendQueryPrepared", &send_query_prepared);
-    FindFunction(from, "PQgetResult", &get_result);
-    FindFunction(from, "PQfinish", &finish);
-    FindFunction(from, "PQreset", &reset);
-    FindFunction(from, "PQdb", &db);
-    FindFunction(from, "PQerrorMessage", &error_message);
-    FindFunction(from, "PQpipelineStatus", &pipeline_status);
-    FindFunction(from, "PQresultStatus", &result_status);
-    FindFunction(from, "PQresultErrorField", &result_error_field);
-    FindFunction(from, "PQntuples", &ntuples);
-    FindFunction(from, "PQcmdTuples", &cmd_tuples);
+  explicit Libpq(const ClientLibrary& from) {
+    from.Find("PQexec", &exec);
+    from.Find("PQexecParams", &exec_params);
+    from.Find("PQprepare", &prepare);
+    from.Find("PQexecPrepared", &exec_prepared);
+    from.Find("PQsendQuery", &send_query);
+    from.Find("PQsendQueryParams", &send_query_params);
+    from.Find("PQsendPrepare", &send_prepare);
+    from.Find("PQsendQueryPrepared", &send_query_prepared);
+    from.Find("PQgetResult", &get_result);
+    from.Find("PQfinish", &finish);
+    from.Find("PQreset", &reset);
+    from.Find("PQdb", &db);
+    from.Find("PQerrorMessage", &error_message);
+    from.Find("PQpipelineStatus", &pipeline_status);
+    from.Find("PQresultStatus", &result_status);
+    from.Find("PQresultErrorField", &result_error_field);
+    from.Find("PQntuples", &ntuples);
+    from.Find("PQcmdTuples", &cmd_tuples);
   }
 };
 
@@ -154,7 +157,7 @@ int Send(PGconn* connection, const Libpq& libpq, Kind kind, const Site& site, co
 
 PFS_REPLACES PGresult* PQexec(PGconn* connection, const char* query) {
   const Site& site = *PFS_RUN_SITE;
-  const auto& libpq = ClientOf<Libpq>(site);
+  const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   if (IsPlainClient()) return libpq.exec(connection, query);
   return Execute(connection, libpq, kQuery, site, query, [&] { return libpq.exec(connection, query); });
 }
@@ -162,14 +165,14 @@ PFS_REPLACES PGresult* PQexec(PGconn* connection, const char* query) {
 PFS_REPLACES PGresult* PQexecParams(PGconn* connection, const char* query, int count, const Oid* types, const char* const* values,
                                     const int* lengths, const int* formats, int format) {
   const Site& site = *PFS_RUN_SITE;
-  const auto& libpq = ClientOf<Libpq>(site);
+  const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   const auto call = [&] { return libpq.exec_params(connection, query, count, types, values, lengths, formats, format); };
   return IsPlainClient() ? call() : Execute(connection, libpq, kQuery, site, query, call);
 }
 
 PFS_REPLACES PGresult* PQprepare(PGconn* connection, const char* name, const char* query, int count, const Oid* types) {
   const Site& site = *PFS_RUN_SITE;
-  const auto& libpq = ClientOf<Libpq>(site);
+  const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   const auto call = [&] { return libpq.prepare(connection, name, query, count, types); };
   if (IsPlainClient()) return call();
   prepared.Keep(connection, name, query);
@@ -179,14 +182,14 @@ PFS_REPLACES PGresult* PQprepare(PGconn* connection, const char* name, const cha
 PFS_REPLACES PGresult* PQexecPrepared(PGconn* connection, const char* name, int count, const char* const* values, const int* lengths,
                                       const int* formats, int format) {
   const Site& site = *PFS_RUN_SITE;
-  const auto& libpq = ClientOf<Libpq>(site);
+  const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   const auto call = [&] { return libpq.exec_prepared(connection, name, count, values, lengths, formats, format); };
   return IsPlainClient() ? call() : Execute(connection, libpq, kExecute, site, name, call);
 }
 
 PFS_REPLACES int PQsendQuery(PGconn* connection, const char* query) {
   const Site& site = *PFS_RUN_SITE;
-  const auto& libpq = ClientOf<Libpq>(site);
+  const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   if (IsPlainClient()) return libpq.send_query(connection, query);
   return Send(connection, libpq, kQuery, site, query, [&] { return libpq.send_query(connection, query); });
 }
@@ -194,14 +197,14 @@ PFS_REPLACES int PQsendQuery(PGconn* connection, const char* query) {
 PFS_REPLACES int PQsendQueryParams(PGconn* connection, const char* query, int count, const Oid* types, const char* const* values,
                                    const int* lengths, const int* formats, int format) {
   const Site& site = *PFS_RUN_SITE;
-  const auto& libpq = ClientOf<Libpq>(site);
+  const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   const auto call = [&] { return libpq.send_query_params(connection, query, count, types, values, lengths, formats, format); };
   return IsPlainClient() ? call() : Send(connection, libpq, kQuery, site, query, call);
 }
 
 PFS_REPLACES int PQsendPrepare(PGconn* connection, const char* name, const char* query, int count, const Oid* types) {
   const Site& site = *PFS_RUN_SITE;
-  const auto& libpq = ClientOf<Libpq>(site);
+  const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   const auto call = [&] { return libpq.send_prepare(connection, name, query, count, types); };
   if (IsPlainClient()) return call();
   prepared.Keep(connection, name, query);
@@ -211,13 +214,13 @@ PFS_REPLACES int PQsendPrepare(PGconn* connection, const char* name, const char*
 PFS_REPLACES int PQsendQueryPrepared(PGconn* connection, const char* name, int count, const char* const* values, const int* lengths,
                                      const int* formats, int format) {
   const Site& site = *PFS_RUN_SITE;
-  const auto& libpq = ClientOf<Libpq>(site);
+  const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   const auto call = [&] { return libpq.send_query_prepared(connection, name, count, values, lengths, formats, format); };
   return IsPlainClient() ? call() : Send(connection, libpq, kExecute, site, name, call);
 }
 
 PFS_REPLACES PGresult* PQgetResult(PGconn* connection) {
-  const auto& libpq = ClientOf<Libpq>(*PFS_RUN_SITE);
+  const auto& libpq = ClientOf<Libpq>(*PFS_RUN_SITE, PFS_CALLER);
   Running* const running = IsPlainClient() ? nullptr : FindRunning(connection);
   if (running == nullptr) return libpq.get_result(connection);
   Resume(*running);
@@ -236,7 +239,7 @@ PFS_REPLACES PGresult* PQgetResult(PGconn* connection) {
 }
 
 PFS_REPLACES void PQfinish(PGconn* connection) {
-  const auto& libpq = ClientOf<Libpq>(*PFS_RUN_SITE);
+  const auto& libpq = ClientOf<Libpq>(*PFS_RUN_SITE, PFS_CALLER);
   if (!IsPlainClient()) {
     Leave(connection);
     prepared.Forget(connection);
@@ -245,7 +248,7 @@ PFS_REPLACES void PQfinish(PGconn* connection) {
 }
 
 PFS_REPLACES void PQreset(PGconn* connection) {
-  const auto& libpq = ClientOf<Libpq>(*PFS_RUN_SITE);
+  const auto& libpq = ClientOf<Libpq>(*PFS_RUN_SITE, PFS_CALLER);
   if (!IsPlainClient()) Leave(connection);
   libpq.reset(connection);
 }

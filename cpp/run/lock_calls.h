@@ -3,35 +3,37 @@
 
 #include "record/family/lock_events.h"
 #include "run/objects.h"
+#include "run/real.h"
 
 namespace perfschema::run {
 
-// Is what LockOperation() needs of an object, in registers.
-struct Probed {
-  const Object* entry;
-  pfs_instance_t* instance;
-  const uint32_t* flags;
-};
-inline uint64_t AddressOf(const Probed* probed) { return AddressOf(probed->entry); }
+// Is an operation on an object of the map, as the templates of record/family/lock_events.h want it. `call` waits; `attempt_call` does not.
+template <typename Call, typename Attempt>
+struct ObjectOperation {
+  const Object* object;
+  pfs_instance_t* row;
+  Call call;
+  Attempt attempt_call;
 
-// Makes the event of an operation, or the plain call if `object` is nullptr. `call` waits; `attempt` does not.
-// `source` returns the SourceLine.
+  PFS_ALWAYS_INLINE int operator()() const { return call(); }
+  PFS_ALWAYS_INLINE int attempt() const { return attempt_call(); }
+  PFS_ALWAYS_INLINE pfs_instance_t* instance() const { return row; }
+  PFS_ALWAYS_INLINE const uint32_t* flag_word() const { return object->flags.load(std::memory_order_relaxed); }
+  PFS_ALWAYS_INLINE uint64_t address() const { return object->address.load(std::memory_order_relaxed); }
+  static constexpr bool IsOf(const ShmInstance&) { return true; }
+  static int OnOther(const char*, int rc) { return rc; }
+};
+
+// Makes the event of an operation on an object of the map. nullptr = the plain call. `source` returns the SourceLine.
 template <typename Source, typename Call, typename Attempt>
-[[gnu::always_inline]] inline int Locked(const Object* object, Source source, Operation operation, Call call, Attempt attempt_call) {
-  if (object == nullptr) return call();
-  struct Operate {
-    const Probed* object;
-    Call call;
-    Attempt attempt_call;
-    int operator()() const { return call(); }
-    int attempt() const { return attempt_call(); }
-  };
-  const Probed probed{object, object->row.load(std::memory_order_relaxed), object->flags.load(std::memory_order_relaxed)};
+[[gnu::always_inline]] inline int LockedObject(Object* object, Source source, Operation operation, Call call, Attempt attempt) {
+  if (!IsInstrumented(object)) return call();
   const SourceLine at = source();
-  return LockOperation(Operate{&probed, call, attempt_call}, at.file, at.line, operation);
+  pfs_instance_t* const row = object->row.load(std::memory_order_relaxed);
+  return LockOperation(ObjectOperation<Call, Attempt>{object, row, call, attempt}, at.file, at.line, operation);
 }
 
-// Releases an exclusive lock: the row has no owner from here on.
+// Releases an exclusive lock: the row has no owner from here on. `row` may be nullptr.
 template <typename Unlock>
 [[gnu::always_inline]] inline int Released(pfs_instance_t* row, Unlock unlock) {
   const uint64_t owner = pfs_owner_(row);

@@ -10,67 +10,238 @@ using namespace perfschema::run;
 
 namespace {
 
-pfs_instance_t* RowOf(const void* address, Kind kind) {
-  Object* const object = KnownObject(address, kind);
+// Is what this file must know of a type of lock.
+template <typename Lock>
+struct Type;
+
+template <>
+struct Type<pthread_mutex_t> {
+  static constexpr Kind kKind = Kind::kMutex;
+  // Other processes may use a shared lock, too: it stays plain. glibc keeps that in the type (PTHREAD_MUTEX_PSHARED_BIT).
+  static bool IsShared(const pthread_mutex_t* m) { return (m->__data.__kind & 128) != 0; }
+  // Returns whether glibc leaves the word of the tag alone: one of the four plain types, with or without lock elision.
+  static bool HasTag(const pthread_mutex_t* m) { return (m->__data.__kind & ~(3 | 256 | 512)) == 0; }
+  // Makes the operation without waiting.
+  template <Operation kOperation>
+  PFS_ALWAYS_INLINE static int Attempt(pthread_mutex_t* m) {
+    return PFS_REAL(pthread_mutex_trylock)(m);
+  }
+};
+
+template <>
+struct Type<pthread_rwlock_t> {
+  static constexpr Kind kKind = Kind::kRwlock;
+  static bool IsShared(const pthread_rwlock_t* rw) { return rw->__data.__shared != 0; }
+  static bool HasTag(const pthread_rwlock_t*) { return true; }
+  template <Operation kOperation>
+  PFS_ALWAYS_INLINE static int Attempt(pthread_rwlock_t* rw) {
+    return perfschema::HoldAfter(kOperation) == perfschema::Hold::kShared ? PFS_REAL(pthread_rwlock_tryrdlock)(rw)
+                                                                          : PFS_REAL(pthread_rwlock_trywrlock)(rw);
+  }
+};
+
+// glibc's mutexes of C11 are those of pthreads; the results are others.
+template <>
+struct Type<mtx_t> {
+  static constexpr Kind kKind = Kind::kMutex;
+  static bool IsShared(const mtx_t*) { return false; }
+  static bool HasTag(const mtx_t*) { return true; }
+  template <Operation kOperation>
+  PFS_ALWAYS_INLINE static int Attempt(mtx_t* m) {
+    return PFS_REAL(mtx_trylock)(m);
+  }
+};
+
+// ---- A lock that may have a tag ----------------------------------------------------------------------------------------------------
+
+template <Operation kOperation, typename Lock, typename Call>
+int TakeOther(Lock* lock, const void* caller, int rc, Call call);
+
+// Is an operation on a lock that has a tag. It has two words for most, which stay in registers: the tag is cheap to follow again.
+template <Operation kOperation, typename Lock, typename Call>
+struct TaggedOperation {
+  Lock* lock;
+  Call call;
+
+  PFS_ALWAYS_INLINE int operator()() const { return call(); }
+  PFS_ALWAYS_INLINE int attempt() const { return Type<Lock>::template Attempt<kOperation>(lock); }
+  PFS_ALWAYS_INLINE pfs_instance_t* instance() const { return TagOf(lock).instance(); }
+  PFS_ALWAYS_INLINE const uint32_t* flag_word() const { return TagOf(lock).flags(); }
+  PFS_ALWAYS_INLINE uint64_t address() const { return reinterpret_cast<uintptr_t>(lock); }
+  PFS_ALWAYS_INLINE bool IsOf(const perfschema::ShmInstance& instance) const {
+    return Tag::IsOf(reinterpret_cast<const pfs_instance_t*>(&instance), lock);
+  }
+  PFS_ALWAYS_INLINE int OnOther(const char* caller, int rc) const { return TakeOther<kOperation>(lock, caller, rc, call); }
+};
+
+// Does what is not the default. REQUIRES: the lock has a tag with an instance.
+template <Operation kOperation, typename Lock, typename Call>
+[[gnu::noinline]] int TakeBySettings(Lock* lock, const void* caller, Call call) {
+  const SourceLine at = SourceAt(caller);
+  return perfschema::LockOperation(TaggedOperation<kOperation, Lock, Call>{lock, call}, at.file, at.line, kOperation);
+}
+
+// Does what the tag was not enough for: a new lock, or one without a tag.
+template <Operation kOperation, typename Lock, typename Call>
+[[gnu::noinline]] int TakeUntagged(Lock* lock, const void* caller, Call call) {
+  using T = Type<Lock>;
+  if (g_is_off || T::IsShared(lock)) return call();
+  if (T::HasTag(lock)) {
+    return GiveTag(lock, T::kKind, TagWord(lock), caller) ? TakeBySettings<kOperation>(lock, caller, call) : call();
+  }
+  return LockedObject(
+      ObjectAt(lock, T::kKind, caller), [=] { return SourceAt(caller); }, kOperation, call,
+      [=] { return T::template Attempt<kOperation>(lock); });
+}
+
+// Is an operation that has been made.
+template <Operation kOperation, typename Lock, typename Call>
+struct MadeOperation : TaggedOperation<kOperation, Lock, Call> {
+  int rc;
+  int operator()() const { return rc; }
+  int attempt() const { return rc; }
+};
+
+// The attempt has been made, and the tag was that of another lock.
+template <Operation kOperation, typename Lock, typename Call>
+[[gnu::noinline]] int TakeOther(Lock* lock, const void* caller, int rc, Call call) {
+  using perfschema::HoldAfter, perfschema::IsHeld, perfschema::IsTry;
+  if (!IsHeld(rc, HoldAfter(kOperation)) && !IsTry(kOperation)) return TakeUntagged<kOperation>(lock, caller, call);
+  if (!GiveTag(lock, Type<Lock>::kKind, TagWord(lock), caller)) return rc;
+  const SourceLine at = SourceAt(caller);
+  return perfschema::LockOperation(MadeOperation<kOperation, Lock, Call>{{lock, call}, rc}, at.file, at.line, kOperation);
+}
+
+// The default: TIMED = 'CONTENDED'. REQUIRES: the lock has a tag with this instance, which may be that of another lock.
+template <Operation kOperation, typename Lock, typename Call>
+[[gnu::noinline]] int TakeContended(Lock* lock, const void* caller, Call call, pfs_instance_t* instance, const uint32_t* flag_word) {
+  const SourceLine at = SourceAt(caller);
+  const perfschema::LockProbe probe(instance, flag_word, kOperation);
+  return perfschema::TriedLock(TaggedOperation<kOperation, Lock, Call>{lock, call}, probe, at.file, at.line, kOperation);
+}
+
+// Saves no register: it leaves by a tail call in each case. A store on the way is one that the locked instruction of the lock waits for.
+template <Operation kOperation, typename Lock, typename Call>
+[[gnu::always_inline]] inline int Take(Lock* lock, const void* caller, Call call) {
+  const Tag tag = TagOf(lock);
+  if (!tag.HasClass()) return TakeUntagged<kOperation>(lock, caller, call);
+  const uint32_t flags = perfschema::FlagsIn(tag.flags());
+  if (__builtin_expect((flags & perfschema::kFlagEnabled) == 0, 0)) return call();
+  if (!tag.HasInstance()) return TakeUntagged<kOperation>(lock, caller, call);
+  pfs_instance_t* const instance = tag.instance();
+  if (perfschema::IsContended(flags)) return TakeContended<kOperation>(lock, caller, call, instance, tag.flags());
+  return Tag::IsOf(instance, lock) ? TakeBySettings<kOperation>(lock, caller, call) : TakeUntagged<kOperation>(lock, caller, call);
+}
+
+template <typename Lock>
+[[gnu::noinline]] pfs_instance_t* UntaggedRow(const Lock* lock) {
+  using T = Type<Lock>;
+  if (g_is_off || T::IsShared(lock)) return nullptr;
+  if (T::HasTag(lock)) return KnownRow(lock, T::kKind, TagWord(lock));
+  const Object* const object = KnownObject(lock, T::kKind);
   return object != nullptr ? object->row.load(std::memory_order_acquire) : nullptr;
 }
 
-// Other processes may use a shared lock, too: it stays plain. glibc keeps that in the type (PTHREAD_MUTEX_PSHARED_BIT).
-bool IsShared(const pthread_mutex_t* m) { return (m->__data.__kind & 128) != 0; }
-bool IsShared(const pthread_rwlock_t* rw) { return rw->__data.__shared != 0; }
-
-// glibc keeps nothing of a spinlock: shared ones are recorded, too.
-bool IsShared(const volatile pthread_spinlock_t*) { return false; }
-
-// Returns the object of a lock whose events are instrumented, else nullptr.
+// Returns the instance of a lock, or nullptr.
 template <typename Lock>
-Object* InstrumentedAt(const Lock* lock, Kind kind, const void* caller) {
-  if (__builtin_expect(IsShared(lock) || g_is_off, 0)) return nullptr;
-  Object* const object = ObjectAt(const_cast<const void*>(static_cast<const volatile void*>(lock)), kind, caller);
-  return IsInstrumented(object) ? object : nullptr;
+[[gnu::always_inline]] inline pfs_instance_t* RowOf(const Lock* lock) {
+  const Tag tag = TagOf(lock);
+  if (!tag.HasClass()) return UntaggedRow(lock);
+  if (__builtin_expect(tag.row() == 0, 0)) return nullptr;
+  if (!tag.HasInstance() || !tag.IsOf(tag.instance(), lock)) return UntaggedRow(lock);
+  return tag.instance();
+}
+
+template <typename Lock, typename Unlock>
+[[gnu::noinline]] int ReleaseRare(Lock* lock, Unlock unlock) {
+  return Released(RowOf(lock), unlock);
+}
+
+template <typename Lock>
+void Made(Lock* lock, const void* caller) {
+  using T = Type<Lock>;
+  if (T::IsShared(lock)) return;
+  T::HasTag(lock) ? NoteInitTagged(TagWord(lock), caller) : NoteInit(lock, T::kKind, caller);
+}
+
+// Before the lock is destroyed: another thread may get the memory as soon as it is.
+template <typename Lock>
+void Ends(Lock* lock) {
+  using T = Type<Lock>;
+  if (T::IsShared(lock)) return;
+  T::HasTag(lock) ? ForgetTagged(lock, TagWord(lock)) : ForgetObject(lock);
 }
 
 }  // namespace
 
-#define PFS_CALLER __builtin_return_address(0)
-#define PFS_SOURCE ([caller = PFS_CALLER] { return SourceLine{SiteOf(caller)->text, kNoLine}; })
+pfs_instance_t* perfschema::run::RowOfMutex(const pthread_mutex_t* m) { return RowOf(m); }
 
-// Replaces a function that takes a lock: `lock` is its first parameter. `attempt` is the function that does not wait.
-#define PFS_TAKES(kind, name, parameters, operation, attempt, ...)                                                  \
-  PFS_REPLACES int name parameters {                                                                                \
-    return Locked(                                                                                                  \
-        InstrumentedAt(lock, kind, PFS_CALLER), PFS_SOURCE, operation, [=] { return PFS_REAL(name)(__VA_ARGS__); }, \
-        [=] { return PFS_REAL(attempt)(lock); });                                                                   \
+#define PFS_CALLER __builtin_return_address(0)
+
+// Replaces a function that takes a lock: `lock` is its first parameter.
+#define PFS_TAKES(name, parameters, operation, ...)                                        \
+  PFS_REPLACES int name parameters {                                                       \
+    return Take<operation>(lock, PFS_CALLER, [=] { return PFS_REAL(name)(__VA_ARGS__); }); \
   }
 
 // ---- Mutexes ---------------------------------------------------------------------------------------------------------------------
 
 PFS_REPLACES int pthread_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
   const int rc = PFS_REAL(pthread_mutex_init)(m, attributes);
-  if (rc == 0) NoteInit(m, Kind::kMutex, PFS_CALLER);
+  if (rc == 0) Made(m, PFS_CALLER);
   return rc;
 }
 
-// The row goes first: another thread may get the memory as soon as the mutex is destroyed.
 PFS_REPLACES int pthread_mutex_destroy(pthread_mutex_t* m) {
-  ForgetObject(m);
+  Ends(m);
   return PFS_REAL(pthread_mutex_destroy)(m);
 }
 
-PFS_TAKES(Kind::kMutex, pthread_mutex_lock, (pthread_mutex_t * lock), Operation::kLock, pthread_mutex_trylock, lock)
-PFS_TAKES(Kind::kMutex, pthread_mutex_trylock, (pthread_mutex_t * lock), Operation::kTryLock, pthread_mutex_trylock, lock)
-PFS_TAKES(Kind::kMutex, pthread_mutex_timedlock, (pthread_mutex_t * lock, const timespec* deadline), Operation::kTimedLock,
-          pthread_mutex_trylock, lock, deadline)
-PFS_TAKES(Kind::kMutex, pthread_mutex_clocklock, (pthread_mutex_t * lock, clockid_t clock, const timespec* deadline), Operation::kTimedLock,
-          pthread_mutex_trylock, lock, clock, deadline)
+PFS_TAKES(pthread_mutex_lock, (pthread_mutex_t * lock), Operation::kLock, lock)
+PFS_TAKES(pthread_mutex_trylock, (pthread_mutex_t * lock), Operation::kTryLock, lock)
+PFS_TAKES(pthread_mutex_timedlock, (pthread_mutex_t * lock, const timespec* deadline), Operation::kTimedLock, lock, deadline)
+PFS_TAKES(pthread_mutex_clocklock, (pthread_mutex_t * lock, clockid_t clock, const timespec* deadline), Operation::kTimedLock, lock, clock,
+          deadline)
 
 PFS_REPLACES int pthread_mutex_unlock(pthread_mutex_t* m) {
   const auto unlock = [=] { return PFS_REAL(pthread_mutex_unlock)(m); };
-  pfs_instance_t* const row = RowOf(m, Kind::kMutex);
-  return row != nullptr ? Released(row, unlock) : unlock();
+  const Tag tag = TagOf(m);
+  // A mutex of the default type cannot fail to be released: nothing is kept over the call.
+  if (tag.HasClass() && tag.HasInstance() && Tag::IsOf(tag.instance(), m) && m->__data.__kind == PTHREAD_MUTEX_TIMED_NP) {
+    pfs_instance_t* const row = tag.instance();
+    if (const uint64_t owner = pfs_owner_(row); owner != 0 && !pfs_owner_is_rare_(owner)) {
+      pfs_owner_forget_(row);
+      return unlock();
+    }
+  }
+  return ReleaseRare(m, unlock);
 }
 
-// ---- Spinlocks: mutexes to the tables ----------------------------------------------------------------------------------------------
+PFS_REPLACES int mtx_init(mtx_t* m, int type) {
+  const int rc = PFS_REAL(mtx_init)(m, type);
+  if (rc == thrd_success) Made(m, PFS_CALLER);
+  return rc;
+}
+
+PFS_REPLACES void mtx_destroy(mtx_t* m) {
+  Ends(m);
+  PFS_REAL(mtx_destroy)(m);
+}
+
+#define PFS_TAKES_C11(name, parameters, operation, ...)                                 \
+  PFS_REPLACES int name parameters {                                                    \
+    return Take<operation>(m, PFS_CALLER, [=] { return PFS_REAL(name)(__VA_ARGS__); }); \
+  }
+PFS_TAKES_C11(mtx_lock, (mtx_t * m), Operation::kLock, m)
+PFS_TAKES_C11(mtx_trylock, (mtx_t * m), Operation::kTryLock, m)
+PFS_TAKES_C11(mtx_timedlock, (mtx_t * m, const timespec* deadline), Operation::kTimedLock, m, deadline)
+
+PFS_REPLACES int mtx_unlock(mtx_t* m) {
+  return ReleaseRare(m, [=] { return PFS_REAL(mtx_unlock)(m); });
+}
+
+// ---- Spinlocks: mutexes to the tables. They have no tag; glibc does not keep whether one is shared: shared ones are recorded, too
+// --------
 
 PFS_REPLACES int pthread_spin_init(pthread_spinlock_t* spin, int shared) {
   const int rc = PFS_REAL(pthread_spin_init)(spin, shared);
@@ -83,44 +254,51 @@ PFS_REPLACES int pthread_spin_destroy(pthread_spinlock_t* spin) {
   return PFS_REAL(pthread_spin_destroy)(spin);
 }
 
-PFS_TAKES(Kind::kSpin, pthread_spin_lock, (pthread_spinlock_t * lock), Operation::kLock, pthread_spin_trylock, lock)
-PFS_TAKES(Kind::kSpin, pthread_spin_trylock, (pthread_spinlock_t * lock), Operation::kTryLock, pthread_spin_trylock, lock)
+#define PFS_TAKES_SPIN(name, operation)                                                                                 \
+  PFS_REPLACES int name(pthread_spinlock_t* spin) {                                                                     \
+    const void* const caller = PFS_CALLER;                                                                              \
+    const auto call = [=] { return PFS_REAL(name)(spin); };                                                             \
+    if (__builtin_expect(g_is_off, 0)) return call();                                                                   \
+    return LockedObject(                                                                                                \
+        ObjectAt(const_cast<const int*>(spin), Kind::kSpin, caller), [=] { return SourceAt(caller); }, operation, call, \
+        [=] { return PFS_REAL(pthread_spin_trylock)(spin); });                                                          \
+  }
+PFS_TAKES_SPIN(pthread_spin_lock, Operation::kLock)
+PFS_TAKES_SPIN(pthread_spin_trylock, Operation::kTryLock)
 
 PFS_REPLACES int pthread_spin_unlock(pthread_spinlock_t* spin) {
-  const auto unlock = [=] { return PFS_REAL(pthread_spin_unlock)(spin); };
-  pfs_instance_t* const row = RowOf(const_cast<const int*>(spin), Kind::kSpin);
-  return row != nullptr ? Released(row, unlock) : unlock();
+  const Object* const object = KnownObject(const_cast<const int*>(spin), Kind::kSpin);
+  return Released(object != nullptr ? object->row.load(std::memory_order_acquire) : nullptr,
+                  [=] { return PFS_REAL(pthread_spin_unlock)(spin); });
 }
 
 // ---- Read-write locks --------------------------------------------------------------------------------------------------------------
 
 PFS_REPLACES int pthread_rwlock_init(pthread_rwlock_t* rw, const pthread_rwlockattr_t* attributes) {
   const int rc = PFS_REAL(pthread_rwlock_init)(rw, attributes);
-  if (rc == 0) NoteInit(rw, Kind::kRwlock, PFS_CALLER);
+  if (rc == 0) Made(rw, PFS_CALLER);
   return rc;
 }
 
 PFS_REPLACES int pthread_rwlock_destroy(pthread_rwlock_t* rw) {
-  ForgetObject(rw);
+  Ends(rw);
   return PFS_REAL(pthread_rwlock_destroy)(rw);
 }
 
-PFS_TAKES(Kind::kRwlock, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), Operation::kReadLock, pthread_rwlock_tryrdlock, lock)
-PFS_TAKES(Kind::kRwlock, pthread_rwlock_tryrdlock, (pthread_rwlock_t * lock), Operation::kTryReadLock, pthread_rwlock_tryrdlock, lock)
-PFS_TAKES(Kind::kRwlock, pthread_rwlock_timedrdlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedReadLock,
-          pthread_rwlock_tryrdlock, lock, deadline)
-PFS_TAKES(Kind::kRwlock, pthread_rwlock_clockrdlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline),
-          Operation::kTimedReadLock, pthread_rwlock_tryrdlock, lock, clock, deadline)
-PFS_TAKES(Kind::kRwlock, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), Operation::kWriteLock, pthread_rwlock_trywrlock, lock)
-PFS_TAKES(Kind::kRwlock, pthread_rwlock_trywrlock, (pthread_rwlock_t * lock), Operation::kTryWriteLock, pthread_rwlock_trywrlock, lock)
-PFS_TAKES(Kind::kRwlock, pthread_rwlock_timedwrlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedWriteLock,
-          pthread_rwlock_trywrlock, lock, deadline)
-PFS_TAKES(Kind::kRwlock, pthread_rwlock_clockwrlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline),
-          Operation::kTimedWriteLock, pthread_rwlock_trywrlock, lock, clock, deadline)
+PFS_TAKES(pthread_rwlock_rdlock, (pthread_rwlock_t * lock), Operation::kReadLock, lock)
+PFS_TAKES(pthread_rwlock_tryrdlock, (pthread_rwlock_t * lock), Operation::kTryReadLock, lock)
+PFS_TAKES(pthread_rwlock_timedrdlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedReadLock, lock, deadline)
+PFS_TAKES(pthread_rwlock_clockrdlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline), Operation::kTimedReadLock, lock,
+          clock, deadline)
+PFS_TAKES(pthread_rwlock_wrlock, (pthread_rwlock_t * lock), Operation::kWriteLock, lock)
+PFS_TAKES(pthread_rwlock_trywrlock, (pthread_rwlock_t * lock), Operation::kTryWriteLock, lock)
+PFS_TAKES(pthread_rwlock_timedwrlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedWriteLock, lock, deadline)
+PFS_TAKES(pthread_rwlock_clockwrlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline), Operation::kTimedWriteLock,
+          lock, clock, deadline)
 
 // As pfs_rwlock_unlock().
 PFS_REPLACES int pthread_rwlock_unlock(pthread_rwlock_t* rw) {
-  pfs_instance_t* const row = RowOf(rw, Kind::kRwlock);
+  pfs_instance_t* const row = RowOf(rw);
   if (row == nullptr) return PFS_REAL(pthread_rwlock_unlock)(rw);
   const uint64_t owner = pfs_owner_release_(row);
   const bool was_shared = owner == 0 && pfs_has_readers_(row) && perfschema::ReleaseShared(*AsInstance(row)) != 0;

@@ -14,6 +14,8 @@ struct MYSQL_STMT;
 
 using namespace perfschema::run;
 
+#define PFS_CALLER __builtin_return_address(0)
+
 namespace {
 
 constexpr int kNoData = 100;           // MYSQL_NO_DATA
@@ -21,6 +23,7 @@ constexpr int kConnectionSchema = 15;  // MARIADB_CONNECTION_SCHEMA
 
 struct Client {
   static constexpr const char* kFirst = "mysql_real_query";
+  static constexpr const char* kPrefix = "mysql_";
   int (*query)(MYSQL*, const char*);
   int (*real_query)(MYSQL*, const char*, unsigned long);
   MYSQL_RES* (*store_result)(MYSQL*);
@@ -47,32 +50,32 @@ struct Client {
   const char* (*stmt_sqlstate)(MYSQL_STMT*);
   const char* (*stmt_error)(MYSQL_STMT*);
 
-  explicit Client(void* from) {
-    FindFunction(from, "mysql_query", &query);
-    FindFunction(from, "mysql_real_query", &real_query);
-    FindFunction(from, "mysql_store_result", &store_result);
-    FindFunction(from, "mysql_use_result", &use_result);
-    FindFunction(from, "mysql_close", &close);
-    FindFunction(from, "mysql_field_count", &field_count);
-    FindFunction(from, "mysql_affected_rows", &affected_rows);
-    FindFunction(from, "mysql_num_rows", &num_rows);
-    FindFunction(from, "mysql_warning_count", &warning_count);
-    FindFunction(from, "mysql_errno", &error_number);
-    FindFunction(from, "mysql_sqlstate", &sqlstate);
-    FindFunction(from, "mysql_error", &error);
-    FindFunction(from, "mariadb_get_infov", &get_infov);
-    FindFunction(from, "mysql_stmt_prepare", &stmt_prepare);
-    FindFunction(from, "mysql_stmt_execute", &stmt_execute);
-    FindFunction(from, "mysql_stmt_store_result", &stmt_store_result);
-    FindFunction(from, "mysql_stmt_fetch", &stmt_fetch);
-    FindFunction(from, "mysql_stmt_free_result", &stmt_free_result);
-    FindFunction(from, "mysql_stmt_close", &stmt_close);
-    FindFunction(from, "mysql_stmt_field_count", &stmt_field_count);
-    FindFunction(from, "mysql_stmt_affected_rows", &stmt_affected_rows);
-    FindFunction(from, "mysql_stmt_num_rows", &stmt_num_rows);
-    FindFunction(from, "mysql_stmt_errno", &stmt_errno);
-    FindFunction(from, "mysql_stmt_sqlstate", &stmt_sqlstate);
-    FindFunction(from, "mysql_stmt_error", &stmt_error);
+  explicit Client(const ClientLibrary& from) {
+    from.Find("mysql_query", &query);
+    from.Find("mysql_real_query", &real_query);
+    from.Find("mysql_store_result", &store_result);
+    from.Find("mysql_use_result", &use_result);
+    from.Find("mysql_close", &close);
+    from.Find("mysql_field_count", &field_count);
+    from.Find("mysql_affected_rows", &affected_rows);
+    from.Find("mysql_num_rows", &num_rows);
+    from.Find("mysql_warning_count", &warning_count);
+    from.Find("mysql_errno", &error_number);
+    from.Find("mysql_sqlstate", &sqlstate);
+    from.Find("mysql_error", &error);
+    from.Find("mariadb_get_infov", &get_infov);
+    from.Find("mysql_stmt_prepare", &stmt_prepare);
+    from.Find("mysql_stmt_execute", &stmt_execute);
+    from.Find("mysql_stmt_store_result", &stmt_store_result);
+    from.Find("mysql_stmt_fetch", &stmt_fetch);
+    from.Find("mysql_stmt_free_result", &stmt_free_result);
+    from.Find("mysql_stmt_close", &stmt_close);
+    from.Find("mysql_stmt_field_count", &stmt_field_count);
+    from.Find("mysql_stmt_affected_rows", &stmt_affected_rows);
+    from.Find("mysql_stmt_num_rows", &stmt_num_rows);
+    from.Find("mysql_stmt_errno", &stmt_errno);
+    from.Find("mysql_stmt_sqlstate", &stmt_sqlstate);
+    from.Find("mysql_stmt_error", &stmt_error);
   }
 };
 
@@ -132,7 +135,7 @@ auto InsideOf(Call call) {
 
 PFS_REPLACES int mysql_real_query(MYSQL* connection, const char* text, unsigned long bytes) {
   const Site& site = *PFS_RUN_SITE;
-  const auto& client = ClientOf<Client>(site);
+  const auto& client = ClientOf<Client>(site, PFS_CALLER);
   if (IsPlainClient() || text == nullptr) return client.real_query(connection, text, bytes);
   Running* const running = Begin(client, connection, site, {text, bytes});
   const int rc = InsideOf([&] { return client.real_query(connection, text, bytes); });
@@ -142,7 +145,7 @@ PFS_REPLACES int mysql_real_query(MYSQL* connection, const char* text, unsigned 
 
 PFS_REPLACES int mysql_query(MYSQL* connection, const char* text) {
   const Site& site = *PFS_RUN_SITE;
-  const auto& client = ClientOf<Client>(site);
+  const auto& client = ClientOf<Client>(site, PFS_CALLER);
   if (IsPlainClient() || text == nullptr) return client.query(connection, text);
   Running* const running = Begin(client, connection, site, text);
   const int rc = InsideOf([&] { return client.query(connection, text); });
@@ -151,7 +154,7 @@ PFS_REPLACES int mysql_query(MYSQL* connection, const char* text) {
 }
 
 PFS_REPLACES MYSQL_RES* mysql_store_result(MYSQL* connection) {
-  const auto& client = ClientOf<Client>(*PFS_RUN_SITE);
+  const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
   Running* const running = IsPlainClient() ? nullptr : FindRunning(connection);
   if (running == nullptr) return client.store_result(connection);
   Resume(*running);
@@ -168,20 +171,20 @@ PFS_REPLACES MYSQL_RES* mysql_store_result(MYSQL* connection) {
 }
 
 PFS_REPLACES MYSQL_RES* mysql_use_result(MYSQL* connection) {
-  const auto& client = ClientOf<Client>(*PFS_RUN_SITE);
+  const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
   if (!IsPlainClient()) Leave(connection);
   return client.use_result(connection);
 }
 
 PFS_REPLACES void mysql_close(MYSQL* connection) {
-  const auto& client = ClientOf<Client>(*PFS_RUN_SITE);
+  const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
   if (!IsPlainClient()) Leave(connection);
   client.close(connection);
 }
 
 PFS_REPLACES int mysql_stmt_prepare(MYSQL_STMT* handle, const char* text, unsigned long bytes) {
   const Site& site = *PFS_RUN_SITE;
-  const auto& client = ClientOf<Client>(site);
+  const auto& client = ClientOf<Client>(site, PFS_CALLER);
   if (IsPlainClient() || handle == nullptr || text == nullptr) return client.stmt_prepare(handle, text, bytes);
   Leave(handle);
   const std::string_view whole(text, bytes == ~0ul ? std::strlen(text) : bytes);
@@ -196,7 +199,7 @@ PFS_REPLACES int mysql_stmt_prepare(MYSQL_STMT* handle, const char* text, unsign
 
 PFS_REPLACES int mysql_stmt_execute(MYSQL_STMT* handle) {
   const Site& site = *PFS_RUN_SITE;
-  const auto& client = ClientOf<Client>(site);
+  const auto& client = ClientOf<Client>(site, PFS_CALLER);
   if (IsPlainClient() || handle == nullptr) return client.stmt_execute(handle);
   Leave(handle);
   Running* const running = BeginRunning(handle, keys.Of(kExecute), site, {}, nullptr);
@@ -217,7 +220,7 @@ PFS_REPLACES int mysql_stmt_execute(MYSQL_STMT* handle) {
 }
 
 PFS_REPLACES int mysql_stmt_store_result(MYSQL_STMT* handle) {
-  const auto& client = ClientOf<Client>(*PFS_RUN_SITE);
+  const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
   Running* const running = IsPlainClient() ? nullptr : FindRunning(handle);
   if (running == nullptr) return client.stmt_store_result(handle);
   Resume(*running);
@@ -232,7 +235,7 @@ PFS_REPLACES int mysql_stmt_store_result(MYSQL_STMT* handle) {
 }
 
 PFS_REPLACES int mysql_stmt_fetch(MYSQL_STMT* handle) {
-  const auto& client = ClientOf<Client>(*PFS_RUN_SITE);
+  const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
   Running* const running = IsPlainClient() ? nullptr : FindRunning(handle);
   if (running == nullptr) return client.stmt_fetch(handle);
   Resume(*running);
@@ -248,13 +251,13 @@ PFS_REPLACES int mysql_stmt_fetch(MYSQL_STMT* handle) {
 }
 
 PFS_REPLACES char mysql_stmt_free_result(MYSQL_STMT* handle) {
-  const auto& client = ClientOf<Client>(*PFS_RUN_SITE);
+  const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
   if (!IsPlainClient()) Leave(handle);
   return client.stmt_free_result(handle);
 }
 
 PFS_REPLACES char mysql_stmt_close(MYSQL_STMT* handle) {
-  const auto& client = ClientOf<Client>(*PFS_RUN_SITE);
+  const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
   if (!IsPlainClient()) {
     Leave(handle);
     prepared.Forget(handle);

@@ -1,25 +1,37 @@
 #include "run/objects.h"
 
+#include <sys/auxv.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "record/engine/classes.h"
 #include "record/family/locks.h"
 #include "run/python.h"
 #include "run/real.h"
-#include "run/small_lock.h"
+#include "shm/limits.h"
 
 namespace perfschema::run {
 
-constinit Object g_objects[size_t{1} << kTableBits] = {};  // constinit: 4 MiB that the start does not touch
+constinit Objects g_objects = {};  // constinit: the start does not touch it
 
 namespace {
 
-constexpr uint32_t kMask = (1u << kTableBits) - 1;
-constexpr uint32_t kMostProbes = 64;
-constexpr uintptr_t kDestroyed = 1;
+constinit ShmClass no_class = {};
+
+}  // namespace
+
+constinit Tags g_tags = {uint64_t{1} << 63, &no_class, nullptr, 0, 0};
+
+namespace {
+
+uint64_t noted_check;  // the top bits of a word that notes an init
+
 // Is the component of what Python names.
 constexpr const char* kPython = "python";
-// The flag words of objects without an instance.
+// The flag words of objects without an instrument.
 const uint32_t kUnborn = PFS_FLAG_ENABLED, kRefused = 0;
-
-SmallLock lock;
 
 struct Facts {
   Family family;
@@ -42,12 +54,16 @@ Facts FactsOf(Kind kind) {
       return {Family::kMutex, pfs_register_mutex, "", "Python lock"};
     case Kind::kBarrier:
       return {Family::kCond, pfs_register_cond, "barrier-", "Barrier"};
+    case Kind::kOnce:
+      return {Family::kCond, pfs_register_cond, "once-", "Initialization by another thread that is"};
+    case Kind::kFutex:
+      return {Family::kCond, pfs_register_cond, "futex-", "Futexes that syscall() waits for,"};
     default:
       return {Family::kMutex, pfs_register_mutex, "", "Mutex"};
   }
 }
 
-// Returns the key of an entry: names that Python knows come first.
+// Returns the key of an object: names that Python knows come first.
 pfs_key_t KeyOf(const Object& object, const Facts& facts, const void* address) {
   if (object.maker->name != nullptr) {
     return KeyOfNamed(facts.make, kPython, object.maker->name, "Lock of a Python program, by the line that makes or waits for it.");
@@ -55,93 +71,179 @@ pfs_key_t KeyOf(const Object& object, const Facts& facts, const void* address) {
   if (const char* const name = NameOfGil(address, object.kind); name != nullptr) {
     return KeyOfNamed(facts.make, kPython, name, "Global interpreter lock of CPython.");
   }
-  return KeyOfObject(facts.make, address, *object.maker, facts.prefix, facts.noun);
+  // The place of the call stands for its futexes: it is no object in the module's data.
+  return KeyOfObject(facts.make, object.kind != Kind::kFutex ? address : nullptr, *object.maker, facts.prefix, facts.noun);
 }
 
-// Empties an entry. REQUIRES: the lock.
-void Clear(Object& object, uintptr_t address) {
-  object.address.store(address, std::memory_order_release);
+// Start-up, and other work under the cold lock, may call an allocator of the program's whose locks come here: they are plain then. To wait
+// for the map here would be a deadlock.
+bool IsBusy() { return static_cast<bool>(t_locals.in_cold_lock); }
+
+// ---- All of these REQUIRE the map's lock ------------------------------------------------------------------------------------------------
+
+Object* Add(const void* address, Kind kind, const Site* site) {
+  Object* const object = g_objects.Add(reinterpret_cast<uintptr_t>(address), [=](Object& fresh) {
+    fresh.flags.store(&kUnborn, std::memory_order_relaxed);
+    fresh.row.store(nullptr, std::memory_order_relaxed);
+    fresh.maker = site;
+    fresh.least_waits.store(0, std::memory_order_relaxed);
+    fresh.class_index = 0;
+    fresh.kind = kind;
+  });
+  if (object == nullptr) CountLoss(LimitsOf(FactsOf(kind).family).instances_lost);
+  return object;
+}
+
+void Remove(Object& object) {
   pfs_instance_t* const row = object.row.exchange(nullptr);
   object.flags.store(&kRefused, std::memory_order_relaxed);
+  g_objects.Remove(object);
   if (row != nullptr) DestroyInstance(row);
 }
 
-// Fills an entry. REQUIRES: the lock.
-void Fill(Object& object, uintptr_t address, Kind kind, const Site* site) {
-  object.maker = site;
-  object.kind = kind;
-  object.flags.store(&kUnborn, std::memory_order_relaxed);
-  object.address.store(address, std::memory_order_release);  // pairs with ObjectAt
+// Gives an object its instrument, and its instance if that is enabled.
+void Complete(Object& object, const void* address) {
+  const Facts facts = FactsOf(object.kind);
+  if (object.flags.load(std::memory_order_relaxed) == &kUnborn) {
+    const pfs_key_t key = KeyOf(object, facts, address);
+    object.class_index = ClassOfKey(facts.family, key);
+    const uint32_t* flags = &kRefused;
+    if (object.class_index != 0) flags = reinterpret_cast<const uint32_t*>(&g_runtime.classes[object.class_index].flags);
+    object.flags.store(flags, std::memory_order_relaxed);
+  }
+  const uint32_t* const flags = object.flags.load(std::memory_order_relaxed);
+  if (!pfs_flags_enabled(flags) || object.row.load(std::memory_order_relaxed) != nullptr) return;
+  pfs_instance_t* const row = CreateInstance(facts.family, g_runtime.classes[object.class_index].key, address);
+  if (row == nullptr) {  // it has been counted as lost
+    object.class_index = 0;
+    object.flags.store(&kRefused, std::memory_order_relaxed);
+  }
+  object.row.store(row, std::memory_order_release);  // pairs with IsInstrumented
+}
+
+uint32_t IndexOfRow(const pfs_instance_t* row) {
+  return row == nullptr ? 0 : static_cast<uint32_t>(reinterpret_cast<const ShmInstance*>(row) - g_runtime.instances);
+}
+
+// Returns the word of an object's tag, and makes sure that probes can follow it.
+uint64_t WordOf(const Object& object, const void* lock) {
+  const uint32_t row = IndexOfRow(object.row.load(std::memory_order_relaxed));
+  if (g_runtime.classes != nullptr) {
+    g_tags.classes.store(g_runtime.classes, std::memory_order_relaxed);
+    g_tags.instances.store(g_runtime.instances, std::memory_order_relaxed);
+  }
+  const auto raise = [](std::atomic<uint32_t>& end, uint32_t to) {
+    if (end.load(std::memory_order_relaxed) < to) end.store(to, std::memory_order_relaxed);
+  };
+  raise(g_tags.end_of_classes, object.class_index + 1);
+  raise(g_tags.end_of_instances, row);  // compared with row - 1
+  return (uint64_t{object.class_index} << kRowBits | row) ^ g_tags.check ^ AddressCheck(lock);
+}
+
+// Returns whether a tag is that of the object as it is now.
+bool IsTagOf(const Tag& tag, const Object& object) {
+  return tag.class_index() == object.class_index && tag.row() == IndexOfRow(object.row.load(std::memory_order_relaxed)) &&
+         object.flags.load(std::memory_order_relaxed) != &kUnborn;
 }
 
 }  // namespace
 
-Object* FindOrAddObject(const void* pointer, Kind kind, const Site* site, bool must_add) {
-  const auto address = reinterpret_cast<uintptr_t>(pointer);
-  const auto find = [=](Object** free) -> Object* {
-    uint32_t at = PlaceOfObject(address);
-    for (uint32_t i = 0; i < kMostProbes; ++i, at = (at + 1) & kMask) {
-      Object& object = g_objects[at];
-      const uintptr_t there = object.address.load(std::memory_order_acquire);
-      if (there == address) return &object;
-      if (there <= kDestroyed && *free == nullptr) *free = &object;
-      if (there == 0) break;
-    }
-    return nullptr;
-  };
-  Object* free = nullptr;
-  if (Object* known = find(&free); known != nullptr && known->kind == kind) return known;
-  if (!must_add) return nullptr;
-  const SmallLock::Guard guard(lock);
-  free = nullptr;
-  Object* object = find(&free);
+void StartTags() {
+  uint64_t secret = 0;
+  const auto* const bytes = reinterpret_cast<const void*>(getauxval(AT_RANDOM));
+  if (bytes != nullptr) std::memcpy(&secret, bytes, sizeof secret);
+  g_tags.check = (secret | uint64_t{1} << 63) >> kCheckShift << kCheckShift;
+  noted_check = (secret & 0x7fff) | 1u << 15;
+}
+
+void StopTags() { g_tags.end_of_classes.store(0, std::memory_order_relaxed); }
+
+Object* AddObject(const void* pointer, Kind kind, const Site* site) {
+  if (IsBusy()) return nullptr;
+  const SmallLock::Guard guard(g_objects.lock);
+  Object* const object = g_objects.FindLocked(reinterpret_cast<uintptr_t>(pointer));
   if (object != nullptr && object->kind == kind) return object;
-  if (object != nullptr) Clear(*object, kDestroyed);
-  if (object == nullptr) object = free;
-  if (object != nullptr) Fill(*object, address, kind, site);
-  return object;
+  if (object != nullptr) Remove(*object);
+  return Add(pointer, kind, site);
 }
 
 bool MakeInstance(Object& object) {
-  // Start-up calls an allocator whose locks come here: they are plain this time, and get their instance later.
-  if (t_locals.in_cold_lock) return false;
-  const Facts facts = FactsOf(object.kind);
+  if (IsBusy()) return false;
   const int error = errno;
-  bool is_made = false;
   {
-    const SmallLock::Guard guard(lock);
-    if (object.row.load(std::memory_order_relaxed) == nullptr) {
-      const auto* const address = reinterpret_cast<const void*>(object.address.load(std::memory_order_relaxed));
-      const pfs_key_t key = KeyOf(object, facts, address);
-      pfs_instance_t* const row = key != 0 ? CreateInstance(facts.family, key, address) : nullptr;
-      object.flags.store(row != nullptr ? FlagsOfInstance(row) : &kRefused, std::memory_order_relaxed);
-      object.row.store(row, std::memory_order_release);  // pairs with IsInstrumented
-    }
-    is_made = object.row.load(std::memory_order_relaxed) != nullptr;
+    const SmallLock::Guard guard(g_objects.lock);
+    Complete(object, reinterpret_cast<const void*>(object.address.load(std::memory_order_relaxed)));
   }
   errno = error;
-  return is_made && pfs_flags_enabled(object.flags.load(std::memory_order_relaxed));
+  return object.row.load(std::memory_order_acquire) != nullptr;
 }
 
 void ForgetObject(const void* address) {
-  if (g_is_off) return;
-  uint32_t at = PlaceOfObject(reinterpret_cast<uintptr_t>(address));
-  for (uint32_t i = 0; i < kMostProbes; ++i, at = (at + 1) & kMask) {
-    const uintptr_t there = g_objects[at].address.load(std::memory_order_acquire);
-    if (there == 0) return;
-    if (there != reinterpret_cast<uintptr_t>(address)) continue;
-    const int error = errno;
-    const SmallLock::Guard guard(lock);
-    if (g_objects[at].address.load(std::memory_order_relaxed) == there) Clear(g_objects[at], kDestroyed);
-    errno = error;
-    return;
+  if (g_is_off || IsBusy() || g_objects.Find(reinterpret_cast<uintptr_t>(address)) == nullptr) return;
+  const int error = errno;
+  {
+    const SmallLock::Guard guard(g_objects.lock);
+    if (Object* const object = g_objects.FindLocked(reinterpret_cast<uintptr_t>(address)); object != nullptr) Remove(*object);
   }
+  errno = error;
 }
 
 void NoteInit(const void* address, Kind kind, const void* caller) {
   if (g_is_off) return;
   ForgetObject(address);
-  (void)FindOrAddObject(address, kind, SiteOf(caller), true);
+  (void)AddObject(address, kind, SiteOf(caller));
+}
+
+bool GiveTag(const void* lock, Kind kind, TagWord word, const void* caller) {
+  if (g_is_off || IsBusy()) return false;
+  const int error = errno;
+  bool is_instrumented = false;
+  {
+    const SmallLock::Guard guard(g_objects.lock);
+    const uint64_t there = word.load();
+    const Tag tag = Decoded(there, lock);
+    Object* object = g_objects.FindLocked(reinterpret_cast<uintptr_t>(lock));
+    if (object != nullptr && !(object->kind == kind && IsTagOf(tag, *object))) {
+      Remove(*object);
+      object = nullptr;
+    }
+    if (object == nullptr) {
+      const bool is_noted = there >> kCodeBits == noted_check;
+      const auto code = static_cast<uintptr_t>(there & ((uint64_t{1} << kCodeBits) - 1));
+      object = Add(lock, kind, SiteOf(is_noted ? reinterpret_cast<const void*>(code) : caller));
+    }
+    if (object != nullptr) {
+      Complete(*object, lock);
+      word.store(WordOf(*object, lock));
+      is_instrumented =
+          object->row.load(std::memory_order_relaxed) != nullptr && pfs_flags_enabled(object->flags.load(std::memory_order_relaxed));
+    }
+  }
+  errno = error;
+  return is_instrumented;
+}
+
+pfs_instance_t* KnownRow(const void* lock, Kind kind, TagWord word) {
+  if (g_is_off) return nullptr;
+  const Object* const object = KnownObject(lock, kind);
+  const Tag tag = Decoded(word.load(), lock);
+  return object != nullptr && IsTagOf(tag, *object) ? object->row.load(std::memory_order_acquire) : nullptr;
+}
+
+void ForgetTagged(const void* lock, TagWord word) {
+  if (g_is_off || word.load() == 0) return;
+  word.store(0);
+  ForgetObject(lock);
+}
+
+void NoteInitTagged(TagWord word, const void* caller) {
+  const auto code = reinterpret_cast<uintptr_t>(caller);
+  if (!g_is_off && code >> kCodeBits == 0) word.store(noted_check << kCodeBits | code);
+}
+
+bool IsKnownTagged(const void* lock, TagWord word) {
+  const uint64_t there = word.load();
+  return there >> kCodeBits == noted_check || Decoded(there, lock).HasClass();
 }
 
 }  // namespace perfschema::run

@@ -1,60 +1,52 @@
 // run/objects.h: from the address of a lock, a condition ... to its instance.
 //
-// A program's pthread_mutex_t has no space for a pointer, so a table has it. The look-up takes no lock: it loads one entry in nearly all
-// cases. An object is known from its init or its first use on; it gets its instance at its first use, so a program that makes locks
-// and never takes one needs no segment. An object that was never destroyed leaves its entry to the next object of another family at its
-// address.
+// A map has all objects that are known (address_map.h). Mutexes and read-write locks have a tag, too, which saves the look-up (tags.h).
+// An object gets its instrument at its first use, and its instance at its first use while that is enabled: a program that makes locks and
+// never takes one needs no segment. An object that was never destroyed leaves the map when another one is made at its address. An object
+// that cannot be recorded is counted as lost once.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
 #include "perfschema/pfs.h"
+#include "run/address_map.h"
 #include "run/sites.h"
+#include "run/tags.h"
 
 namespace perfschema::run {
 
-enum class Kind : uint8_t { kMutex = 1, kSpin, kRwlock, kCond, kSemaphore, kBarrier, kPythonLock };
+enum class Kind : uint8_t { kMutex = 1, kSpin, kRwlock, kCond, kSemaphore, kBarrier, kOnce, kFutex, kPythonLock };
 
-// Is an entry of the table. Threads: any thread reads; `address` is stored last and cleared first; the rest changes under a SmallLock.
-struct Object {
-  std::atomic<uintptr_t> address;      // 0 = never used, 1 = destroyed
-  std::atomic<const uint32_t*> flags;  // of its instrument; of a word that says "enabled" while it has no instance yet
+// Threads: any thread reads; changes under the map's lock.
+struct Object : Mapped<Object> {
+  std::atomic<const uint32_t*> flags;  // of its instrument; of a word that says "enabled" while it has none yet
   std::atomic<pfs_instance_t*> row;    // nullptr = none
   const Site* maker;                   // init, or the first use
+  std::atomic<uint64_t> least_waits;   // of a condition: glibc has counted so many waits, or more
+  uint32_t class_index;                // 0 = none
   Kind kind;
 };
 
-// For the templates of record/family/lock_events.h: an object is what a probe is called with.
-inline uint64_t AddressOf(const Object* object) { return object->address.load(std::memory_order_relaxed); }
+using Objects = AddressMap<Object, 16>;
+extern Objects g_objects __attribute__((visibility("hidden")));
 
-inline constexpr uint32_t kTableBits = 17;
-extern Object g_objects[] __attribute__((visibility("hidden")));
+// Returns the object at an address, or makes one of this kind. nullptr = it cannot be recorded. Slow.
+[[gnu::noinline]] Object* AddObject(const void* address, Kind kind, const Site* site);
 
-inline uint32_t PlaceOfObject(uintptr_t address) {
-  return static_cast<uint32_t>(((address >> 3) * 0x9e3779b97f4a7c15u) >> (64 - kTableBits));
-}
+// Returns the instance of a mutex, or nullptr.
+pfs_instance_t* RowOfMutex(const pthread_mutex_t* m);
 
-// Returns the entry of an object that is not at its first place, or makes one. Returns nullptr if the table is full there. Slow.
-[[gnu::noinline]] Object* FindOrAddObject(const void* address, Kind kind, const Site* site, bool must_add);
-
-// Returns the entry at the object's first place if it is this object's, else nullptr.
-inline Object* AtFirstPlace(const void* address, Kind kind) {
-  Object* const object = &g_objects[PlaceOfObject(reinterpret_cast<uintptr_t>(address))];
-  const bool is_it = object->address.load(std::memory_order_acquire) == reinterpret_cast<uintptr_t>(address) && object->kind == kind;
-  return __builtin_expect(is_it, 1) ? object : nullptr;
-}
-
-// Returns the entry of an object, which may have no instance yet. nullptr = make the plain call.
-inline Object* ObjectAt(const void* address, Kind kind, const void* caller) {
-  Object* const object = AtFirstPlace(address, kind);
-  return object != nullptr ? object : FindOrAddObject(address, kind, SiteOf(caller), true);
-}
-
-// Returns the entry of an object that is known, or nullptr.
+// Returns an object that is known, or nullptr.
 inline Object* KnownObject(const void* address, Kind kind) {
-  Object* const object = AtFirstPlace(address, kind);
-  return object != nullptr ? object : FindOrAddObject(address, kind, nullptr, false);
+  Object* const object = g_objects.Find(reinterpret_cast<uintptr_t>(address));
+  return __builtin_expect(object != nullptr, 1) && __builtin_expect(object->kind == kind, 1) ? object : nullptr;
+}
+
+// Returns an object, which may have no instance yet. nullptr = make the plain call.
+inline Object* ObjectAt(const void* address, Kind kind, const void* caller) {
+  Object* const object = KnownObject(address, kind);
+  return __builtin_expect(object != nullptr, 1) ? object : AddObject(address, kind, SiteOf(caller));
 }
 
 // Returns whether events of the object are instrumented. The object's instance is made here if it has none. `object` may be nullptr.
@@ -68,5 +60,23 @@ inline bool IsInstrumented(Object* object) {
 void ForgetObject(const void* address);
 // Notes an init. Makes no instance. Does nothing while pfs is off.
 void NoteInit(const void* address, Kind kind, const void* caller);
+
+// ---- Locks with a tag ----------------------------------------------------------------------------------------------------------------
+
+// Completes the tag of a lock that a probe could not follow: a new one gets its instance and its tag. Returns false for the plain call.
+// Slow.
+[[gnu::noinline]] bool GiveTag(const void* lock, Kind kind, TagWord word, const void* caller);
+// Returns the instance of a known lock of which the tag alone did not tell it, or nullptr. Slow.
+[[gnu::noinline]] pfs_instance_t* KnownRow(const void* lock, Kind kind, TagWord word);
+// As ForgetObject() and NoteInit(); the latter without a look at the map.
+void ForgetTagged(const void* lock, TagWord word);
+void NoteInitTagged(TagWord word, const void* caller);
+// Returns whether a lock is known or noted.
+bool IsKnownTagged(const void* lock, TagWord word);
+
+// Takes the process's secret. Called once, at the start.
+void StartTags();
+// From here on no tag leads to an instance: pfs is off.
+void StopTags();
 
 }  // namespace perfschema::run

@@ -1,12 +1,17 @@
 // run/process.cpp: the start of the library in a program, threads, and children.
 #include <dlfcn.h>
+#include <sys/prctl.h>
+#include <threads.h>
 
+#include <cerrno>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "record/engine/runtime.h"
 #include "run/conversations.h"
+#include "run/objects.h"
 #include "run/python.h"
 #include "run/real.h"
 #include "run/sites.h"
@@ -14,6 +19,7 @@
 namespace perfschema::run {
 
 void RememberPid();
+void StartExec();
 
 namespace {
 
@@ -21,7 +27,10 @@ namespace {
 enum class Children { kNone, kFork, kAll };
 
 void InForkedChild() { RememberPid(); }
-void InForkedChildWithoutPfs() { g_is_off = true; }
+void InForkedChildWithoutPfs() {
+  g_is_off = true;
+  StopTags();
+}
 
 Children WantedChildren() {
   const char* const text = secure_getenv("PFS_RUN_CHILDREN");
@@ -32,7 +41,7 @@ Children WantedChildren() {
 // Takes this library out of LD_PRELOAD, so that programs which this one starts run without it.
 void LeavePreload() {
   const char* const before = secure_getenv("LD_PRELOAD");
-  const char* const mine = secure_getenv("PFS_RUN_LIBRARY");
+  const char* const mine = secure_getenv("PFS_RUN_PRELOAD");
   if (before == nullptr || mine == nullptr) return;
   const char* const at = std::strstr(before, mine);
   if (at == nullptr) return;
@@ -54,11 +63,14 @@ bool HasForeignAllocator() {
   return allocate != nullptr && MapOf(allocate) != MapOf(reinterpret_cast<void*>(&::getppid));
 }
 
-__attribute__((constructor)) void StartRun() {
+// glibc gives constructors the arguments of main().
+__attribute__((constructor)) void StartRun(int count, char** arguments, char**) {
   RememberPid();
   StartSites();
-  StartPython();
+  StartTags();
+  StartPython(count, arguments);
   StartConversations();
+  StartExec();
   const Children children = WantedChildren();
   pthread_atfork(nullptr, nullptr, children == Children::kNone ? InForkedChildWithoutPfs : InForkedChild);
   (void)HearOfForks();
@@ -73,25 +85,81 @@ __attribute__((constructor)) void StartRun() {
 
 using namespace perfschema::run;
 
+namespace {
+
+// Returns the table of virtual functions of a std::thread's state, or 0. libstdc++ starts all threads with one routine, whose argument is
+// the state: an object of a class that is named after the thread's function.
+uintptr_t StateOfStdThread(const Module* module, void* argument) {
+  if (module == nullptr || std::strcmp(module->name, "libstdc++") != 0 || argument == nullptr) return 0;
+  constexpr uintptr_t kBefore = 2 * sizeof(void*);  // the pointer leads to the first function of the table
+  return *static_cast<uintptr_t*>(argument) - kBefore;
+}
+
+// Creates a thread whose instrument has the name of its start routine.
+int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
+  auto place = reinterpret_cast<uintptr_t>(start);
+  const Module* module = ModuleOf(reinterpret_cast<const void*>(start));
+  const uintptr_t state = StateOfStdThread(module, argument);
+  const Module* const of_state = state != 0 ? ModuleOf(reinterpret_cast<const void*>(state)) : nullptr;
+  if (of_state != nullptr) {
+    module = of_state;
+    place = state;
+  }
+  char name[64], documentation[256];
+  const auto offset = static_cast<unsigned long>(place - (module != nullptr ? module->base : 0));
+  std::snprintf(name, sizeof name, "%s+0x%lx", of_state != nullptr ? "data" : "code", offset);
+  std::snprintf(documentation, sizeof documentation, "%s %s+0x%lx build-id=%s",
+                of_state != nullptr ? "Thread of std::thread with a function of the class at" : "Thread that starts at",
+                module != nullptr ? module->path : "unknown", offset, module != nullptr ? module->build_id : "");
+  return pfs_thread_create(KeyOf(pfs_register_thread, module, name, documentation), thread, attributes, start, argument);
+}
+
+void NameThisThread(const char* name, const void* caller) {
+  if (IsPlain() || name[0] == 0) return;
+  const Site& site = *SiteOf(caller);
+  char full[120];
+  std::snprintf(full, sizeof full, "%s/%s", site.module != nullptr ? site.module->name : "unknown", name);
+  (void)pfs_set_thread_name(full);
+}
+
+}  // namespace
+
 PFS_REPLACES int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
   if (IsPlain()) return PFS_REAL(pthread_create)(thread, attributes, start, argument);
-  const Module* const module = ModuleOf(reinterpret_cast<const void*>(start));
-  char name[64], documentation[256];
-  const auto offset = reinterpret_cast<uintptr_t>(start) - (module != nullptr ? module->base : 0);
-  std::snprintf(name, sizeof name, "code+0x%lx", static_cast<unsigned long>(offset));
-  std::snprintf(documentation, sizeof documentation, "Thread that starts at %s+0x%lx build-id=%s",
-                module != nullptr ? module->path : "unknown", static_cast<unsigned long>(offset),
-                module != nullptr ? module->build_id : "");
-  return pfs_thread_create(KeyOf(pfs_register_thread, module, name, documentation), thread, attributes, start, argument);
+  return CreateThread(thread, attributes, start, argument);
+}
+
+// The start routine returns an int: its register is the lower half of the one that a pthread returns, and thrd_join() takes that half.
+PFS_REPLACES int thrd_create(thrd_t* thread, thrd_start_t start, void* argument) {
+  if (IsPlain()) return PFS_REAL(thrd_create)(thread, start, argument);
+  switch (CreateThread(thread, nullptr, reinterpret_cast<void* (*)(void*)>(reinterpret_cast<void*>(start)), argument)) {
+    case 0:
+      return thrd_success;
+    case ENOMEM:
+      return thrd_nomem;
+    default:
+      return thrd_error;
+  }
 }
 
 PFS_REPLACES int pthread_setname_np(pthread_t thread, const char* name) {
   const int rc = PFS_REAL(pthread_setname_np)(thread, name);
-  if (rc != 0 || IsPlain() || name[0] == 0 || pthread_equal(thread, pthread_self()) == 0) return rc;
-  const Site& site = *PFS_RUN_SITE;
-  char full[120];
-  std::snprintf(full, sizeof full, "%s/%s", site.module != nullptr ? site.module->name : "unknown", name);
-  (void)pfs_set_thread_name(full);
+  if (rc == 0 && pthread_equal(thread, pthread_self()) != 0) NameThisThread(name, __builtin_return_address(0));
+  return rc;
+}
+
+PFS_REPLACES int prctl(int option, ...) {
+  va_list arguments;
+  va_start(arguments, option);
+  unsigned long words[4];
+  for (unsigned long& word : words) word = va_arg(arguments, unsigned long);
+  va_end(arguments);
+  const int rc = PFS_REAL(prctl)(option, words[0], words[1], words[2], words[3]);
+  if (option == PR_SET_NAME && rc == 0) {
+    char name[16];  // what the kernel keeps
+    std::snprintf(name, sizeof name, "%s", reinterpret_cast<const char*>(words[0]));
+    NameThisThread(name, __builtin_return_address(0));
+  }
   return rc;
 }
 

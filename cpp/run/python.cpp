@@ -213,9 +213,39 @@ Made MadeByThread() {
   return made;
 }
 
+// Returns whether the interpreter will read PYTHONPATH and run sitecustomize: it has none of the options -I, -E and -S.
+bool ReadsPythonPath(int count, char** arguments) {
+  for (int i = 1; i < count && arguments[i] != nullptr && arguments[i][0] == '-' && arguments[i][1] != '-'; ++i) {
+    for (const char* letter = arguments[i] + 1; *letter != 0; ++letter) {
+      if (*letter == 'I' || *letter == 'E' || *letter == 'S') return false;
+      if (*letter == 'c' || *letter == 'm') return true;  // the rest is the program's
+      if (*letter == 'W' || *letter == 'X') {             // with a value: here or in the next argument
+        i += letter[1] == 0 ? 1 : 0;
+        break;
+      }
+    }
+  }
+  return true;
+}
+
+// Puts the folder of the Python layer, which is beside the library's, in front of PYTHONPATH. The environment of the program is as before
+// when its first line runs: the layer takes the folder out again (python/pfs/_auto/sitecustomize.py).
+void AddPythonLayer() {
+  const char* const parts = secure_getenv("PFS_RUN_PYTHON");
+  const char* const library = secure_getenv("PFS_RUN_LIBRARY");
+  if (parts == nullptr || parts[0] == 0 || library == nullptr) return;
+  std::string_view package(library);  // .../pfs/lib/libperfschema-run.so
+  for (int i = 0; i < 2 && package.rfind('/') != package.npos; ++i) package = package.substr(0, package.rfind('/'));
+  const char* const before = secure_getenv("PYTHONPATH");
+  char text[8192];
+  const int bytes = std::snprintf(text, sizeof text, "%.*s/_auto%s%s", static_cast<int>(package.size()), package.data(),
+                                  before != nullptr ? ":" : "", before != nullptr ? before : "");
+  if (static_cast<size_t>(bytes) < sizeof text) setenv("PYTHONPATH", text, 1);
+}
+
 }  // namespace
 
-void StartPython() {
+void StartPython(int count, char** arguments) {
   interpreter = MapOf(reinterpret_cast<const void*>(&PyThread_allocate_lock));
   g_is_python = PyGILState_GetThisThreadState != nullptr &&
                 (PyThreadState_GetUnchecked != nullptr || _PyThreadState_UncheckedGet != nullptr) && PyThread_allocate_lock != nullptr &&
@@ -224,6 +254,7 @@ void StartPython() {
                 PyGC_Enable != nullptr && PyErr_Occurred != nullptr && PyErr_Clear != nullptr && PyDict_GetItemWithError != nullptr &&
                 PyObject_GetAttr != nullptr && PyUnicode_InternFromString != nullptr && PyUnicode_AsUTF8AndSize != nullptr &&
                 PyType_GetFlags != nullptr;
+  if (g_is_python && ReadsPythonPath(count, arguments)) AddPythonLayer();
 }
 
 bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
@@ -232,7 +263,7 @@ bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
   const int error = errno;
   const Made made = MadeByThread();
   ForgetObject(semaphore);
-  (void)FindOrAddObject(semaphore, made.kind, made.site, true);
+  (void)AddObject(semaphore, made.kind, made.site);
   errno = error;
   return true;
 }
@@ -244,8 +275,11 @@ const char* NameOfGil(const void* address, Kind kind) {
   if (&_PyRuntime == nullptr || at - reinterpret_cast<uintptr_t>(&_PyRuntime) > kMostBytes) return nullptr;
   const uintptr_t cond = kind == Kind::kMutex ? at - sizeof(pthread_cond_t) : at;
   constexpr uintptr_t kPair = sizeof(pthread_cond_t) + sizeof(pthread_mutex_t);
-  const auto is = [](uintptr_t object, Kind of) { return KnownObject(reinterpret_cast<const void*>(object), of) != nullptr; };
-  const auto is_pair = [&](uintptr_t object) { return is(object, Kind::kCond) && is(object + sizeof(pthread_cond_t), Kind::kMutex); };
+  const auto is_pair = [&](uintptr_t object) {
+    if (KnownObject(reinterpret_cast<const void*>(object), Kind::kCond) == nullptr) return false;
+    const auto* const mutex = reinterpret_cast<const pthread_mutex_t*>(object + sizeof(pthread_cond_t));
+    return IsKnownTagged(mutex, TagWord(mutex));
+  };
   if (!is_pair(cond)) return nullptr;
   if (is_pair(cond + kPair)) return "gil";
   return is_pair(cond - kPair) ? "gil-switch" : nullptr;

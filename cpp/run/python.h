@@ -15,8 +15,8 @@ namespace perfschema::run {
 // Whether this program is a Python interpreter whose functions are known. Constant after start.
 extern bool g_is_python __attribute__((visibility("hidden")));
 
-// Looks for the interpreter. Called once, at the start.
-void StartPython();
+// Looks for the interpreter, and gives it the folder of the Python layer. Called once, at the start, with the arguments of the program.
+void StartPython(int count, char** arguments);
 
 // Notes a semaphore if it is a Python lock. Returns whether it is. `caller`: of sem_init().
 bool NotePythonLock(const void* semaphore, unsigned value, const void* caller);

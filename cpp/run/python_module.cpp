@@ -102,7 +102,7 @@ PyObject* BeginStatement(PyObject*, PyObject* arguments) {
   if (bytes == nullptr) return nullptr;
   auto* const handle = new (std::nothrow) Handle{};
   if (handle == nullptr) return PyErr_NoMemory();
-  const SourceLine at = line.file != nullptr ? line : SourceLine{"python", kNoLine};
+  const SourceLine at = line.file != nullptr ? line : SourceLine{"python", kWholePlace};
   if (!Begin(handle->running, static_cast<pfs_key_t>(key), at, {bytes, static_cast<size_t>(size)}, schema)) {
     delete handle;
     return None();

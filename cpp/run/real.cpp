@@ -1,13 +1,13 @@
 // run/real.cpp: finds the C library's functions before the first of them is called.
 //
 // The pointer of each function first leads to a stub that finds all functions and then makes the call. So the order of constructors does
-// not matter. The search uses dlsym(RTLD_NEXT), which takes a lock of the dynamic linker: it happens once, before any probe.
+// not matter. The search is that of dlsym(RTLD_NEXT), without the lock of the dynamic linker (run/exported.h).
 #include "run/real.h"
-
-#include <dlfcn.h>
 
 #include <cerrno>
 #include <cstdint>
+
+#include "run/exported.h"
 
 #if defined(__aarch64__)
 #include "run/stubs_aarch64.h"
@@ -124,11 +124,24 @@ bool IsVforkChild() {
 
 }  // namespace perfschema::run
 
+namespace {
+// Returns what dlsym(RTLD_NEXT) does, but takes no lock and no memory: the first call may come from an allocator that has just begun.
+void* NextSymbol(const char* name) {
+  using namespace perfschema::run;
+  const SymbolName symbol(name);
+  const link_map* object = OwnObject();
+  void* found = nullptr;
+  while (found == nullptr && object != nullptr && (object = object->l_next) != nullptr) found = Exported(*object).Find(symbol);
+  return found;
+}
+}  // namespace
+
+// Another thread cannot run yet: this library finds its functions before the program begins.
 extern "C" __attribute__((visibility("hidden"))) void pfs_run_find_all() {
   const int error = errno;
 #define PFS_RUN_FIND(name)                                                                          \
   {                                                                                                 \
-    void* const found = dlsym(RTLD_NEXT, #name);                                                    \
+    void* const found = NextSymbol(#name);                                                          \
     pfs_real_##name = found != nullptr ? found : reinterpret_cast<void*>(perfschema::run::Missing); \
   }
   PFS_RUN_FUNCTIONS(PFS_RUN_FIND)

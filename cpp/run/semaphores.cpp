@@ -4,6 +4,7 @@
 // (python.h): it is a mutex with an owner. CPython tries a lock first and has the GIL then; it lets the GIL go only to wait. So the try is
 // the event of a free lock, and a try that fails notes the Python line for the wait that follows.
 #include <cerrno>
+#include <cstdarg>
 #include <ctime>
 
 #include "run/lock_calls.h"
@@ -28,7 +29,7 @@ thread_local constinit Tried t_tried __attribute__((tls_model("initial-exec"))) 
 // Returns the SOURCE of a wait.
 SourceLine SourceOf(const void* semaphore, const void* caller) {
   if (t_tried.semaphore == semaphore && t_tried.at.file != nullptr) return t_tried.at;
-  return {SiteOf(caller)->text, kNoLine};
+  return SourceAt(caller);
 }
 
 // Returns the entry of a Python lock, or nullptr.
@@ -44,9 +45,8 @@ template <typename Call>
     const Waiting event(ObjectAt(semaphore, Kind::kSemaphore, caller), source, wait);
     return call();
   }
-  if (!IsInstrumented(object)) return call();
   const auto number = [](int rc) { return rc == 0 ? 0 : errno; };
-  const int error = Locked(
+  const int error = LockedObject(
       object, source, lock, [=] { return number(call()); }, [=] { return number(PFS_REAL(sem_trywait)(semaphore)); });
   if (error == 0) return 0;
   errno = error;
@@ -60,6 +60,23 @@ PFS_REPLACES int sem_init(sem_t* semaphore, int shared, unsigned value) {
   if (rc != 0 || shared != 0) return rc;
   if (!NotePythonLock(semaphore, value, PFS_CALLER)) NoteInit(semaphore, Kind::kSemaphore, PFS_CALLER);
   return rc;
+}
+
+// Only this process's waits for a shared semaphore are seen. It has the same address as long as it is open here.
+PFS_REPLACES sem_t* sem_open(const char* name, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const auto mode = va_arg(arguments, mode_t);
+  const auto value = va_arg(arguments, unsigned);
+  va_end(arguments);
+  sem_t* const semaphore = PFS_REAL(sem_open)(name, flags, mode, value);
+  if (semaphore != SEM_FAILED && !g_is_off) (void)ObjectAt(semaphore, Kind::kSemaphore, PFS_CALLER);
+  return semaphore;
+}
+
+PFS_REPLACES int sem_close(sem_t* semaphore) {
+  ForgetObject(semaphore);
+  return PFS_REAL(sem_close)(semaphore);
 }
 
 PFS_REPLACES int sem_destroy(sem_t* semaphore) {
@@ -92,20 +109,15 @@ PFS_REPLACES int sem_trywait(sem_t* semaphore) {
     return rc;
   }
   Object* const object = PythonLockAt(semaphore);
-  if (object == nullptr || !IsInstrumented(object)) return rc;
+  if (object == nullptr) return rc;
   const void* const caller = PFS_CALLER;
   const auto done = [] { return 0; };
-  return Locked(
-      object,
-      [=] {
-        return SourceLine{SiteOf(caller)->text, kNoLine};
-      },
-      Operation::kLock, done, done);
+  return LockedObject(
+      object, [=] { return SourceAt(caller); }, Operation::kLock, done, done);
 }
 
 PFS_REPLACES int sem_post(sem_t* semaphore) {
   const auto post = [=] { return PFS_REAL(sem_post)(semaphore); };
   const Object* const object = PythonLockAt(semaphore);
-  pfs_instance_t* const row = object != nullptr ? object->row.load(std::memory_order_acquire) : nullptr;
-  return row != nullptr ? Released(row, post) : post();
+  return Released(object != nullptr ? object->row.load(std::memory_order_acquire) : nullptr, post);
 }

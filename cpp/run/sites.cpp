@@ -12,8 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "run/address_map.h"
 #include "run/real.h"
-#include "run/small_lock.h"
 
 // Since glibc 2.35. Without it all places have the module "unknown".
 #ifndef DLFO_STRUCT_HAS_EH_DBASE  // nor has the header it
@@ -33,20 +33,15 @@ namespace {
 constexpr size_t kModules = 1024;
 constinit Module modules[kModules] = {};
 std::atomic<size_t> module_count{0};
-SmallLock lock;  // of modules and sites
+SmallLock lock;  // of modules
 
 char program_path[PATH_MAX] = "";
 
-struct SiteEntry {
-  std::atomic<uintptr_t> pc;  // last: publishes the site
+struct SiteNode : Mapped<SiteNode> {
   Site site;
 };
-constexpr size_t kSites = 16384, kMostProbes = 32;
-constinit SiteEntry sites[kSites] = {};  // constinit: the start does not touch it
+constinit AddressMap<SiteNode, 12> sites = {};
 constexpr Site kNowhere = {"unknown+0x0", nullptr, 0, nullptr};
-
-size_t PlaceOf(uintptr_t pc) { return (pc * 0x9e3779b97f4a7c15u) >> (64 - 14); }
-static_assert(kSites == 1 << 14);
 
 char* Copy(const char* text, size_t bytes) {
   auto* const copy = static_cast<char*>(std::malloc(bytes + 1));
@@ -117,6 +112,7 @@ constexpr size_t kMostComponent = 12;  // legal in every family (wait/synch/mute
 }  // namespace
 
 void StartSites() {
+  g_text_of_code = [](const void* address) { return SiteOf(address)->text; };
   const ssize_t bytes = readlink("/proc/self/exe", program_path, sizeof program_path - 1);
   program_path[std::max<ssize_t>(bytes, 0)] = 0;
 }
@@ -156,27 +152,18 @@ const Module* ModuleOf(const void* address) {
 
 const Site* SiteOf(const void* return_address) {
   const auto pc = reinterpret_cast<uintptr_t>(return_address);
-  size_t at = PlaceOf(pc);
-  for (size_t i = 0; i < kMostProbes; ++i, at = (at + 1) % kSites) {
-    const uintptr_t there = sites[at].pc.load(std::memory_order_acquire);
-    if (__builtin_expect(there == pc, 1)) return &sites[at].site;
-    if (there != 0) continue;
-    const Module* const module = ModuleOf(return_address);
-    const SmallLock::Guard guard(lock);
-    if (sites[at].pc.load(std::memory_order_relaxed) == pc) return &sites[at].site;
-    if (sites[at].pc.load(std::memory_order_relaxed) != 0) continue;  // another site took the place meanwhile
-    char text[80];
-    const uint64_t offset = module != nullptr ? pc - module->base : pc;
-    char name[40];
-    CopyClipped(name, module != nullptr ? module->name : "unknown", sizeof name - 1);
-    const int bytes = std::snprintf(text, sizeof text, "%s+0x%lx", name, static_cast<unsigned long>(offset));
-    const char* const copy = Copy(text, static_cast<size_t>(bytes));
-    if (copy == nullptr) return &kNowhere;
-    sites[at].site = {copy, module, offset, nullptr};
-    sites[at].pc.store(pc, std::memory_order_release);  // pairs with the load above
-    return &sites[at].site;
-  }
-  return &kNowhere;
+  if (SiteNode* const known = sites.Find(pc); __builtin_expect(known != nullptr, 1)) return &known->site;
+  const Module* const module = ModuleOf(return_address);
+  const uint64_t offset = module != nullptr ? pc - module->base : pc;
+  char name[40], text[80];
+  CopyClipped(name, module != nullptr ? module->name : "unknown", sizeof name - 1);
+  const int bytes = std::snprintf(text, sizeof text, "%s+0x%lx", name, static_cast<unsigned long>(offset));
+  const SmallLock::Guard guard(sites.lock);
+  if (SiteNode* const known = sites.FindLocked(pc); known != nullptr) return &known->site;
+  const char* const copy = Copy(text, static_cast<size_t>(bytes));
+  if (copy == nullptr) return &kNowhere;
+  SiteNode* const made = sites.Add(pc, [=](SiteNode& fresh) { fresh.site = {copy, module, offset, nullptr}; });
+  return made != nullptr ? &made->site : &kNowhere;
 }
 
 pfs_key_t KeyOf(Register family, const Module* module, std::string_view name, const char* documentation) {

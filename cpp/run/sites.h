@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "perfschema/pfs.h"
+#include "record/engine/sources.h"
 
 namespace perfschema::run {
 
@@ -38,14 +39,17 @@ const Module* ModuleOf(const void* address);
 // Returns the module's entry in the dynamic linker's list, or nullptr. Not for probes: with a glibc before 2.35 it takes a lock.
 const link_map* MapOf(const void* address);
 
-// Is the line of a SOURCE whose text is the whole place.
-inline constexpr uint32_t kNoLine = 0;
+using perfschema::kIsCode;
+using perfschema::kWholePlace;
 
 // Is a SOURCE.
 struct SourceLine {
   const char* file;  // lives as long as the process
   uint32_t line;
 };
+
+// Returns the SOURCE of the caller of a replacement. Its text is looked for when the place is new to a thread.
+inline SourceLine SourceAt(const void* return_address) { return {static_cast<const char*>(return_address), kIsCode}; }
 
 // Is the function that registers a family, such as pfs_register_mutex().
 using Register = int (*)(const char* component, pfs_instrument_info* info, int count);

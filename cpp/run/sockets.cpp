@@ -14,22 +14,24 @@ extern "C" {
 ssize_t __recv_chk(int, void*, size_t, size_t, int);
 ssize_t __recvfrom_chk(int, void*, size_t, size_t, int, sockaddr*, socklen_t*);
 int __poll_chk(pollfd*, nfds_t, int, size_t);
+int __ppoll_chk(pollfd*, nfds_t, const timespec*, const sigset_t*, size_t);
+int epoll_pwait2(int, epoll_event*, int, const timespec*, const sigset_t*);
 }
 
 #define PFS_CALLER __builtin_return_address(0)
 
 namespace {
 
+// Returns the SOURCE of a call on a descriptor, of kIsCode.
 const char* KnownAt(int fd, const void* caller) {
-  const Site& site = *SiteOf(caller);
-  MakeKnown(fd, site);
-  return site.text;
+  MakeKnown(fd, caller);
+  return static_cast<const char*>(caller);
 }
 
 // Is the event "idle", from construction to destruction: the waits are cancellation points.
 class Idle {
  public:
-  explicit Idle(const void* caller) { (void)pfs_idle_begin_at(&wait_, SiteOf(caller)->text, kNoLine); }
+  explicit Idle(const void* caller) { (void)pfs_idle_begin_at(&wait_, static_cast<const char*>(caller), kIsCode); }
   ~Idle() { pfs_idle_end(&wait_); }
   Idle(const Idle&) = delete;
   Idle& operator=(const Idle&) = delete;
@@ -45,8 +47,8 @@ template <typename Call>
   return call();
 }
 
-int Accepted(int fd, const char* site) {
-  if (__builtin_expect(g_is_decoding, 0)) BeginConversation(fd, site);
+int Accepted(int fd, const void* caller) {
+  if (__builtin_expect(g_is_decoding, 0)) BeginConversation(fd, SiteOf(caller)->text);
   return fd;
 }
 
@@ -61,25 +63,34 @@ bool Waits(const Time* timeout) {
 PFS_REPLACES int socket(int domain, int type, int protocol) {
   if (IsPlain()) return PFS_REAL(socket)(domain, type, protocol);
   const Site& site = *PFS_RUN_SITE;
-  return pfs_socket_at(KeyOfSocket(KindOfSocket(domain, type), site), domain, type, protocol, site.text, kNoLine);
+  return pfs_socket_at(KeyOfSocket(KindOfSocket(domain, type), site), domain, type, protocol, site.text, kWholePlace);
 }
 
 PFS_REPLACES int socketpair(int domain, int type, int protocol, int fds[2]) {
   if (IsPlain()) return PFS_REAL(socketpair)(domain, type, protocol, fds);
   const Site& site = *PFS_RUN_SITE;
-  return pfs_socketpair_at(KeyOfSocket(KindOfSocket(domain, type), site), domain, type, protocol, fds, site.text, kNoLine);
+  return pfs_socketpair_at(KeyOfSocket(KindOfSocket(domain, type), site), domain, type, protocol, fds, site.text, kWholePlace);
 }
 
 PFS_REPLACES int accept(int fd, sockaddr* address, socklen_t* length) {
   if (IsPlain()) return PFS_REAL(accept)(fd, address, length);
   const char* const text = KnownAt(fd, PFS_CALLER);
-  return Accepted(pfs_accept_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, text, kNoLine), text);
+  return Accepted(pfs_accept_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, text, kIsCode), text);
 }
 
 PFS_REPLACES int accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
   if (IsPlain()) return PFS_REAL(accept4)(fd, address, length, flags);
   const char* const text = KnownAt(fd, PFS_CALLER);
-  return Accepted(pfs_accept4_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, flags, text, kNoLine), text);
+  return Accepted(pfs_accept4_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, flags, text, kIsCode), text);
+}
+
+// From here on the socket's events are those of a "listen" socket; what it did before stays with its old kind.
+PFS_REPLACES int listen(int fd, int backlog) {
+  if (IsPlain()) return PFS_REAL(listen)(fd, backlog);
+  const char* const text = KnownAt(fd, PFS_CALLER);
+  const int rc = pfs_listen_at(fd, backlog, text, kIsCode);
+  if (rc == 0) (void)pfs_socket_bind(KeyOfSocket("listen", *PFS_RUN_SITE), fd);
+  return rc;
 }
 
 // A call of the C API with the same arguments.
@@ -87,10 +98,9 @@ PFS_REPLACES int accept4(int fd, sockaddr* address, socklen_t* length, int flags
   PFS_REPLACES type name parameters {                         \
     if (IsPlain()) return PFS_REAL(name)(__VA_ARGS__);        \
     const char* const text = KnownAt(fd, PFS_CALLER);         \
-    return wrapper(__VA_ARGS__, text, kNoLine);               \
+    return wrapper(__VA_ARGS__, text, kIsCode);               \
   }
 PFS_SOCKET_CALL(int, bind, pfs_bind_at, (int fd, const sockaddr* address, socklen_t length), fd, address, length)
-PFS_SOCKET_CALL(int, listen, pfs_listen_at, (int fd, int backlog), fd, backlog)
 PFS_SOCKET_CALL(int, connect, pfs_connect_at, (int fd, const sockaddr* address, socklen_t length), fd, address, length)
 PFS_SOCKET_CALL(int, shutdown, pfs_shutdown_at, (int fd, int how), fd, how)
 PFS_SOCKET_CALL(int, getsockname, pfs_getsockname_at, (int fd, sockaddr* address, socklen_t* length), fd, address, length)
@@ -104,7 +114,7 @@ PFS_SOCKET_CALL(int, setsockopt, pfs_setsockopt_at, (int fd, int level, int opti
   PFS_REPLACES ssize_t name parameters {                                                                 \
     if (IsPlain()) return PFS_REAL(name)(__VA_ARGS__);                                                   \
     const char* const text = KnownAt(fd, PFS_CALLER);                                                    \
-    const ssize_t done = wrapper(__VA_ARGS__, text, kNoLine);                                            \
+    const ssize_t done = wrapper(__VA_ARGS__, text, kIsCode);                                            \
     if (__builtin_expect(g_is_decoding, 0) && ((flags)&MSG_PEEK) == 0) Saw(is_input, done, __VA_ARGS__); \
     return done;                                                                                         \
   }
@@ -126,7 +136,7 @@ namespace {
 template <typename Call>
 ssize_t SendFile(int fd, size_t size, const void* caller, Call call) {
   if (IsPlain()) return call();
-  const ssize_t done = capi::Transfer(fd, Operation::kWrite, size, capi::kNoOffset, {KnownAt(fd, caller), kNoLine}, call);
+  const ssize_t done = capi::Transfer(fd, Operation::kWrite, size, capi::kNoOffset, {KnownAt(fd, caller), kIsCode}, call);
   if (__builtin_expect(g_is_decoding, 0) && done > 0) SawHole(fd, static_cast<size_t>(done));
   return done;
 }
@@ -141,7 +151,7 @@ PFS_REPLACES ssize_t sendfile64(int to, int from, off64_t* offset, size_t size) 
 PFS_REPLACES ssize_t __recv_chk(int fd, void* buffer, size_t size, size_t capacity, int flags) {
   const auto call = [=] { return PFS_REAL(__recv_chk)(fd, buffer, size, capacity, flags); };
   if (IsPlain()) return call();
-  const ssize_t done = capi::Transfer(fd, Operation::kRecv, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kNoLine}, call);
+  const ssize_t done = capi::Transfer(fd, Operation::kRecv, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kIsCode}, call);
   if (__builtin_expect(g_is_decoding, 0) && (flags & MSG_PEEK) == 0) Saw(true, done, fd, buffer);
   return done;
 }
@@ -149,7 +159,7 @@ PFS_REPLACES ssize_t __recv_chk(int fd, void* buffer, size_t size, size_t capaci
 PFS_REPLACES ssize_t __recvfrom_chk(int fd, void* buffer, size_t size, size_t capacity, int flags, sockaddr* from, socklen_t* length) {
   const auto call = [=] { return PFS_REAL(__recvfrom_chk)(fd, buffer, size, capacity, flags, from, length); };
   if (IsPlain()) return call();
-  const ssize_t done = capi::Transfer(fd, Operation::kRecvfrom, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kNoLine}, call);
+  const ssize_t done = capi::Transfer(fd, Operation::kRecvfrom, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kIsCode}, call);
   if (__builtin_expect(g_is_decoding, 0) && (flags & MSG_PEEK) == 0) Saw(true, done, fd, buffer);
   return done;
 }
@@ -163,6 +173,9 @@ PFS_REPLACES int __poll_chk(pollfd* fds, nfds_t count, int timeout, size_t capac
 PFS_REPLACES int ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
   return Idling(Waits(timeout), PFS_CALLER, [=] { return PFS_REAL(ppoll)(fds, count, timeout, mask); });
 }
+PFS_REPLACES int __ppoll_chk(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask, size_t capacity) {
+  return Idling(Waits(timeout), PFS_CALLER, [=] { return PFS_REAL(__ppoll_chk)(fds, count, timeout, mask, capacity); });
+}
 PFS_REPLACES int select(int count, fd_set* reads, fd_set* writes, fd_set* errors, timeval* timeout) {
   return Idling(Waits(timeout), PFS_CALLER, [=] { return PFS_REAL(select)(count, reads, writes, errors, timeout); });
 }
@@ -174,4 +187,7 @@ PFS_REPLACES int epoll_wait(int fd, epoll_event* events, int most, int timeout) 
 }
 PFS_REPLACES int epoll_pwait(int fd, epoll_event* events, int most, int timeout, const sigset_t* mask) {
   return Idling(timeout != 0, PFS_CALLER, [=] { return PFS_REAL(epoll_pwait)(fd, events, most, timeout, mask); });
+}
+PFS_REPLACES int epoll_pwait2(int fd, epoll_event* events, int most, const timespec* timeout, const sigset_t* mask) {
+  return Idling(Waits(timeout), PFS_CALLER, [=] { return PFS_REAL(epoll_pwait2)(fd, events, most, timeout, mask); });
 }

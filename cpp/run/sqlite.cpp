@@ -11,6 +11,8 @@ struct sqlite3_stmt;
 
 using namespace perfschema::run;
 
+#define PFS_CALLER __builtin_return_address(0)
+
 namespace {
 
 constexpr int kRow = 100, kDone = 101, kOk = 0;  // SQLITE_ROW, SQLITE_DONE, SQLITE_OK
@@ -18,6 +20,7 @@ constexpr int kRow = 100, kDone = 101, kOk = 0;  // SQLITE_ROW, SQLITE_DONE, SQL
 // The functions of the library that are called here.
 struct Sqlite {
   static constexpr const char* kFirst = "sqlite3_step";
+  static constexpr const char* kPrefix = "sqlite3_";
   int (*step)(sqlite3_stmt*);
   int (*reset)(sqlite3_stmt*);
   int (*finalize)(sqlite3_stmt*);
@@ -28,18 +31,20 @@ struct Sqlite {
   int (*total_changes)(sqlite3*);
   int (*stmt_status)(sqlite3_stmt*, int, int);
   int (*stmt_readonly)(sqlite3_stmt*);
+  int (*stmt_busy)(sqlite3_stmt*);
 
-  explicit Sqlite(void* from) {
-    FindFunction(from, "sqlite3_step", &step);
-    FindFunction(from, "sqlite3_reset", &reset);
-    FindFunction(from, "sqlite3_finalize", &finalize);
-    FindFunction(from, "sqlite3_sql", &sql);
-    FindFunction(from, "sqlite3_db_handle", &db_handle);
-    FindFunction(from, "sqlite3_errmsg", &errmsg);
-    FindFunction(from, "sqlite3_extended_errcode", &extended_errcode);
-    FindFunction(from, "sqlite3_total_changes", &total_changes);
-    FindFunction(from, "sqlite3_stmt_status", &stmt_status);
-    FindFunction(from, "sqlite3_stmt_readonly", &stmt_readonly);
+  explicit Sqlite(const ClientLibrary& from) {
+    from.Find("sqlite3_step", &step);
+    from.Find("sqlite3_reset", &reset);
+    from.Find("sqlite3_finalize", &finalize);
+    from.Find("sqlite3_sql", &sql);
+    from.Find("sqlite3_db_handle", &db_handle);
+    from.Find("sqlite3_errmsg", &errmsg);
+    from.Find("sqlite3_extended_errcode", &extended_errcode);
+    from.Find("sqlite3_total_changes", &total_changes);
+    from.Find("sqlite3_stmt_status", &stmt_status);
+    from.Find("sqlite3_stmt_readonly", &stmt_readonly);
+    from.Find("sqlite3_stmt_busy", &stmt_busy);
   }
 };
 
@@ -71,11 +76,13 @@ void Leave(const Sqlite& sqlite, sqlite3_stmt* handle) {
 
 PFS_REPLACES int sqlite3_step(sqlite3_stmt* handle) {
   const Site& site = *PFS_RUN_SITE;
-  const auto& sqlite = ClientOf<Sqlite>(site);
+  const auto& sqlite = ClientOf<Sqlite>(site, PFS_CALLER);
   if (IsPlain() || handle == nullptr) return sqlite.step(handle);
   Running* running = FindRunning(handle);
   if (running != nullptr) {
     Resume(*running);
+  } else if (sqlite.stmt_busy != nullptr && sqlite.stmt_busy(handle) != 0) {
+    return sqlite.step(handle);  // its first step was not recorded
   } else {
     const char* const text = sqlite.sql(handle);
     running = BeginRunning(handle, keys.Of(0), site, text != nullptr ? text : "", "main");
@@ -93,13 +100,13 @@ PFS_REPLACES int sqlite3_step(sqlite3_stmt* handle) {
 }
 
 PFS_REPLACES int sqlite3_reset(sqlite3_stmt* handle) {
-  const auto& sqlite = ClientOf<Sqlite>(*PFS_RUN_SITE);
+  const auto& sqlite = ClientOf<Sqlite>(*PFS_RUN_SITE, PFS_CALLER);
   if (!IsPlain()) Leave(sqlite, handle);
   return sqlite.reset(handle);
 }
 
 PFS_REPLACES int sqlite3_finalize(sqlite3_stmt* handle) {
-  const auto& sqlite = ClientOf<Sqlite>(*PFS_RUN_SITE);
+  const auto& sqlite = ClientOf<Sqlite>(*PFS_RUN_SITE, PFS_CALLER);
   if (!IsPlain()) Leave(sqlite, handle);
   return sqlite.finalize(handle);
 }

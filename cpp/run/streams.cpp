@@ -3,9 +3,7 @@
 #include <cstdarg>
 #include <cstring>
 
-#include "capi/call.h"
-#include "run/descriptors.h"
-#include "run/real.h"
+#include "run/file_calls.h"
 
 using perfschema::Operation;
 using namespace perfschema::run;
@@ -13,6 +11,17 @@ namespace capi = perfschema::capi;
 
 extern "C" {
 size_t __fread_chk(void*, size_t, size_t, size_t, FILE*);
+size_t __fread_unlocked_chk(void*, size_t, size_t, size_t, FILE*);
+char* __fgets_unlocked_chk(char*, size_t, int, FILE*);
+ssize_t __getdelim(char**, size_t*, int, FILE*);  // getline() of optimized programs
+int __isoc99_vfscanf(FILE*, const char*, va_list);
+int __isoc99_fscanf(FILE*, const char*, ...);
+int __isoc99_vscanf(const char*, va_list);
+int __isoc99_scanf(const char*, ...);
+int __isoc23_vfscanf(FILE*, const char*, va_list);
+int __isoc23_fscanf(FILE*, const char*, ...);
+int __isoc23_vscanf(const char*, va_list);
+int __isoc23_scanf(const char*, ...);
 char* __fgets_chk(char*, size_t, int, FILE*);
 int __vprintf_chk(int, const char*, va_list);
 int __vfprintf_chk(FILE*, int, const char*, va_list);
@@ -32,18 +41,12 @@ int DescriptorOf(FILE* stream) {
   return fd;
 }
 
-capi::Site Known(int fd, const void* caller) {
-  const Site& site = *SiteOf(caller);
-  if (fd >= 0) MakeKnown(fd, site);
-  return {site.text, kNoLine};
-}
-
 template <typename Call, typename Bytes>
 [[gnu::always_inline]] inline auto OnStream(FILE* stream, Operation operation, size_t requested, const void* caller, Call call,
                                             Bytes bytes) {
   if (IsPlain()) return call();
   const int fd = DescriptorOf(stream);
-  const capi::Site site = Known(fd, caller);
+  const capi::Site site = fd >= 0 ? KnownSite(fd, caller) : SiteAt(caller);
   return capi::OnDescriptor(fd, operation, static_cast<int64_t>(requested), capi::kNoOffset, site, call, bytes);
 }
 
@@ -56,7 +59,7 @@ template <typename Real>
 FILE* Opened(const char* path, const char* mode, const void* caller, Real real) {
   if (IsPlain()) return real(path, mode);
   const Site& site = *SiteOf(caller);
-  FILE* const stream = pfs_fopen_at(KeyOfFile(path, site), path, mode, site.text, kNoLine);
+  FILE* const stream = pfs_fopen_at(KeyOfFile(path, site), path, mode, site.text, kWholePlace);
   if (stream != nullptr) ForgetAdopted(DescriptorOf(stream));
   return stream;
 }
@@ -85,7 +88,7 @@ PFS_REPLACES FILE* freopen64(const char* path, const char* mode, FILE* stream) {
 PFS_REPLACES int fclose(FILE* stream) {
   if (IsPlain()) return PFS_REAL(fclose)(stream);
   if (const int fd = DescriptorOf(stream); fd >= 0) ForgetAdopted(fd);
-  return pfs_fclose_at(stream, PFS_RUN_SITE->text, kNoLine);
+  return pfs_fclose_at(stream, static_cast<const char*>(__builtin_return_address(0)), kIsCode);
 }
 
 #define PFS_ITEMS(name, parameters, operation, ...)                                               \
@@ -98,6 +101,8 @@ PFS_ITEMS(fread, (void* buffer, size_t size, size_t count, FILE* stream), Operat
 PFS_ITEMS(fread_unlocked, (void* buffer, size_t size, size_t count, FILE* stream), Operation::kRead, buffer, size, count, stream)
 PFS_ITEMS(__fread_chk, (void* buffer, size_t capacity, size_t size, size_t count, FILE* stream), Operation::kRead, buffer, capacity, size,
           count, stream)
+PFS_ITEMS(__fread_unlocked_chk, (void* buffer, size_t capacity, size_t size, size_t count, FILE* stream), Operation::kRead, buffer,
+          capacity, size, count, stream)
 PFS_ITEMS(fwrite, (const void* buffer, size_t size, size_t count, FILE* stream), Operation::kWrite, buffer, size, count, stream)
 PFS_ITEMS(fwrite_unlocked, (const void* buffer, size_t size, size_t count, FILE* stream), Operation::kWrite, buffer, size, count, stream)
 
@@ -108,18 +113,43 @@ PFS_ITEMS(fwrite_unlocked, (const void* buffer, size_t size, size_t count, FILE*
         [](const char* text) { return text != nullptr ? static_cast<int64_t>(std::strlen(text)) : 0; });                             \
   }
 PFS_GETS(fgets, (char* buffer, int size, FILE* stream), buffer, size, stream)
+PFS_GETS(fgets_unlocked, (char* buffer, int size, FILE* stream), buffer, size, stream)
 PFS_GETS(__fgets_chk, (char* buffer, size_t capacity, int size, FILE* stream), buffer, capacity, size, stream)
+PFS_GETS(__fgets_unlocked_chk, (char* buffer, size_t capacity, int size, FILE* stream), buffer, capacity, size, stream)
 
-PFS_REPLACES ssize_t getdelim(char** line, size_t* capacity, int end, FILE* stream) {
-  return OnStream(
-      stream, Operation::kRead, 0, PFS_CALLER, [=] { return PFS_REAL(getdelim)(line, capacity, end, stream); },
-      [](ssize_t n) { return int64_t{n}; });
-}
-PFS_REPLACES ssize_t getline(char** line, size_t* capacity, FILE* stream) {
-  return OnStream(
-      stream, Operation::kRead, 0, PFS_CALLER, [=] { return PFS_REAL(getline)(line, capacity, stream); },
-      [](ssize_t n) { return int64_t{n}; });
-}
+#define PFS_GETLINE(name, parameters, ...)                                                                                           \
+  PFS_REPLACES ssize_t name parameters {                                                                                             \
+    return OnStream(                                                                                                                 \
+        stream, Operation::kRead, 0, PFS_CALLER, [=] { return PFS_REAL(name)(__VA_ARGS__); }, [](ssize_t n) { return int64_t{n}; }); \
+  }
+PFS_GETLINE(getline, (char** line, size_t* capacity, FILE* stream), line, capacity, stream)
+PFS_GETLINE(getdelim, (char** line, size_t* capacity, int end, FILE* stream), line, capacity, end, stream)
+PFS_GETLINE(__getdelim, (char** line, size_t* capacity, int end, FILE* stream), line, capacity, end, stream)
+
+// How many bytes a scan takes is not known.
+#define PFS_SCANF(name, parameters, stream, ...)                                                                   \
+  PFS_REPLACES int name parameters {                                                                               \
+    va_list arguments;                                                                                             \
+    va_start(arguments, format);                                                                                   \
+    const int n = OnStream(                                                                                        \
+        stream, Operation::kRead, 0, PFS_CALLER, [&] { return __VA_ARGS__; }, [](int) { return capi::kNoBytes; }); \
+    va_end(arguments);                                                                                             \
+    return n;                                                                                                      \
+  }
+PFS_SCANF(__isoc99_fscanf, (FILE * stream, const char* format, ...), stream, PFS_REAL(__isoc99_vfscanf)(stream, format, arguments))
+PFS_SCANF(__isoc99_scanf, (const char* format, ...), stdin, PFS_REAL(__isoc99_vscanf)(format, arguments))
+PFS_SCANF(__isoc23_fscanf, (FILE * stream, const char* format, ...), stream, PFS_REAL(__isoc23_vfscanf)(stream, format, arguments))
+PFS_SCANF(__isoc23_scanf, (const char* format, ...), stdin, PFS_REAL(__isoc23_vscanf)(format, arguments))
+
+#define PFS_VSCANF(name, parameters, stream, ...)                                                                                  \
+  PFS_REPLACES int name parameters {                                                                                               \
+    return OnStream(                                                                                                               \
+        stream, Operation::kRead, 0, PFS_CALLER, [&] { return PFS_REAL(name)(__VA_ARGS__); }, [](int) { return capi::kNoBytes; }); \
+  }
+PFS_VSCANF(__isoc99_vfscanf, (FILE * stream, const char* format, va_list arguments), stream, stream, format, arguments)
+PFS_VSCANF(__isoc99_vscanf, (const char* format, va_list arguments), stdin, format, arguments)
+PFS_VSCANF(__isoc23_vfscanf, (FILE * stream, const char* format, va_list arguments), stream, stream, format, arguments)
+PFS_VSCANF(__isoc23_vscanf, (const char* format, va_list arguments), stdin, format, arguments)
 
 #define PFS_PUTS(name)                                                                             \
   PFS_REPLACES int name(const char* text, FILE* stream) {                                          \
@@ -165,12 +195,12 @@ PFS_PRINTF(__fprintf_chk, (FILE * stream, int flag, const char* format, ...), st
            PFS_REAL(__vfprintf_chk)(stream, flag, format, arguments))
 
 // A call that moves no bytes. A stream that has made no event is not adopted for it.
-#define PFS_ON_STREAM(type, name, parameters, operation, ...)                                \
-  PFS_REPLACES type name parameters {                                                        \
-    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                           \
-    const int fd = DescriptorOf(stream);                                                     \
-    if (IsPlain() || perfschema::FileOfDescriptor(fd) == nullptr) return call();             \
-    return capi::Plain(fd, operation, capi::kNoOffset, {PFS_RUN_SITE->text, kNoLine}, call); \
+#define PFS_ON_STREAM(type, name, parameters, operation, ...)                                      \
+  PFS_REPLACES type name parameters {                                                              \
+    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                 \
+    const int fd = DescriptorOf(stream);                                                           \
+    if (IsPlain() || perfschema::FileOfDescriptor(fd) == nullptr) return call();                   \
+    return capi::Plain(fd, operation, capi::kNoOffset, SiteAt(__builtin_return_address(0)), call); \
   }
 PFS_ON_STREAM(int, fflush, (FILE * stream), Operation::kFlush, stream)
 PFS_ON_STREAM(int, fseek, (FILE * stream, long offset, int whence), Operation::kSeek, stream, offset, whence)

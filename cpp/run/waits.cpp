@@ -2,6 +2,11 @@
 //
 // MySQL has no barriers: they are conditions here, with names such as barrier-code+0x1f3b. A wait is a cancellation point, so events and
 // owners end in destructors, and nothing is noexcept.
+#include <gnu/libc-version.h>
+#include <threads.h>
+
+#include <cerrno>
+#include <cstdio>
 #include <ctime>
 
 #include "capi/owner_on_leave.h"
@@ -19,22 +24,50 @@ namespace {
 // glibc keeps whether a condition is shared between processes in its first bit of references.
 bool IsShared(const pthread_cond_t* c) { return (c->__data.__wrefs & 1) != 0; }
 
-template <typename Call>
+// Since 2.25 a condition begins with a counter of its waits, whose lowest bit is for something else.
+const bool g_counts_waits = [] {
+  int major = 0, minor = 0;
+  return std::sscanf(gnu_get_libc_version(), "%d.%d", &major, &minor) == 2 && (major > 2 || minor >= 25);
+}();
+
+uint64_t WaitsOf(const pthread_cond_t* c) { return __atomic_load_n(reinterpret_cast<const uint64_t*>(c), __ATOMIC_RELAXED) >> 1; }
+
+// Returns the object of a condition, before a wait. One that has counted fewer waits than before is another condition at an old address.
+// The caller holds the mutex of the condition, so waits are counted one after the other.
+Object* CondAt(const pthread_cond_t* c, const void* caller) {
+  Object* object = ObjectAt(c, Kind::kCond, caller);
+  if (object == nullptr || !g_counts_waits) return object;
+  const uint64_t waits = WaitsOf(c);
+  if (__builtin_expect(waits < object->least_waits.load(std::memory_order_relaxed), 0)) {
+    ForgetObject(c);
+    object = ObjectAt(c, Kind::kCond, caller);
+  }
+  if (object != nullptr) object->least_waits.store(waits + 1, std::memory_order_relaxed);
+  return object;
+}
+
+// `result` turns what the call returns into what a pthread function does.
+template <typename Call, typename Result>
 [[gnu::always_inline]] inline int WaitFor(const pthread_cond_t* c, const pthread_mutex_t* m, const void* caller, Operation operation,
-                                          Call call) {
+                                          Call call, Result result) {
   if (__builtin_expect(g_is_off || IsShared(c), 0)) return call();
-  Object* const mutex = KnownObject(m, Kind::kMutex);
-  OwnerOnLeave owner(mutex != nullptr ? mutex->row.load(std::memory_order_acquire) : nullptr, SiteOf(caller)->text, kNoLine);
+  const SourceLine at = SourceAt(caller);
+  OwnerOnLeave owner(RowOfMutex(m), at.file, at.line);
+  Object* const object = CondAt(c, caller);
   const Waiting event(
-      ObjectAt(c, Kind::kCond, caller),
-      [=] {
-        return SourceLine{SiteOf(caller)->text, kNoLine};
-      },
-      operation);
+      object, [=] { return at; }, operation);
   const int rc = call();
-  owner.Returned(rc);
+  owner.Returned(result(rc));
+  if (result(rc) == EINVAL && object != nullptr) object->least_waits.store(WaitsOf(c), std::memory_order_relaxed);  // it may not have begun
   return rc;
 }
+
+int AsIs(int rc) { return rc; }
+int OfC11(int rc) { return rc == thrd_success ? 0 : rc == thrd_timedout ? ETIMEDOUT : EINVAL; }
+
+// glibc's conditions and mutexes of C11 are those of pthreads.
+pthread_cond_t* OfC11(cnd_t* c) { return reinterpret_cast<pthread_cond_t*>(c); }
+pthread_mutex_t* OfC11(mtx_t* m) { return reinterpret_cast<pthread_mutex_t*>(m); }
 
 }  // namespace
 
@@ -50,16 +83,69 @@ PFS_REPLACES int pthread_cond_destroy(pthread_cond_t* c) {
 }
 
 PFS_REPLACES int pthread_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
-  return WaitFor(c, m, PFS_CALLER, Operation::kCondWait, [=] { return PFS_REAL(pthread_cond_wait)(c, m); });
+  return WaitFor(
+      c, m, PFS_CALLER, Operation::kCondWait, [=] { return PFS_REAL(pthread_cond_wait)(c, m); }, AsIs);
 }
 
 PFS_REPLACES int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* deadline) {
-  return WaitFor(c, m, PFS_CALLER, Operation::kCondTimedWait, [=] { return PFS_REAL(pthread_cond_timedwait)(c, m, deadline); });
+  return WaitFor(
+      c, m, PFS_CALLER, Operation::kCondTimedWait, [=] { return PFS_REAL(pthread_cond_timedwait)(c, m, deadline); }, AsIs);
 }
 
 PFS_REPLACES int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* deadline) {
-  return WaitFor(c, m, PFS_CALLER, Operation::kCondTimedWait, [=] { return PFS_REAL(pthread_cond_clockwait)(c, m, clock, deadline); });
+  return WaitFor(
+      c, m, PFS_CALLER, Operation::kCondTimedWait, [=] { return PFS_REAL(pthread_cond_clockwait)(c, m, clock, deadline); }, AsIs);
 }
+
+PFS_REPLACES int cnd_init(cnd_t* c) {
+  const int rc = PFS_REAL(cnd_init)(c);
+  if (rc == thrd_success) NoteInit(c, Kind::kCond, PFS_CALLER);
+  return rc;
+}
+
+PFS_REPLACES void cnd_destroy(cnd_t* c) {
+  ForgetObject(c);
+  PFS_REAL(cnd_destroy)(c);
+}
+
+PFS_REPLACES int cnd_wait(cnd_t* c, mtx_t* m) {
+  return WaitFor(
+      OfC11(c), OfC11(m), PFS_CALLER, Operation::kCondWait, [=] { return PFS_REAL(cnd_wait)(c, m); }, [](int rc) { return OfC11(rc); });
+}
+
+PFS_REPLACES int cnd_timedwait(cnd_t* c, mtx_t* m, const timespec* deadline) {
+  return WaitFor(
+      OfC11(c), OfC11(m), PFS_CALLER, Operation::kCondTimedWait, [=] { return PFS_REAL(cnd_timedwait)(c, m, deadline); },
+      [](int rc) { return OfC11(rc); });
+}
+
+// ---- Initialization that another thread does ------------------------------------------------------------------------------------------
+
+namespace {
+
+// glibc keeps the state in the lowest bits of the word: the initialization runs, or is done. It is a wait only if another thread runs it.
+template <typename Call>
+[[gnu::always_inline]] inline void Once(const int* word, const void* caller, Call call) {
+  constexpr int kStates = 3, kRuns = 1;
+  if (__builtin_expect((__atomic_load_n(word, __ATOMIC_RELAXED) & kStates) != kRuns || g_is_off, 1)) return call();
+  const Waiting event(
+      ObjectAt(word, Kind::kOnce, caller), [=] { return SourceAt(caller); }, Operation::kCondWait);
+  call();
+}
+
+}  // namespace
+
+PFS_REPLACES int pthread_once(pthread_once_t* control, void (*initialize)()) {
+  int rc = 0;
+  Once(control, PFS_CALLER, [&] { rc = PFS_REAL(pthread_once)(control, initialize); });
+  return rc;
+}
+
+PFS_REPLACES void call_once(once_flag* flag, void (*initialize)()) {
+  Once(&flag->__data, PFS_CALLER, [=] { PFS_REAL(call_once)(flag, initialize); });
+}
+
+// ---- Barriers ----------------------------------------------------------------------------------------------------------------------
 
 PFS_REPLACES int pthread_barrier_init(pthread_barrier_t* barrier, const pthread_barrierattr_t* attributes, unsigned count) {
   const int rc = PFS_REAL(pthread_barrier_init)(barrier, attributes, count);
@@ -76,10 +162,6 @@ PFS_REPLACES int pthread_barrier_wait(pthread_barrier_t* barrier) {
   if (__builtin_expect(g_is_off, 0)) return PFS_REAL(pthread_barrier_wait)(barrier);
   const void* const caller = PFS_CALLER;
   const Waiting event(
-      ObjectAt(barrier, Kind::kBarrier, caller),
-      [=] {
-        return SourceLine{SiteOf(caller)->text, kNoLine};
-      },
-      Operation::kCondWait);
+      ObjectAt(barrier, Kind::kBarrier, caller), [=] { return SourceAt(caller); }, Operation::kCondWait);
   return PFS_REAL(pthread_barrier_wait)(barrier);
 }

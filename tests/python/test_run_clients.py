@@ -5,6 +5,7 @@ were, with how many rows, affected rows and errors.
 from __future__ import annotations
 
 import glob
+import json
 import os
 import shutil
 import sys
@@ -234,3 +235,40 @@ def test_what_a_statement_waits_for_is_nested_in_it(tmp_path: Path, postgresql: 
     assert len(longest) == 1
     assert slept["TIMER_START"] <= longest["TIMER_START"].iloc[0]
     assert longest["TIMER_END"].iloc[0] <= slept["TIMER_END"]
+
+
+def test_statements_beyond_the_places_are_counted(tmp_path: Path) -> None:
+    """20,000 cursors are open at a time."""
+    script = (
+        "import sqlite3; c = sqlite3.connect(':memory:'); c.execute('create table t(a)');"
+        "c.executemany('insert into t values(?)', [(1,), (2,)]);"
+        "cursors = [c.execute('select a from t') for _ in range(20000)]; print(len([next(x) for x in cursors]))"
+    )
+    file = tmp_path / "report.json"
+    done = run(*PFS, "run", "--json", "-o", file, "--", sys.executable, "-c", script)
+    assert (done.stdout, done.returncode) == ("20000\n", 0)
+    report = json.loads(file.read_text())
+    shown = next(row["count"] for row in report["statements"] if row["digest_text"] == "SELECT `a` FROM `t`")
+    assert shown > 12_000
+    assert report["lost"] == {"Performance_schema_locker_lost": 20_000 - shown}
+
+
+def test_clients_are_found_without_the_dynamic_linker(tmp_path: Path, postgresql: str) -> None:
+    """A probe that asked the dynamic linker could wait for its lock. It notes that it had to."""
+    insert = "import sqlite3; c = sqlite3.connect(':memory:'); c.execute('create table t(a)'); print(c.total_changes)"
+    commands: list[list[str | Path]] = [
+        [program_of_postgresql("psql"), "-X", postgresql, "-c", "select 1"],
+        [sys.executable, "-c", insert],
+        [sys.executable, "-c", f"import psycopg; print(psycopg.connect('{postgresql}').execute('select 1').fetchone())"],
+    ]
+    if shutil.which("sqlite3") is not None:
+        commands.append(["sqlite3", ":memory:", "create table t(a)"])
+    for command in commands:
+        run(*PFS, "run", "--keep", "--no-report", "--", *command, check=True)
+    segments = list((tmp_path / "segments").glob("*/*.pfs"))
+    assert len(segments) == len(commands)
+    for segment in segments:
+        with pfs.attach(str(segment)) as schema:
+            log = schema.table("error_log")
+            assert list(log[log["ERROR_CODE"] == "PFS-RUN"]["DATA"]) == []
+            assert len(schema.table("events_statements_summary_by_digest")) > 0

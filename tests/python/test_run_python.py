@@ -238,8 +238,7 @@ import inspect, os, sys, threading
 print(sys.path, sys.argv, sys.flags, sys.modules.get("sitecustomize"))
 print([type(finder).__name__ for finder in sys.meta_path if type(finder).__name__ != "_Finder"])
 print(sorted(name for name in sys.modules if "pfs" in name and not name.startswith("_pfs_run")))
-print(sorted(name for name in os.environ if name not in ("LD_PRELOAD", "PYTHONPATH") and not name.startswith("PFS_")))
-print([path for path in os.environ.get("PYTHONPATH", "").split(":") if path and not path.endswith("pfs/_auto")])
+print(sorted((name, value) for name, value in os.environ.items() if name != "LD_PRELOAD" and not name.startswith("PFS_")))
 print(threading.Lock, type(threading.Lock()), type(threading.RLock), type(threading.Thread.name), threading.Thread.__mro__)
 method = threading.Thread._set_native_id
 print(type(method), method.__name__, method.__qualname__, method.__module__, inspect.signature(method))

@@ -42,6 +42,8 @@ if start("child") == 0:
 if start("other") == 0:
     time.sleep(60)
 os.wait()
+while not os.path.exists(f"{folder}/other") or os.path.getsize(f"{folder}/other") == 0:
+    time.sleep(0.01)
 open(f"{folder}/ready", "w").close()
 time.sleep(60)
 """

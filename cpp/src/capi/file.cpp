@@ -1,12 +1,8 @@
 // capi/file.cpp: files by name and by descriptor.
-#include <cerrno>
-#include <climits>
 #include <cstdarg>
-#include <cstdio>
-#include <cstring>
 
 #include "capi/call.h"
-#include "record/family/file_name.h"
+#include "capi/name_below.h"
 
 using perfschema::Operation;
 using namespace perfschema::capi;
@@ -22,28 +18,6 @@ mode_t ModeArgument(int flags, va_list arguments) {
 bool IsTemporary(int flags) { return (flags & O_TMPFILE) == O_TMPFILE; }
 
 int SameDescriptor(int fd) { return fd; }
-
-// The name of `path` below the directory that `directory` has open. Cold: one system call. Preserves errno.
-class NameBelow {
- public:
-  NameBelow(int directory, const char* path) : name_(path) {
-    if (IsNull(path) || directory == AT_FDCWD || !perfschema::IsReadable(path) || path[0] == '/') return;
-    const int error = errno;
-    char link[32];
-    std::snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
-    const ssize_t length = readlink(link, text_, sizeof text_ - 1);
-    if (length > 0 && text_[0] == '/') {
-      std::snprintf(text_ + length, sizeof text_ - static_cast<size_t>(length), "/%s", path);
-      name_ = text_;
-    }
-    errno = error;
-  }
-  const char* get() const { return name_; }
-
- private:
-  const char* name_;
-  char text_[PATH_MAX + 256];
-};
 
 }  // namespace
 

@@ -34,13 +34,12 @@ bool IsShared(const pthread_mutexattr_t* attributes) {
 
 template <typename Wait>
 int Until(pfs_mutex_t* m, const char* file, uint32_t line, Wait wait) {
-  struct Call {
-    pfs_mutex_t* object;
+  struct Call : perfschema::OnObject<pfs_mutex_t> {
     Wait wait;
     int operator()() const { return wait(); }
-    int attempt() const { return TryLock(object); }
+    int attempt() const { return TryLock(this->object); }
   };
-  return pfs_flags_enabled(m->flags) ? LockOperation(Call{m, wait}, file, line, Operation::kTimedLock) : wait();
+  return pfs_flags_enabled(m->flags) ? LockOperation(Call{{m}, wait}, file, line, Operation::kTimedLock) : wait();
 }
 
 }  // namespace
@@ -68,11 +67,11 @@ int pfs_mutex_destroy(pfs_mutex_t* m) {
 
 // The inline half has seen that the instance is there.
 int pfs_mutex_lock_(pfs_mutex_t* m, PFS_SITE_) {
-  return LockOperation(LockCall<pfs_mutex_t, Lock, TryLock>{m}, file, line, Operation::kLock);
+  return LockOperation(LockCall<pfs_mutex_t, Lock, TryLock>{{m}}, file, line, Operation::kLock);
 }
 
 int pfs_mutex_trylock_(pfs_mutex_t* m, PFS_SITE_) {
-  return LockOperation(LockCall<pfs_mutex_t, TryLock, TryLock>{m}, file, line, Operation::kTryLock);
+  return LockOperation(LockCall<pfs_mutex_t, TryLock, TryLock>{{m}}, file, line, Operation::kTryLock);
 }
 
 int pfs_mutex_unlock_(pfs_mutex_t* m) {

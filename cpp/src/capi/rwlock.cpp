@@ -54,19 +54,18 @@ bool IsShared(const pthread_rwlockattr_t* attributes) {
 
 template <int (*kOperate)(pfs_rwlock_t*), int (*kAttempt)(pfs_rwlock_t*)>
 PFS_ALWAYS_INLINE int Locked(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line) {
-  return LockOperation(perfschema::LockCall<pfs_rwlock_t, kOperate, kAttempt>{rw}, file, line, operation);
+  return LockOperation(perfschema::LockCall<pfs_rwlock_t, kOperate, kAttempt>{{rw}}, file, line, operation);
 }
 
 // An operation that the inline half does not look at before.
 template <int (*kAttempt)(pfs_rwlock_t*), typename Wait>
 int Until(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line, Wait wait) {
-  struct Call {
-    pfs_rwlock_t* object;
+  struct Call : perfschema::OnObject<pfs_rwlock_t> {
     Wait wait;
     int operator()() const { return wait(); }
-    int attempt() const { return kAttempt(object); }
+    int attempt() const { return kAttempt(this->object); }
   };
-  return pfs_flags_enabled(rw->flags) ? LockOperation(Call{rw, wait}, file, line, operation) : wait();
+  return pfs_flags_enabled(rw->flags) ? LockOperation(Call{{rw}, wait}, file, line, operation) : wait();
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "record/probe/chunk_pool.h"
 #include "record/probe/trace.h"
 #include "shm/dead_segments.h"
+#include "shm/place.h"
 
 namespace perfschema {
 
@@ -103,8 +104,7 @@ void StartConsumers(ShmHeader* header) {
 // after that of g_runtime: the path is gone then.
 void RemoveAtExit() {
   if (!g_runtime.on || g_runtime.header->pid != static_cast<uint64_t>(getpid())) return;
-  const char* keep = secure_getenv("PFS_KEEP");
-  if (keep == nullptr || std::strcmp(keep, "1") != 0) g_runtime.segment.Remove();
+  if (!KeepsSegment()) g_runtime.segment.Remove();
 }
 
 void StartNow() {

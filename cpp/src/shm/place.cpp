@@ -116,10 +116,11 @@ int OpenDirectory(const std::string& path, mode_t file_mode, bool is_chosen, std
 }
 
 // Classifies the file that lies at our file's place.
-enum class Found { kLeftover, kOurs, kOfAnother, kPlanted };
+enum class Found { kLeftover, kEarlier, kOurs, kOfAnother, kPlanted };
 
-// kLeftover: of a dead process that had our pid, or of this one before it ran another program. kOurs: the segment of another copy of this
-// library in this process. kOfAnother: a segment of our user whose pid is that of another container. kPlanted: anything else.
+// kLeftover: of a dead process that had our pid. kEarlier: of this process, before it ran another program (exec). kOurs: the segment of
+// another copy of this library in this process. kOfAnother: a segment of our user whose pid is that of another container. kPlanted:
+// anything else.
 Found WhatIsThere(int directory, const std::string& name, std::string* what) {
   struct stat info;
   if (fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? Found::kLeftover : Found::kPlanted;
@@ -146,7 +147,8 @@ Found WhatIsThere(int directory, const std::string& name, std::string* what) {
   const bool is_of_this_process = head[offsetof(ShmHeader, pid) / 8] == static_cast<uint64_t>(getpid()) && ReadProcessFacts(0, &self) &&
                                   head[offsetof(ShmHeader, process_start_ticks) / 8] == self.start_ticks &&
                                   std::memcmp(boot, BootId().data(), BootId().size()) == 0;
-  return is_of_this_process && MapsFile(0, name) ? Found::kOurs : Found::kLeftover;
+  if (!is_of_this_process) return Found::kLeftover;
+  return MapsFile(0, name) ? Found::kOurs : Found::kEarlier;
 }
 
 constexpr const char* kSuffix = ".pfs";
@@ -167,8 +169,10 @@ int MakeIn(int dir, const std::string& directory, std::string* name, std::string
       *reason = "the file " + directory + "/" + *name + " is there already, and is " + (what.empty() ? "not readable" : what);
       return -1;
     }
-    if (found == Found::kLeftover) unlinkat(dir, name->c_str(), 0);
-    if (found == Found::kOurs && ++copies <= kMostCopies) *name = base + "-" + std::to_string(copies) + kSuffix;
+    // What a process is to leave behind is kept over an exec, too, up to a limit: a shell may run one program after the other.
+    const bool is_kept = found == Found::kEarlier && KeepsSegment() && copies < kMostCopies;
+    if (found == Found::kLeftover || (found == Found::kEarlier && !is_kept)) unlinkat(dir, name->c_str(), 0);
+    if ((found == Found::kOurs || is_kept) && ++copies <= kMostCopies) *name = base + "-" + std::to_string(copies) + kSuffix;
     if (found == Found::kOfAnother) {
       base = std::to_string(getpid()) + "-" + std::to_string(PidNamespace());
       *name = base + kSuffix;
@@ -180,6 +184,11 @@ int MakeIn(int dir, const std::string& directory, std::string* name, std::string
 }
 
 }  // namespace
+
+bool KeepsSegment() {
+  const char* const keep = secure_getenv("PFS_KEEP");
+  return keep != nullptr && std::strcmp(keep, "1") == 0;
+}
 
 std::string SegmentDirectory() {
   const char* chosen = secure_getenv("PFS_DIR");  // secure: ignored in a setuid program

@@ -25,6 +25,9 @@ bool ReadProcessFacts(uint64_t pid, ProcessFacts* facts);
 // Returns whether the process has a file of this name mapped. Returns true, too, if the process hides its mappings.
 bool MapsFile(uint64_t pid, const std::string& name);
 
+// Returns whether the segment stays when its process has ended (PFS_KEEP=1).
+bool KeepsSegment();
+
 // Returns where segments of this user are: PFS_DIR, else /dev/shm/pfs-<uid>. Absolute.
 std::string SegmentDirectory();
 

@@ -3,8 +3,21 @@
 import sys
 
 
+def _restore_environment(folder):
+    """Takes the folder out of PYTHONPATH, where the library has put it."""
+    import os
+
+    first, colon, rest = os.environ.get("PYTHONPATH", "").partition(":")
+    if first == folder:
+        if colon:
+            os.environ["PYTHONPATH"] = rest
+        else:
+            del os.environ["PYTHONPATH"]
+
+
 def _start():
     folder = __file__.rpartition("/")[0]
+    _restore_environment(folder)
     try:
         import _pfs_run
 

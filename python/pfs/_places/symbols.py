@@ -17,6 +17,8 @@ from pfs._places.elf import files_of, opened
 __all__ = ["Place", "place_of", "symbol_of"]
 
 _PLACE = re.compile(r"(?P<used> first used)? (?:at|from) (?P<path>/.*)\+0x(?P<offset>[0-9a-f]+) build-id=(?P<build>[0-9a-f]*)$")
+# A thread of std::thread has the name of the class of its state: the types of the function and its arguments.
+_STD_THREAD = re.compile(r"^vtable for std::thread::_State_impl<std::thread::_Invoker<std::tuple<(.*)> > >$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ def _demangled(name: str) -> str:
     if status.value != 0 or not text:
         return name
     try:
-        return ctypes.string_at(text).decode(errors="replace")
+        readable = ctypes.string_at(text).decode(errors="replace")
+        return _STD_THREAD.sub(r"std::thread(\1)", readable)
     finally:
         ctypes.CDLL(None).free(ctypes.c_void_p(text))

@@ -18,12 +18,13 @@ from pfs.errors import StateError
 __all__ = ["PARTS", "PYTHON_PARTS", "end_as", "environment", "folder_of_run", "wait_for"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# What --only chooses, as patterns of setup_instruments.
+# What --only chooses, as patterns of setup_instruments. Memory is recorded only if it is chosen.
 PARTS = {
     "locks": ("wait/synch/%",),
     "files": ("wait/io/file/%",),
     "sockets": ("wait/io/socket/%", "idle"),
     "statements": ("statement/%",),
+    "memory": ("memory/%",),
 }
 # Parts of the Python layer: python/pfs/_auto/_pfs_run.
 PYTHON_PARTS = ("threads", "requests", "clients", "drivers")
@@ -56,15 +57,17 @@ def environment(
     Raises:
         StateError: this installation cannot record.
     """
-    recorder, preload = _library(), os.environ.get("LD_PRELOAD")
+    recorder, before = _library(), os.environ.get("LD_PRELOAD")
+    preload = f"{recorder}:{recorder.replace('-run.so', '-run-memory.so')}" if "memory" in only else recorder
     return {
-        "LD_PRELOAD": f"{recorder}:{preload}" if preload else recorder,
+        "LD_PRELOAD": f"{preload}:{before}" if before else preload,
         "PFS_DIR": folder,
         "PFS_KEEP": "1",
         "PFS_OPTIONS": _options_text(only, all_on, os.environ.get("PFS_OPTIONS")),
         "PFS_RUN_CHILDREN": children,
         "PFS_RUN_DECODE": ",".join(decode),
         "PFS_RUN_LIBRARY": recorder,
+        "PFS_RUN_PRELOAD": preload,
         **_python_environment(python),
     }
 
@@ -83,13 +86,9 @@ def _options_text(only: Sequence[str], all_on: bool, environment: str | None) ->
 
 
 def _python_environment(parts: Sequence[str]) -> dict[str, str]:
-    """Returns the variables that start the Python layer in every Python of the program; none without parts."""
+    """Returns the variable that starts the Python layer in every Python (cpp/run/python.cpp); none without parts."""
     chosen = [part for part in parts if part != "none"]
-    if not chosen:
-        return {}
-    path = os.environ.get("PYTHONPATH")
-    folder = os.path.join(_PACKAGE, "_auto")
-    return {"PFS_RUN_PYTHON": ",".join(chosen), "PYTHONPATH": f"{folder}:{path}" if path else folder}
+    return {"PFS_RUN_PYTHON": ",".join(chosen)} if chosen else {}
 
 
 @contextlib.contextmanager

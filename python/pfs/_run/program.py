@@ -14,6 +14,11 @@ __all__ = ["Program", "look"]
 _MOST_SCRIPTS = 5  # as the kernel follows "#!"
 _LOAD, _INTERPRETER = 1, 3  # p_type of ELF
 _MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine
+# Programs whose locks are instructions of their own, by a text in them.
+_OWN_LOCKS = {
+    b"LWLock": "PostgreSQL: its LWLocks and spinlocks are instructions of its own; only their sleeps on semaphores are seen",
+    b"ngx_shmtx_lock": "nginx: its locks in shared memory are instructions of its own",
+}
 
 
 @dataclass(slots=True)
@@ -95,5 +100,8 @@ def _check_elf(path: str, program: Program) -> None:
         program.unseen.append("Go: its own locks, and files and sockets that it opens without the C library")
     elif b"rustc version" in text or b"/rustc/" in text:
         program.unseen.append("Rust: locks of std::sync, and folders that are listed")
+    program.unseen += [what for marker, what in _OWN_LOCKS.items() if marker in text]
+    if os.path.basename(path) == "java":
+        program.unseen.append("Java: its monitors and java.util.concurrent")
     if b"io_uring" in text:
         program.unseen.append("io_uring: reads and writes that go through it")

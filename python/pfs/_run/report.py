@@ -34,10 +34,13 @@ class Report:
     processes: list[dict[str, Any]] = field(default_factory=list)
     classes: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
     locks: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
+    blocked: list[tuple[int, str, str]] = field(default_factory=list)  # time, lock, line of the wait
     files: dict[str, list[int]] = field(default_factory=dict)  # time, reads, bytes, writes, bytes
     sockets: dict[str, list[int]] = field(default_factory=dict)  # the same, by instrument
     statements: dict[str, list[int]] = field(default_factory=dict)  # count, time, rows, affected, errors
+    memory: dict[str, list[int]] = field(default_factory=dict)  # allocations, bytes, bytes in use at the end, most in use
     lost: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  # what the library says that it cannot see
     unread: list[str] = field(default_factory=list)  # segments that could not be read
 
     def as_json(self, limit: int) -> dict[str, Any]:
@@ -51,12 +54,19 @@ class Report:
             "processes": self.processes,
             "classes": rows(self.classes, "class", ("count", "time", "longest"), 1),
             "locks": rows(self.locks, "name", ("count", "time", "longest"), 1),
+            "blocked": [dict(zip(("time", "name", "source"), row, strict=True)) for row in self.longest_blocked(limit)],
             "files": rows(self.files, "file", io, 0),
             "sockets": rows(self.sockets, "name", io, 0),
             "statements": rows(self.statements, "digest_text", ("count", "time", "rows_sent", "rows_affected", "errors"), 1),
+            "memory": rows(self.memory, "name", ("count", "bytes", "in_use", "most_in_use"), 3),
             "lost": self.lost,
+            "notes": self.notes,
             "unread": self.unread,
         }
+
+    def longest_blocked(self, limit: int) -> list[tuple[int, str, str]]:
+        """Returns the longest single waits for locks, of those that are still in the history."""
+        return sorted(self.blocked, reverse=True)[:limit]
 
 
 def gather(paths: Iterable[str]) -> Report:
@@ -96,10 +106,24 @@ def _add(report: Report, schema: Schema) -> None:
     columns = ["COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ROWS_AFFECTED", "SUM_ERRORS"]
     for name, *numbers in zip(digests["DIGEST_TEXT"], *(digests[column] for column in columns), strict=True):
         _sum(report.statements, name if isinstance(name, str) else "(other statements)", numbers)
+    memory = schema.table("memory_summary_global_by_event_name")
+    memory = memory[(memory["COUNT_ALLOC"] > 0) & ~memory["EVENT_NAME"].str.startswith("memory/performance_schema/")]
+    columns = ["COUNT_ALLOC", "SUM_NUMBER_OF_BYTES_ALLOC", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED"]
+    for name, *numbers in zip(memory["EVENT_NAME"], *(memory[column] for column in columns), strict=True):
+        _sum(report.memory, str(name), numbers)
     status = schema.table("global_status")
     for name, value in zip(status["VARIABLE_NAME"], status["VARIABLE_VALUE"], strict=True):
         if str(name).endswith("_lost") and str(value).isdigit() and int(value) > 0:
             report.lost[str(name)] = report.lost.get(str(name), 0) + int(value)
+
+    history = schema.table("events_waits_history_long", where="EVENT_NAME like 'wait/synch/%' and EVENT_NAME not like '%/cond/%'")
+    for name, source, time in zip(history["EVENT_NAME"], history["SOURCE"], history["TIMER_WAIT"], strict=True):
+        if time == time and time > 0:  # a wait that has not ended has none
+            report.blocked.append((int(time), names.name(str(name)), names.source(str(source)) or ""))
+    log = schema.table("error_log")
+    for text in log[(log["ERROR_CODE"] == "PFS-RUN") & (log["PRIO"] == "Warning")]["DATA"]:
+        if text not in report.notes:
+            report.notes.append(str(text))
 
 
 def _sum(sums: dict[str, list[int]], name: str, numbers: Sequence[Any], longest: int = -1) -> None:
@@ -140,6 +164,11 @@ def text_of(report: Report, limit: int) -> str:
     add("Waited for", "time|count|longest|class", [waits(*item) for item in _largest(report.classes, 1, limit)])
     locks = [(name.removeprefix("wait/synch/"), numbers) for name, numbers in _largest(report.locks, 1, limit)]
     add("Locks and conditions", "time|count|longest|name", [waits(*item) for item in locks])
+    blocked = [
+        [time_text(time), clean(name.removeprefix("wait/synch/")), clean(line)]
+        for time, name, line in report.longest_blocked(limit)
+    ]
+    add("Blocked longest by a lock", "time|name|line", blocked)
     add("Files", "time|reads|read|writes|written|file", [io(*item) for item in _largest(report.files, 0, limit)])
     sockets = [(name.removeprefix("wait/io/socket/"), numbers) for name, numbers in _largest(report.sockets, 0, limit)]
     add("Sockets", "time|reads|read|writes|written|name", [io(*item) for item in sockets])
@@ -151,9 +180,18 @@ def text_of(report: Report, limit: int) -> str:
             for name, n in _largest(report.statements, 1, limit)
         ],
     )
+    add(
+        "Memory",
+        "allocations|bytes|in use at the end|most in use|name",
+        [
+            [count_text(n[0]), bytes_text(n[1]), bytes_text(n[2]), bytes_text(n[3]), clean(name.removeprefix("memory/"))]
+            for name, n in _largest(report.memory, 3, limit)
+        ],
+    )
     if not parts:
         parts.append("pfs saw no event." if report.processes else "pfs saw no event: no process has made a segment.")
     if report.lost:
         parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))
+    parts += [f"Not seen: {clean(text)}" for text in report.notes]
     parts += [f"Not read: {text}" for text in report.unread]
     return "\n\n".join(parts)

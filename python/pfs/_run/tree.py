@@ -80,18 +80,26 @@ def tree(folder: str, root: int | None = None) -> list[Node]:
         root: a process id: only this process and its descendants.
     """
     # A forked child has the start of pfs from its parent: the start of the process itself counts.
-    there = sorted(processes.scan(folder), key=lambda found: (found.identity.process_start_ticks, found.identity.pid))
-    nodes = {_key(found): Node(found) for found in there}
+    there = sorted(processes.scan(folder), key=_order)
     chains = _read(folder)
+    nodes: dict[Key, Node] = {}
     tops: list[Node] = []
-    for key, node in nodes.items():
-        node.parent = next((nodes[ancestor] for ancestor in chains.get(key, ()) if ancestor in nodes), None)
+    for found in there:
+        key, node = _key(found), Node(found)
+        # A process that runs another program (exec) has a segment of each: the later ones are below the first.
+        above = (key, *chains.get(key, ()))
+        node.parent = next((nodes[ancestor] for ancestor in above if ancestor in nodes), None)
+        nodes.setdefault(key, node)
         (tops if node.parent is None else node.parent.children).append(node)
     if root is not None:
         tops = [node for key, node in nodes.items() if key[0] == root][-1:]  # the latest, if the id was used again
         for node in tops:
             node.parent = None
     return [node for top in tops for node in top.walk()]
+
+
+def _order(found: Found) -> tuple[int, int, int]:
+    return *reversed(_key(found)), found.identity.started
 
 
 def _key(found: Found) -> Key:

@@ -23,6 +23,8 @@ uint32_t HashText(const char* text, size_t bytes) {
 
 }  // namespace
 
+const char* (*g_text_of_code)(const void* address) = nullptr;
+
 bool StartSources() {
   uint64_t size = 64;
   while (size < g_runtime.segment.array(ArrayId::kSources).capacity * 2) size *= 2;
@@ -35,12 +37,15 @@ bool StartSources() {
 
 uint32_t InternSource(const char* file, uint32_t line) {
   const int error = errno;
+  if (line == kIsCode) {
+    file = g_text_of_code != nullptr ? g_text_of_code(file) : "unknown";
+    line = kWholePlace;
+  }
   const char* base = std::strrchr(file, '/');
   base = base == nullptr ? file : base + 1;
   char text[80];
   char number[16] = {':'};
-  // Line 0: `file` is the whole place (cpp/run/sites.h).
-  const size_t digits = line != 0 ? static_cast<size_t>(std::to_chars(number + 1, std::end(number), line).ptr - number) : 0;
+  const size_t digits = line != kWholePlace ? static_cast<size_t>(std::to_chars(number + 1, std::end(number), line).ptr - number) : 0;
   // The column is 64 wide; the line number is the part that must not be cut.
   const size_t name_bytes = strnlen(base, sizeof(ShmSource::text) - digits);
   std::memcpy(text, base, name_bytes);

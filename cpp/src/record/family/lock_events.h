@@ -8,20 +8,26 @@
 
 namespace perfschema {
 
-// The operation of a lock that a probe is around. Both return what pthread functions do; attempt() does not wait. `object` is the
-// pfs_mutex_t, pfs_rwlock_t ...: its instance, its flag word and its address are what a probe is called with.
-template <typename Object, int (*kOperate)(Object*), int (*kAttempt)(Object*)>
-struct LockCall {
+// What a probe asks of an operation's object, a pfs_mutex_t, pfs_rwlock_t ...: its instance, its flag word and its address.
+// libperfschema-run.so, whose objects are the program's own, has others of the kind.
+template <typename Object>
+struct OnObject {
   Object* object;
-  PFS_ALWAYS_INLINE int operator()() const { return kOperate(object); }
-  PFS_ALWAYS_INLINE int attempt() const { return kAttempt(object); }
+  PFS_ALWAYS_INLINE pfs_instance* instance() const { return object->instance; }
+  PFS_ALWAYS_INLINE const uint32_t* flag_word() const { return object->flags; }
+  PFS_ALWAYS_INLINE uint64_t address() const { return reinterpret_cast<uintptr_t>(object); }
+
+  // For an instance that is known to be the object's only when its line has come: after the attempt. Then OnOther() does the rest.
+  static constexpr bool IsOf(const ShmInstance&) { return true; }
+  static int OnOther(const char*, int rc) { return rc; }
 };
 
-// Returns OBJECT_INSTANCE_BEGIN of an operation's object. libperfschema-run.so, whose objects are entries of a table, has its own.
-template <typename Object>
-PFS_ALWAYS_INLINE uint64_t AddressOf(const Object* object) {
-  return reinterpret_cast<uintptr_t>(object);
-}
+// The operation of a lock that a probe is around. Both return what pthread functions do; attempt() does not wait.
+template <typename Object, int (*kOperate)(Object*), int (*kAttempt)(Object*)>
+struct LockCall : OnObject<Object> {
+  PFS_ALWAYS_INLINE int operator()() const { return kOperate(this->object); }
+  PFS_ALWAYS_INLINE int attempt() const { return kAttempt(this->object); }
+};
 
 PFS_ALWAYS_INLINE uint32_t FlagsIn(const uint32_t* flag_word) { return __atomic_load_n(flag_word, __ATOMIC_RELAXED); }
 
@@ -29,10 +35,10 @@ PFS_ALWAYS_INLINE uint32_t FlagsIn(const uint32_t* flag_word) { return __atomic_
 // (The order of the arguments is that of the callers: they need not be moved.)
 template <typename Operate>
 [[gnu::noinline]] int SlowLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
-  const LockProbe probe(operate.object->instance, operate.object->flags, operation);
+  const LockProbe probe(operate.instance(), operate.flag_word(), operation);
   const uint32_t flags = probe.entry.flags.load(kRelaxed);
   Wait wait;
-  const uint64_t identity = AddressOf(operate.object);
+  const uint64_t identity = operate.address();
   if ((flags & kFlagEnabled) == 0 || !BeginWait(wait, flags, probe.entry.index, operation, identity, file, line)) return operate();
   const int rc = operate();
   EndLockWait(wait, probe.instance, HoldAfter(operation), rc);
@@ -99,7 +105,7 @@ struct LockEvent : LockHooks {
       : LockHooks{operation, probe.instance}, operate(what), entry(probe.entry) {}
 
   PFS_ALWAYS_INLINE uint32_t class_index() const { return entry.index; }
-  PFS_ALWAYS_INLINE uint64_t object() const { return AddressOf(operate.object); }
+  PFS_ALWAYS_INLINE uint64_t object() const { return operate.address(); }
 
   PFS_ALWAYS_INLINE int Call() const { return operate(); }
   PFS_ALWAYS_INLINE void SetResult(int result) { rc = result; }
@@ -119,7 +125,7 @@ struct LockEvent : LockHooks {
 
 template <Counting kWay, typename Operate>
 [[gnu::noinline]] int UnrecordedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
-  const LockProbe probe(operate.object->instance, operate.object->flags, operation);
+  const LockProbe probe(operate.instance(), operate.flag_word(), operation);
   LockEvent<Operate> event(operate, operation, probe);
   return UnrecordedCall<kWay>(event, file, line);
 }
@@ -133,8 +139,8 @@ constexpr bool IsContended(uint32_t flags) {
 // Handles the uncommon cases: a thread's first event, an event that comes into a probe or has no thread, no thread_instrumentation.
 template <typename Operate>
 [[gnu::noinline]] int SlowTriedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
-  ShmInstance& object = *AsInstance(operate.object->instance);
-  const uint32_t flags = FlagsIn(operate.object->flags);
+  ShmInstance& object = *AsInstance(operate.instance());
+  const uint32_t flags = FlagsIn(operate.flag_word());
   // Looked up once: a thread that finds no free slot is counted each time.
   ThreadState* const thread = (flags & kFlagEnabled) != 0 ? CurrentThread() : nullptr;
   if (thread == nullptr) return operate();
@@ -149,12 +155,14 @@ template <typename Operate>
   return SlowLockOperation(operate, file, line, operation);
 }
 
+// REQUIRES: IsContended().
 template <typename Operate>
-[[gnu::noinline]] int TriedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
-  LockEvent<Operate> event(operate, operation, LockProbe(operate.object->instance, operate.object->flags, operation));
+PFS_ALWAYS_INLINE int TriedLock(Operate operate, const LockProbe& probe, const char* file, uint32_t line, Operation operation) {
+  LockEvent<Operate> event(operate, operation, probe);
   ThreadState* const thread = t_locals.state;
   if (!IsInstrumented(thread)) return SlowTriedLockOperation(operate, file, line, operation);
   const int rc = operate.attempt();
+  if (__builtin_expect(!operate.IsOf(event.instance), 0)) return operate.OnOther(file, rc);
   if (__builtin_expect(!IsHeld(rc, event.wanted()) && !IsTry(operation), 0)) return SlowLockOperation(operate, file, line, operation);
   event.SetResult(rc);
   const uint32_t class_index = event.instance.class_index.load(kRelaxed);
@@ -163,21 +171,25 @@ template <typename Operate>
   }
   return rc;
 }
+template <typename Operate>
+[[gnu::noinline]] int TriedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
+  return TriedLock(operate, LockProbe(operate.instance(), operate.flag_word(), operation), file, line, operation);
+}
 
 // Consumer lock_holds: the hold begins after the event has ended, whatever its settings.
 template <typename Operate>
 [[gnu::noinline]] int HeldLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
-  const uint32_t flags = FlagsIn(operate.object->flags);
+  const uint32_t flags = FlagsIn(operate.flag_word());
   int rc;
   if (IsAllOn(flags & ~kFlagHolds)) {
-    LockEvent<Operate> event(operate, operation, LockProbe(operate.object->instance, operate.object->flags, operation));
+    LockEvent<Operate> event(operate, operation, LockProbe(operate.instance(), operate.flag_word(), operation));
     rc = FastCall(event, flags, file, line);
   } else if ((flags & kFlagContended) != 0) {
     rc = SlowTriedLockOperation(operate, file, line, operation);
   } else {
     rc = SlowLockOperation(operate, file, line, operation);
   }
-  if (HoldAfter(operation) == Hold::kExclusive && IsHeld(rc)) BeginHold(*AsInstance(operate.object->instance), file, line);
+  if (HoldAfter(operation) == Hold::kExclusive && IsHeld(rc)) BeginHold(*AsInstance(operate.instance()), file, line);
   return rc;
 }
 
@@ -185,7 +197,7 @@ template <typename Operate>
 // locked instruction of the operation waits for.
 template <typename Operate>
 [[gnu::noinline]] int LockOperationBySettings(Operate operate, const char* file, uint32_t line, Operation operation) {
-  const uint32_t flags = FlagsIn(operate.object->flags);
+  const uint32_t flags = FlagsIn(operate.flag_word());
   if (IsCounted(flags)) return UnrecordedLockOperation<Counting::kCounted>(operate, file, line, operation);
   if (IsContended(flags)) return TriedLockOperation(operate, file, line, operation);
   if (IsTimedOnly(flags)) return UnrecordedLockOperation<Counting::kTimed>(operate, file, line, operation);
@@ -197,10 +209,10 @@ template <typename Operate>
 // Does the operation, as an event if its instrument is enabled.
 template <typename Operate>
 PFS_ALWAYS_INLINE int LockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
-  const uint32_t flags = FlagsIn(operate.object->flags);
+  const uint32_t flags = FlagsIn(operate.flag_word());
   if (__builtin_expect(!IsAllOn(flags), 0)) return LockOperationBySettings(operate, file, line, operation);
   // The compiler saves what is kept over the operation from here on, and not before the branch above.
-  const LockProbe probe(Launder(operate.object->instance), operate.object->flags, operation);
+  const LockProbe probe(Launder(operate.instance()), operate.flag_word(), operation);
   LockEvent<Operate> event(operate, operation, probe);
   return FastCall(event, flags, file, line);
 }

@@ -1,0 +1,225 @@
+// run/exec.cpp: replaces exec and posix_spawn: a program that this library would harm runs without it.
+//
+// Programs that the recorded one starts find the library in LD_PRELOAD. A 32-bit program would complain about it on its stderr, and a
+// program of another C library (musl) would not start. So the file is looked at, and LD_PRELOAD loses this library for such a program.
+// A static program ignores LD_PRELOAD; what it starts may not. A setuid program ignores and forgets it.
+//
+// All of this may run in the child of a vfork(), which shares the parent's memory: it stores to its own stack only, and takes no lock.
+#include <alloca.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "run/real.h"
+
+namespace perfschema::run {
+namespace {
+
+constexpr std::string_view kPreload = "LD_PRELOAD=";
+char library[PATH_MAX] = "";  // as LD_PRELOAD has it; empty: children are not recorded
+
+// Returns the entry of LD_PRELOAD that has this library, or nullptr.
+char* const* PreloadIn(char* const* environment) {
+  if (library[0] == 0 || environment == nullptr) return nullptr;
+  for (; *environment != nullptr; ++environment) {
+    if (std::strncmp(*environment, kPreload.data(), kPreload.size()) == 0) {
+      return std::strstr(*environment, library) != nullptr ? environment : nullptr;
+    }
+  }
+  return nullptr;
+}
+
+// Copies the value of LD_PRELOAD without this library. Returns whether it is empty. REQUIRES: as many bytes as the entry has.
+bool CopyWithout(const char* entry, char* to) {
+  const char* const at = std::strstr(entry, library);
+  const char* rest = at + std::strlen(library);
+  if (*rest == ':') ++rest;
+  const auto head = static_cast<size_t>(at - entry);
+  std::memcpy(to, entry, head);
+  std::strcpy(to + head, rest);
+  return to[kPreload.size()] == 0;
+}
+
+#if defined(__aarch64__)
+constexpr int kMachine = EM_AARCH64;
+constexpr char kLinker[] = "/ld-linux-aarch64.so";
+#else
+constexpr int kMachine = EM_X86_64;
+constexpr char kLinker[] = "/ld-linux-x86-64.so";
+#endif
+
+// Returns whether the dynamic linker of an ELF file is glibc's for this processor, or there is none.
+bool HasOurLinker(int fd, const char* head) {
+  const auto* const header = reinterpret_cast<const Elf64_Ehdr*>(head);
+  if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != kMachine) return false;
+  for (int i = 0; i < header->e_phnum; ++i) {
+    Elf64_Phdr part;
+    const auto at = static_cast<off_t>(header->e_phoff + static_cast<uint64_t>(i) * header->e_phentsize);
+    if (PFS_REAL(pread)(fd, &part, sizeof part, at) != sizeof part) return true;
+    if (part.p_type != PT_INTERP) continue;
+    char name[256] = "";
+    if (part.p_filesz >= sizeof name || PFS_REAL(pread)(fd, name, part.p_filesz, static_cast<off_t>(part.p_offset)) < 0) return true;
+    return std::strstr(name, kLinker) != nullptr;
+  }
+  return true;
+}
+
+// Returns whether the program may have the library. Also true for what is no program: the call fails as without.
+[[gnu::noinline]] bool MayHave(const char* path) {
+  constexpr int kMostScripts = 5;  // as the kernel follows "#!"
+  char head[512], interpreter[256];
+  for (int i = 0; i < kMostScripts; ++i) {
+    const int fd = PFS_REAL(open)(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return true;
+    const ssize_t bytes = PFS_REAL(pread)(fd, head, sizeof head - 1, 0);
+    const bool is_elf = bytes >= static_cast<ssize_t>(sizeof(Elf64_Ehdr)) && std::memcmp(head, ELFMAG, SELFMAG) == 0;
+    const bool may = !is_elf || HasOurLinker(fd, head);
+    PFS_REAL(close)(fd);
+    if (bytes < 2 || head[0] != '#' || head[1] != '!') return may;
+    head[bytes] = 0;
+    const char* const begin = head + 2 + std::strspn(head + 2, " \t");
+    const size_t length = std::strcspn(begin, " \t\r\n");
+    if (length == 0 || length >= sizeof interpreter) return true;
+    std::memcpy(interpreter, begin, length);
+    interpreter[length] = 0;
+    path = interpreter;
+  }
+  return true;
+}
+
+// Does the same for a name that is looked for in PATH.
+[[gnu::noinline]] bool MayHaveInPath(const char* file) {
+  if (std::strchr(file, '/') != nullptr) return MayHave(file);
+  const char* folders = secure_getenv("PATH");
+  if (folders == nullptr) folders = "/bin:/usr/bin";
+  char path[PATH_MAX];
+  for (;;) {
+    const size_t length = std::strcspn(folders, ":");
+    const int bytes = std::snprintf(path, sizeof path, "%.*s%s%s", static_cast<int>(length), folders, length != 0 ? "/" : "", file);
+    struct stat info;
+    if (bytes > 0 && static_cast<size_t>(bytes) < sizeof path && PFS_REAL(access)(path, X_OK) == 0 && PFS_REAL(stat)(path, &info) == 0 &&
+        S_ISREG(info.st_mode)) {
+      return MayHave(path);
+    }
+    if (folders[length] == 0) return true;
+    folders += length + 1;
+  }
+}
+
+// Calls run(environment) with the environment, or with one on the stack that does not have the library. `may` asks about the program.
+// Preserves errno before the call.
+template <typename May, typename Run>
+[[gnu::always_inline]] inline int WithEnvironment(char* const* environment, May may, Run run) {
+  char* const* const entry = PreloadIn(environment);
+  if (entry == nullptr) return run(environment);
+  const int error = errno;
+  const bool may_have = may();
+  errno = error;
+  if (may_have) return run(environment);
+  size_t count = 0;
+  while (environment[count] != nullptr) ++count;
+  auto** const copy = static_cast<char**>(alloca((count + 1) * sizeof(char*)));
+  auto* const text = static_cast<char*>(alloca(std::strlen(*entry) + 1));
+  const bool is_empty = CopyWithout(*entry, text);
+  size_t at = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (&environment[i] != entry) {
+      copy[at++] = environment[i];
+    } else if (!is_empty) {
+      copy[at++] = text;
+    }
+  }
+  copy[at] = nullptr;
+  return run(copy);
+}
+
+int Execute(const char* path, char* const* arguments, char* const* environment) {
+  return WithEnvironment(
+      environment, [=] { return MayHave(path); }, [=](char* const* given) { return PFS_REAL(execve)(path, arguments, given); });
+}
+
+int ExecuteInPath(const char* file, char* const* arguments, char* const* environment) {
+  return WithEnvironment(
+      environment, [=] { return MayHaveInPath(file); }, [=](char* const* given) { return PFS_REAL(execvpe)(file, arguments, given); });
+}
+
+}  // namespace
+
+void StartExec() {
+  const char* const path = secure_getenv("PFS_RUN_PRELOAD");
+  if (path != nullptr && std::strlen(path) < sizeof library) std::strcpy(library, path);
+}
+
+}  // namespace perfschema::run
+
+using namespace perfschema::run;
+
+PFS_REPLACES int execve(const char* path, char* const* arguments, char* const* environment) {
+  return Execute(path, arguments, environment);
+}
+PFS_REPLACES int execv(const char* path, char* const* arguments) { return Execute(path, arguments, environ); }
+PFS_REPLACES int execvpe(const char* file, char* const* arguments, char* const* environment) {
+  return ExecuteInPath(file, arguments, environment);
+}
+PFS_REPLACES int execvp(const char* file, char* const* arguments) { return ExecuteInPath(file, arguments, environ); }
+PFS_REPLACES int fexecve(int fd, char* const* arguments, char* const* environment) {
+  const auto may = [=] {
+    char path[32];
+    std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return MayHave(path);
+  };
+  return WithEnvironment(environment, may, [=](char* const* given) { return PFS_REAL(fexecve)(fd, arguments, given); });
+}
+PFS_REPLACES int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
+                             char* const* arguments, char* const* environment) {
+  return WithEnvironment(
+      environment, [=] { return MayHave(path); },
+      [=](char* const* given) { return PFS_REAL(posix_spawn)(pid, path, actions, attributes, arguments, given); });
+}
+PFS_REPLACES int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
+                              char* const* arguments, char* const* environment) {
+  return WithEnvironment(
+      environment, [=] { return MayHaveInPath(file); },
+      [=](char* const* given) { return PFS_REAL(posix_spawnp)(pid, file, actions, attributes, arguments, given); });
+}
+
+// Collects the arguments of execl() and its like on the stack of the caller.
+#define PFS_COLLECT_ARGUMENTS                                                        \
+  va_list list;                                                                      \
+  va_start(list, first);                                                             \
+  size_t count = 1;                                                                  \
+  if (first != nullptr) {                                                            \
+    while (va_arg(list, const char*) != nullptr) ++count;                            \
+  }                                                                                  \
+  va_end(list);                                                                      \
+  auto** const arguments = static_cast<char**>(alloca((count + 1) * sizeof(char*))); \
+  arguments[0] = const_cast<char*>(first);                                           \
+  va_start(list, first);                                                             \
+  for (size_t i = 1; i <= count; ++i) arguments[i] = first != nullptr ? va_arg(list, char*) : nullptr
+
+PFS_REPLACES int execl(const char* path, const char* first, ...) {
+  PFS_COLLECT_ARGUMENTS;
+  va_end(list);
+  return Execute(path, arguments, environ);
+}
+PFS_REPLACES int execlp(const char* file, const char* first, ...) {
+  PFS_COLLECT_ARGUMENTS;
+  va_end(list);
+  return ExecuteInPath(file, arguments, environ);
+}
+PFS_REPLACES int execle(const char* path, const char* first, ...) {
+  PFS_COLLECT_ARGUMENTS;
+  char* const* const environment = va_arg(list, char**);
+  va_end(list);
+  return Execute(path, arguments, environment);
+}

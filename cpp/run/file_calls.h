@@ -1,0 +1,87 @@
+// run/file_calls.h: makes the event of a call on a file around the real call. The C API's wrappers do the same for a key that they are
+// given.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "capi/call.h"
+#include "capi/name_below.h"
+#include "run/conversations.h"
+#include "run/descriptors.h"
+#include "run/real.h"
+
+namespace perfschema::run {
+
+inline capi::Site SiteAt(const void* caller) { return {static_cast<const char*>(caller), kIsCode}; }
+
+// ---- By descriptor -----------------------------------------------------------------------------------------------------------------
+
+// Returns the place of a call on a descriptor, which is known from here on.
+inline capi::Site KnownSite(int fd, const void* caller) {
+  MakeKnown(fd, caller);
+  return SiteAt(caller);
+}
+
+template <typename Call>
+auto Closed(int fd, const void* caller, Call call) {
+  ForgetAdopted(fd);  // before: another thread may get the number as soon as it is free
+  if (__builtin_expect(g_is_decoding, 0)) EndConversation(fd);
+  return capi::Close(fd, SiteAt(caller), call);
+}
+
+// ---- By name -------------------------------------------------------------------------------------------------------------------------
+
+// Calls call(name) with the name of a path that is relative to a directory. It has space for a name, so it is not inlined.
+template <typename Call>
+[[gnu::noinline]] auto WithNameBelow(int directory, const char* path, Call call) {
+  const capi::NameBelow name(directory, path);
+  return call(name.get());
+}
+
+// Makes an open. The key is looked for only if the event may be recorded.
+template <typename Call>
+int Opened(Operation operation, int directory, const char* path, int flags, bool is_temporary, const void* caller, Call call) {
+  if (IsPlain()) return static_cast<int>(call());
+  const pfs_key_t key = KeyOfFile(path, *SiteOf(caller));
+  const auto open = [=](const char* name) {
+    return static_cast<int>(
+        capi::Open(key, operation, name, flags, is_temporary, SiteAt(caller), call, [](auto fd) { return static_cast<int>(fd); }));
+  };
+  const int fd = directory == AT_FDCWD || key == 0 ? open(path) : WithNameBelow(directory, path, open);
+  if (fd >= 0) ForgetAdopted(fd);
+  return fd;
+}
+
+template <typename Call>
+int OpenedByName(int directory, const char* path, int flags, const void* caller, Call call) {
+  return Opened(Operation::kOpen, directory, path, flags, (flags & O_TMPFILE) == O_TMPFILE, caller, call);
+}
+
+// Makes another call on a name. `end(wait, name, rc)` ends the event; `wait` is nullptr if there is none.
+template <typename Call, typename End>
+int OnName(Operation operation, int directory, const char* path, const void* caller, Call call, End end) {
+  if (IsPlain()) return static_cast<int>(call());
+  const pfs_key_t key = KeyOfFile(path, *SiteOf(caller));
+  const auto make = [=](const char* name) {
+    return capi::OnName(
+        key, operation, name, SiteAt(caller), [=] { return static_cast<int>(call()); },
+        [=](NamedFileWait* wait, int rc) { end(wait, name, rc); });
+  };
+  return directory == AT_FDCWD || key == 0 ? make(path) : WithNameBelow(directory, path, make);
+}
+
+inline void EndName(NamedFileWait* wait, const char* name, int rc) {
+  if (wait != nullptr) EndFileName(wait, name, rc);
+}
+
+// Asks for a file by its name, or by its descriptor if the path is empty and the flags allow that.
+template <typename Call>
+int StatByName(int flags, int directory, const char* path, const void* caller, Call call) {
+  if ((flags & AT_EMPTY_PATH) == 0 || IsPlain() || !IsReadable(path) || path[0] != 0) {
+    return OnName(Operation::kStat, directory, path, caller, call, EndName);
+  }
+  return static_cast<int>(capi::Plain(directory, Operation::kStat, capi::kNoOffset, KnownSite(directory, caller), call));
+}
+
+}  // namespace perfschema::run

@@ -1,0 +1,95 @@
+"""Locks of programs that nobody changed: each has its own name and numbers as long as it lives, and none is lost in silence."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.python.test_run import PFS, SOURCES, own_folder, pytestmark, report_of, run
+
+__all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder of the test programs, compiled without any part of pfs."""
+    folder = tmp_path_factory.mktemp("programs")
+    subprocess.run(["c++", "-O1", "-g", "-o", folder / "lock_lives", SOURCES / "lock_lives.cpp"], check=True)
+    subprocess.run(["cc", "-O1", "-g", "-o", folder / "lock_kinds", SOURCES / "lock_kinds.c"], check=True)
+    return folder
+
+
+def locks_by_function(report: dict[str, Any]) -> dict[str, int]:
+    """Returns how often locks were taken, by the function that took them first."""
+    counts: dict[str, int] = {}
+    for row in report["locks"]:
+        function = next(name for name in ("first", "second") if f"::{name}(" in row["name"])
+        counts[function] = counts.get(function, 0) + row["count"]
+    return counts
+
+
+@pytest.mark.parametrize("options", [(), ("--all-on",)])
+def test_a_lock_at_an_old_address_is_another_lock(programs: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """std::mutex is neither initialized nor destroyed by a call."""
+    report = report_of(tmp_path, programs / "lock_lives", "stack", "1000", options=options)
+    assert sorted(row["count"] for row in report["locks"]) == [1000, 2000]
+
+
+def test_many_short_lived_locks_have_their_names(programs: Path, tmp_path: Path) -> None:
+    report = report_of(tmp_path, programs / "lock_lives", "heap", "100000")
+    assert locks_by_function(report) == {"first": 100_000, "second": 200_000}
+
+
+def test_many_short_lived_locks_need_no_more_memory_than_few(programs: Path) -> None:
+    kibibytes = [
+        int(run(*PFS, "run", "--no-report", "--", programs / "lock_lives", "heap", count, check=True).stdout)
+        for count in ("3000", "100000")
+    ]
+    assert kibibytes[1] - kibibytes[0] < 512
+
+
+def test_all_live_locks_are_shown(programs: Path, tmp_path: Path) -> None:
+    report = report_of(tmp_path, programs / "lock_lives", "live", "200000")
+    assert locks_by_function(report) == {"first": 200_000}
+
+
+def test_locks_beyond_the_limit_are_counted(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PFS_OPTIONS", "performance_schema_max_mutex_instances=1000")
+    lost = {"Performance_schema_mutex_instances_lost": 4000}
+    report = report_of(tmp_path, programs / "lock_lives", "live", "5000", lost=lost)
+    assert locks_by_function(report) == {"first": 1000}
+
+
+def test_a_copy_of_a_lock_is_another_lock(programs: Path, tmp_path: Path) -> None:
+    report = report_of(tmp_path, programs / "lock_lives", "copy", "100")
+    assert locks_by_function(report) == {"first": 2, "second": 199}
+
+
+def test_locks_in_shared_memory_that_do_not_say_so(programs: Path, tmp_path: Path) -> None:
+    """Each process finds what the other one has left in the lock, and goes on with its own."""
+    report = report_of(tmp_path, programs / "lock_lives", "shared", "50")
+    assert len(report["processes"]) == 2
+    assert sum(locks_by_function(report).values()) == 101
+
+
+@pytest.mark.parametrize("options", [(), ("--all-on",), ("--only", "files")])
+def test_each_kind_of_lock(programs: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """The program checks each result against POSIX."""
+    report = report_of(tmp_path, programs / "lock_kinds", options=options)
+    counts = {row["name"].removeprefix("wait/synch/").replace("lock_kinds/", ""): row["count"] for row in report["locks"]}
+    if "--only" in options:
+        assert counts == {}
+        return
+    conditions = {name: counts.pop(name) for name in list(counts) if name.startswith("cond/")}
+    assert sorted(conditions.values()) == [1, 3], "two lives at one address, in two functions"
+    assert counts == {
+        "mutex/normal": 10,
+        "mutex/recursive": 10,
+        "mutex/checking": 13,  # one wait failed at once (EDEADLK), and one attempt
+        "mutex/adaptive": 10,
+        "mutex/inheriting": 10,
+        "rwlock/table": 80,
+    }
