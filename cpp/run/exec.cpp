@@ -1,8 +1,8 @@
 // run/exec.cpp: replaces exec and posix_spawn: a program that this library would harm runs without it.
 //
 // Programs that the recorded one starts find the library in LD_PRELOAD. A 32-bit program would complain about it on its stderr, and a
-// program of another C library (musl) would not start. So the file is looked at, and LD_PRELOAD loses this library for such a program.
-// A static program ignores LD_PRELOAD; what it starts may not. A setuid program ignores and forgets it.
+// program of another C library (musl) would not start. So the head of the file is read, and LD_PRELOAD loses this library for such a
+// program. A static program ignores LD_PRELOAD; what it starts may not. A setuid program ignores and forgets it.
 //
 // All of this may run in the child of a vfork(), which shares the parent's memory: it stores to its own stack only, and takes no lock.
 #include <alloca.h>

@@ -60,8 +60,10 @@ static inline __attribute__((always_inline)) double measure(void (*call)(int), d
     const double begin = now();
     for (int i = 0; i < calls; ++i) call(i);
     const double took = now() - begin;
-    if (run < 0) calls = took < wanted ? (int)(kDraws * wanted / took) : kDraws; /* the first one warms up */
-    else if (took / calls < fastest) fastest = took / calls;
+    if (run < 0)
+      calls = took < wanted ? (int)(kDraws * wanted / took) : kDraws; /* the first one warms up */
+    else if (took / calls < fastest)
+      fastest = took / calls;
   }
   return fastest;
 }

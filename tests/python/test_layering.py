@@ -127,8 +127,9 @@ PASSES_ENVIRON_ON = {"cpp/run/exec.cpp"}  # execv() and its kin give the program
 def plain_getenv(root: Path) -> list[str]:
     """A setuid program must take nothing from the environment of its caller: secure_getenv()."""
     theirs = [path for path in sources(root) if path.relative_to(root).parts[1] in PRIVILEGED]
-    banned = {path: r"\bgetenv\b" if str(path.relative_to(root)) in PASSES_ENVIRON_ON else r"\bgetenv\b|\benviron\b" for path in theirs}
-    return [str(path.relative_to(root)) for path, names in banned.items() if re.search(names, path.read_text())]
+    texts = {str(path.relative_to(root)): path.read_text() for path in theirs}
+    wrong = [name for name, text in texts.items() if re.search(r"\bgetenv\b", text)]
+    return wrong + [name for name, text in texts.items() if name not in PASSES_ENVIRON_ON and re.search(r"\benviron\b", text)]
 
 
 CHECKS = {

@@ -99,7 +99,8 @@ def tree(folder: str, root: int | None = None) -> list[Node]:
 
 
 def _order(found: Found) -> tuple[int, int, int]:
-    return *reversed(_key(found)), found.identity.started
+    pid, ticks = _key(found)
+    return ticks, pid, found.identity.started
 
 
 def _key(found: Found) -> Key:

@@ -207,7 +207,8 @@ int main(int count, char** arguments) {
   names(arguments[1]);
   streams();
   for (int i = 0; i < file_count; ++i) {
-    printf("%s %d %d %d %d %d\n", files[i].name, files[i].reads, files[i].bytes_read, files[i].writes, files[i].bytes_written, files[i].other);
+    printf("%s %d %d %d %d %d\n", files[i].name, files[i].reads, files[i].bytes_read, files[i].writes, files[i].bytes_written,
+           files[i].other);
   }
   return 0;
 }

@@ -64,11 +64,11 @@ static struct timespec soon(clockid_t clock) {
   return at;
 }
 
-#define BLOCKED(call)  \
-  do {                 \
-    const int n = runs; \
-    ++asked;           \
-    (void)!(call);     \
+#define BLOCKED(call)               \
+  do {                              \
+    const int n = runs;             \
+    ++asked;                        \
+    (void)!(call);                  \
     while (runs == n) usleep(1000); \
   } while (0)
 

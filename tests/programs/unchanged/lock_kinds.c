@@ -39,12 +39,12 @@ static void* lock_and_end(void* m) {
 }
 
 /* Waits once, or not at all. */
-#define WAIT_BRIEFLY(c, nanoseconds, result)                                          \
-  do {                                                                                \
-    struct timespec past = {1, nanoseconds};                                          \
-    assert(pthread_mutex_lock(&adaptive) == 0);                                       \
-    assert(pthread_cond_timedwait(c, &adaptive, &past) == (result));                  \
-    assert(pthread_mutex_unlock(&adaptive) == 0);                                     \
+#define WAIT_BRIEFLY(c, nanoseconds, result)                         \
+  do {                                                               \
+    struct timespec past = {1, nanoseconds};                         \
+    assert(pthread_mutex_lock(&adaptive) == 0);                      \
+    assert(pthread_cond_timedwait(c, &adaptive, &past) == (result)); \
+    assert(pthread_mutex_unlock(&adaptive) == 0);                    \
   } while (0)
 
 static void first_life(pthread_cond_t* c) { WAIT_BRIEFLY(c, 0, ETIMEDOUT); }

@@ -17,14 +17,14 @@ static void ended(const char* how, pid_t pid) {
   fflush(stdout);
 }
 
-#define START(how, call)                 \
-  do {                                   \
-    const pid_t pid = how();             \
-    if (pid == 0) {                      \
-      call;                              \
-      _exit(99);                         \
-    }                                    \
-    ended(#how " " #call, pid);          \
+#define START(how, call)        \
+  do {                          \
+    const pid_t pid = how();    \
+    if (pid == 0) {             \
+      call;                     \
+      _exit(99);                \
+    }                           \
+    ended(#how " " #call, pid); \
   } while (0)
 
 int main(int count, char** arguments) {
