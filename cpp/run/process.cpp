@@ -1,12 +1,11 @@
 // run/process.cpp: the start of the library in a program, threads, and children.
-#include <dlfcn.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "record/engine/runtime.h"
 #include "run/conversations.h"
+#include "run/exported.h"
 #include "run/python.h"
 #include "run/real.h"
 #include "run/sites.h"
@@ -50,8 +49,12 @@ void LeavePreload() {
 // An allocator of the program's own may lock mutexes inside malloc(). Start-up calls functions of the C library that allocate, so it
 // must not begin in such a lock.
 bool HasForeignAllocator() {
-  void* const allocate = dlsym(RTLD_DEFAULT, "malloc");
-  return allocate != nullptr && MapOf(allocate) != MapOf(reinterpret_cast<void*>(&::getppid));
+  const SymbolName allocate("malloc"), of_the_c_library("getppid");
+  for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
+    const Exported exported(*object);
+    if (exported.Find(allocate) != nullptr) return exported.Find(of_the_c_library) == nullptr;
+  }
+  return false;
 }
 
 __attribute__((constructor)) void StartRun() {

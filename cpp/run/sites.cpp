@@ -15,8 +15,17 @@
 #include "run/real.h"
 #include "run/small_lock.h"
 
+#if !__GLIBC_PREREQ(2, 35)
+struct dl_find_object {
+  unsigned long long int dlfo_flags;
+  void *dlfo_map_start, *dlfo_map_end;
+  link_map* dlfo_link_map;
+  void* dlfo_eh_frame;
+  unsigned long long int reserved[7];
+};
+#endif
 // Since glibc 2.35. Without it all places have the module "unknown".
-extern "C" int _dl_find_object(void*, struct dl_find_object*) __attribute__((weak));
+extern "C" int _dl_find_object(void*, dl_find_object*) noexcept;
 
 namespace perfschema::run {
 namespace {
@@ -113,7 +122,7 @@ void StartSites() {
 }
 
 const link_map* MapOf(const void* address) {
-  if (_dl_find_object == nullptr) {
+  if (!PFS_HAS(_dl_find_object)) {
     Dl_info info;
     link_map* map = nullptr;
     return dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0 ? map : nullptr;
@@ -124,7 +133,7 @@ const link_map* MapOf(const void* address) {
 
 const Module* ModuleOf(const void* address) {
   dl_find_object found;
-  if (_dl_find_object == nullptr || _dl_find_object(const_cast<void*>(address), &found) != 0) return nullptr;
+  if (_dl_find_object(const_cast<void*>(address), &found) != 0) return nullptr;
   const link_map* const map = found.dlfo_link_map;
   const auto begin = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
   const auto end = reinterpret_cast<uintptr_t>(found.dlfo_map_end);

@@ -26,13 +26,14 @@ namespace {
 
 bool fork_holds_lock = false;
 bool locks_are_held = true;  // some thread holds a lock exclusively, and the child may release it without a call. Also true if not checked
+bool child_may_wait = false;  // with leaving its parent's memory, until its first event
 // State of the thread that called fork(), until it resumes. Its number in the system is the child's.
 ThreadState* forked_state = nullptr;
 ThreadState* forked_own = nullptr;
 bool child_had_lock = false;  // it was forked under the cold lock: no object is half made
 bool trace_is_due = false;    // the forked child has begun, but its trace has not
-// A child without memory of its own counts here.
-ShmHeader nowhere;
+// A child without a header of its own counts here.
+constinit ShmHeader nowhere = {};
 
 // Says what a forked child takes over: all but statistics and events. kAtOnce: flag words, which probes read, and
 // words that calls store to without an event.
@@ -75,6 +76,17 @@ Segment::Keep KeptByChild(ArrayId id) {
     default:
       return Keep::kLater;
   }
+}
+
+// Returns whether a child may store to its parent's memory without passing the cold lock or an event: then it leaves that memory at once.
+// REQUIRES: in the parent, the cold lock, after NoteHolds().
+bool StoresWithoutEvent() {
+  if (locks_are_held) return true;
+  for (const ArrayId id : {ArrayId::kTables, ArrayId::kIndexes, ArrayId::kTableHandles, ArrayId::kMetadataLocks, ArrayId::kPrograms,
+                           ArrayId::kPrepared}) {
+    if (g_runtime.segment.array(id).used.load(kRelaxed) > 1) return true;
+  }
+  return false;
 }
 
 // Drops the cells of all objects of a kind.
@@ -134,12 +146,15 @@ void BeforeFork() {
   // path cannot take it.
   fork_holds_lock = !t_locals.in_cold_lock && LockCold();
   locks_are_held = true;
+  child_may_wait = false;
   if (!fork_holds_lock) return;
   t_locals.in_cold_lock = true;
   if (!g_runtime.on || IsStillForked()) return;  // a child that has not used pfs: the kernel copies everything
   CloseLockFreePath();
   Segment& segment = g_runtime.segment;
-  if (segment.CopyBeforeFork(KeptByChild) && segment.has_copy()) NoteHolds(segment.copied_element<ShmInstance>(ArrayId::kInstances, 0));
+  if (!segment.CopyBeforeFork(KeptByChild) || !segment.has_copy()) return;
+  NoteHolds(segment.copied_element<ShmInstance>(ArrayId::kInstances, 0));
+  child_may_wait = !StoresWithoutEvent();
 }
 
 void AfterForkInParent() {
@@ -152,7 +167,7 @@ void AfterForkInParent() {
 // Turns pfs off in a child without memory of its own: it must not store to its parent's.
 void TurnOffInChild() {
   __atomic_store_n(&g_runtime.on, false, __ATOMIC_RELEASE);
-  g_runtime.header = &nowhere;
+  __atomic_store_n(&g_runtime.header, &nowhere, __ATOMIC_RELEASE);
   t_locals.state = t_locals.own = nullptr;
   t_locals.free_lists = nullptr;
   g_is_lost_child = true;
@@ -178,15 +193,22 @@ void PutThreadAside() {
 void AfterForkInChild() {
   const int error = errno;
   bool must_go_on = false;
-  if (g_runtime.on) {
-    const bool is_first = !IsStillForked(), was_shared = g_runtime.segment.is_shared();
-    if (!g_runtime.segment.LeaveParents(KeptByChild)) {
+  if (g_runtime.on && !IsStillForked()) {
+    Segment& segment = g_runtime.segment;
+    ThreadState* const thread = t_locals.state;
+    must_go_on = thread != nullptr && !HasNothingOpen(*thread);
+    // Nothing happens to the memory before the first event, if that can be: each call of the kernel takes microseconds, and most children
+    // exec or end soon.
+    const bool was_shared = segment.is_shared();
+    if (child_may_wait && !must_go_on) {
+      __atomic_store_n(&g_runtime.header, &nowhere, __ATOMIC_RELEASE);
+    } else if (!segment.LeaveParents(KeptByChild)) {
       TurnOffInChild();
-    } else if (is_first) {
+      must_go_on = false;
+    }
+    if (g_runtime.on) {
       if (!was_shared && fork_holds_lock) NoteHolds(g_runtime.instances);
       child_had_lock = fork_holds_lock;
-      ThreadState* const thread = t_locals.state;
-      must_go_on = thread != nullptr && !HasNothingOpen(*thread);
       if (must_go_on)
         ForgetWorkInChild(*thread);  // before anything else: a probe that fork() interrupted (in a signal handler) continues with this
       PutThreadAside();
@@ -195,31 +217,36 @@ void AfterForkInChild() {
     }
     // This thread's work on the slow path continues when the handler that called fork() returns: in the child's own
     // memory.
-    if (!fork_holds_lock && is_first && g_runtime.on) (void)ContinueChild();
-  } else {
+    if (!fork_holds_lock && g_runtime.on) (void)ContinueChild(false);
+  } else if (!g_runtime.on) {
     ContinueFactsInChild();
   }
   if (fork_holds_lock) t_locals.in_cold_lock = false;
-  ContinueColdLockInChild(fork_holds_lock);
+  ContinueColdLockInChild(fork_holds_lock, g_runtime.on && g_runtime.header != &nowhere);
   if (must_go_on) (void)ResumeAfterFork();
   errno = error;
 }
 
 }  // namespace
 
-// Makes the child's own segment at its first use of pfs. Returns false if there is no memory, and pfs is off.
-// REQUIRES: cold lock; other threads may exist.
-bool ContinueChild() {
+bool ContinueChild(bool has_lock) {
   const int error = errno;
   std::string reason;
-  if (!g_runtime.segment.ContinueInChild(KeptByChild, &reason)) {
+  Segment& segment = g_runtime.segment;
+  bool is_own = segment.LeaveParents(KeptByChild);  // nothing is left to do if fork() has done it
+  if (is_own) {
+    __atomic_store_n(&g_runtime.header, segment.header(), __ATOMIC_RELEASE);
+    if (has_lock) EnterSegmentInChild();
+    is_own = segment.ContinueInChild(KeptByChild, &reason);
+  }
+  if (!is_own) {
     TurnOffInChild();
     g_phase.store(Phase::kStarted, kRelease);
     errno = error;
     return false;
   }
   CollectTheDead();
-  SetStatusReason(std::move(reason));
+  SetStatusReason(reason);
   ForgetStatistics();
   ForgetInspectorsScans();
   ForgetSocketsInChild();
@@ -235,7 +262,8 @@ bool ContinueChild() {
 }
 
 bool HearOfForks() {
-  static const bool is_heard = pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild) == 0;
+  static constinit bool is_heard = false;
+  is_heard = is_heard || pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild) == 0;
   return is_heard;
 }
 

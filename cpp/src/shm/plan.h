@@ -22,6 +22,7 @@ struct Plan {
     uint64_t offset, stride, capacity, first_extent;  // as in ShmArray
   };
   Place arrays[kArrayCount];
+  ArrayId order[kArrayCount];  // by address
   uint64_t bytes;  // ShmHeader.segment_bytes
 };
 

@@ -105,7 +105,7 @@ bool Segment::LeaveParents(KeepInChild keep) {
   // Without a copy from before the fork, one is made now, of the data that the parent goes on with.
   if (!has_copy() && !CopyBeforeFork(keep)) return false;
   if (!TakeArraysFromCopy(keep, false, 0, 0, kHeaderCapacity)) return false;
-  path_.clear();
+  path_[0] = 0;
   is_shared_ = false;
   return true;
 }
@@ -121,6 +121,7 @@ bool Segment::TakeRestOfCopy(KeepInChild keep) {
     array.mapped.store(size, kRelaxed);
   }
   copy_ = {};  // nothing is left of it
+  DropPool();
   return true;
 }
 
@@ -144,7 +145,7 @@ bool Segment::ContinueInChild(KeepInChild keep, std::string* reason) {
   } catch (const std::bad_alloc&) {  // a path needs memory; nothing has moved yet
     wants_file_ = false;
   }
-  (void)MapFirstExtents();
+  if (!wants_file_) (void)MapFirstExtents();
   return ReserveInstanceLists();
 }
 

@@ -55,6 +55,19 @@ constexpr TableDef EventTable(std::string_view doc, const Columns& columns) {
   return table;
 }
 
+// Appends a row as literals with commas in between.
+template <const auto& kColumns>
+void AppendRow(const void* row, SqlText& out) {
+  const auto append = [&]<size_t kAt>(std::integral_constant<size_t, kAt>) {
+    static constexpr SqlType kType = kColumns[kAt].type;
+    if (kAt != 0) out.AddComma();
+    out.Begin(kType);
+    kColumns[kAt].append_sql(row, out);
+  };
+  [&]<size_t... kAt>(std::index_sequence<kAt...>) { (append(std::integral_constant<size_t, kAt>()), ...); }
+  (std::make_index_sequence<std::size(kColumns)>());
+}
+
 // The three tables of a kind of events. table<kView>(doc) declares one of them.
 #define PFS_EVENT_TABLE_(name, table, view, doc)      \
   constexpr TableDef tables::name = table<view>(doc); \

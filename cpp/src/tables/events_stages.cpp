@@ -20,6 +20,8 @@ constexpr TableDef StageTable(std::string_view doc) {
 
 PFS_EVENT_TABLES_(stages, StageTable, "The stage that each live thread is in, or else its last stage.");
 
+void tables::AppendRowOfStages(const void* row, SqlText& out) { AppendRow<kStageColumns>(row, out); }
+
 PFS_SUM_TABLES_(stages, Kind::kStage, "Stages");
 
 }  // namespace perfschema

@@ -43,6 +43,8 @@ constexpr TableDef StatementTable(std::string_view doc) {
 PFS_EVENT_TABLES_(statements, StatementTable,
                   "The running statements of each live thread, nested ones included, or else its last statement.");
 
+void tables::AppendRowOfStatements(const void* row, SqlText& out) { AppendRow<kStatementColumns>(row, out); }
+
 PFS_SUM_TABLES_(statements, Kind::kStatement, "Statements");
 
 }  // namespace perfschema

@@ -45,6 +45,8 @@ constexpr TableDef TransactionTable(std::string_view doc) {
 
 PFS_EVENT_TABLES_(transactions, TransactionTable, "The active transaction of each live thread, or else its last transaction.");
 
+void tables::AppendRowOfTransactions(const void* row, SqlText& out) { AppendRow<kTransactionColumns>(row, out); }
+
 PFS_SUM_TABLES_(transactions, Kind::kTransaction, "Transactions");
 
 }  // namespace perfschema

@@ -26,4 +26,6 @@ constexpr TableDef WaitTable(std::string_view doc) {
 
 PFS_EVENT_TABLES_(waits, WaitTable, "The open waits of each live thread, or else its last wait.");
 
+void tables::AppendRowOfWaits(const void* row, SqlText& out) { AppendRow<kWaitColumns>(row, out); }
+
 }  // namespace perfschema

@@ -55,7 +55,7 @@ struct flock FirstByte() {
 
 // Returns true if no outsider holds the file lock. Also returns false if that cannot be known.
 bool OutsiderIsDead() {
-  const int fd = open(g_runtime.segment.path().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  const int fd = open(g_runtime.segment.path(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return false;
   struct flock lock = FirstByte();
   const bool is_dead = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
@@ -146,7 +146,7 @@ bool LockCold() {
   bool is_open = true;
   if (outsider_descriptor >= 0) {
     is_open = is_in_section;
-  } else if (g_runtime.on) {
+  } else if (g_runtime.on && !IsStillForked()) {  // a child that begins with this lock has no segment of its own yet
     is_open = is_inside = EnterSegment();
   }
   if (!is_open) pthread_mutex_unlock(&cold_mutex);
@@ -159,14 +159,19 @@ void UnlockCold() {
   pthread_mutex_unlock(&cold_mutex);
 }
 
-void ContinueColdLockInChild(bool was_locked) {
-  if (g_runtime.on && HolderOf(Holder().load(kRelaxed)) == kOutsider) {
+void EnterSegmentInChild() {
+  Holder().store((Holder().load(kRelaxed) & ~kColdHolderMask) | kInsider, kRelaxed);
+  is_inside = true;
+}
+
+void ContinueColdLockInChild(bool was_locked, bool has_segment) {
+  if (has_segment && HolderOf(Holder().load(kRelaxed)) == kOutsider) {
     stuck_word = Holder().load(kRelaxed);  // dead, for this process: no outsider has a lock on its file
     check_again_at = 0;
   }
   if (!was_locked) return;
   // The copy may have been made before or after the parent released its own word.
-  if (is_inside) Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease);
+  if (has_segment && is_inside) Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease);
   is_inside = false;
   pthread_mutex_init(&cold_mutex, nullptr);
 }

@@ -159,8 +159,8 @@ void RefreshSetup();
 bool HearOfForks();
 
 // Gives a forked child its own segment, at its first use of pfs. Returns false if there is no memory, and pfs is off.
-// REQUIRES: cold lock, IsStillForked(); other threads may exist.
-bool ContinueChild();
+// `has_lock`: the caller holds the cold lock; else there is no other thread. REQUIRES: IsStillForked().
+bool ContinueChild(bool has_lock);
 // Runs in a forked child, in the thread that called fork(), before its first event: the child gets its own file, and
 // the thread continues. Returns the attached instrumentation, or nullptr. Cold. REQUIRES: t_locals.is_forked.
 [[gnu::noinline]] ThreadState* ResumeAfterFork();

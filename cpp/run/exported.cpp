@@ -1,0 +1,105 @@
+#include "run/exported.h"
+
+#include <elf.h>
+
+#include <cstring>
+
+namespace perfschema::run {
+namespace {
+
+// Returns the address that an entry of the dynamic section holds. The dynamic linker has added the object's base, except in the
+// kernel's own object, which it cannot store to.
+template <typename T>
+const T* PointerOf(const ElfW(Dyn) & entry, ElfW(Addr) base) {
+  const ElfW(Addr) at = entry.d_un.d_ptr;
+  return reinterpret_cast<const T*>(at < base ? at + base : at);
+}
+
+constexpr uint16_t kHiddenVersion = 0x8000;
+
+}  // namespace
+
+SymbolName::SymbolName(std::string_view of) : text(of.data()), hash(5381) {
+  for (const char c : of) hash = hash * 33 + static_cast<uint8_t>(c);
+}
+
+Exported::Exported(const link_map& object) : base_(object.l_addr) {
+  for (const ElfW(Dyn)* entry = object.l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    switch (entry->d_tag) {
+      case DT_SYMTAB:
+        symbols_ = PointerOf<ElfW(Sym)>(*entry, base_);
+        break;
+      case DT_STRTAB:
+        names_ = PointerOf<char>(*entry, base_);
+        break;
+      case DT_VERSYM:
+        versions_ = PointerOf<uint16_t>(*entry, base_);
+        break;
+      case DT_GNU_HASH:
+        gnu_hash_ = PointerOf<uint32_t>(*entry, base_);
+        break;
+      case DT_HASH:
+        hash_ = PointerOf<uint32_t>(*entry, base_);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+bool Exported::Is(uint32_t index, const char* name) const {
+  const ElfW(Sym)& symbol = symbols_[index];
+  const bool is_defined = symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && ELF64_ST_BIND(symbol.st_info) != STB_LOCAL;
+  return is_defined && std::strcmp(names_ + symbol.st_name, name) == 0 && (versions_ == nullptr || (versions_[index] & kHiddenVersion) == 0);
+}
+
+// The table: number of buckets, first symbol, words of the Bloom filter, a shift; the filter; the buckets; hashes of the symbols, of which
+// the last one of a bucket has its lowest bit set.
+uint32_t Exported::IndexByGnuHash(const SymbolName& name) const {
+  const uint32_t buckets = gnu_hash_[0], first = gnu_hash_[1], words = gnu_hash_[2], shift = gnu_hash_[3];
+  const auto* const filter = reinterpret_cast<const uint64_t*>(gnu_hash_ + 4);
+  const uint64_t word = filter[name.hash / 64 & (words - 1)];
+  if (buckets == 0 || (word >> (name.hash % 64) & word >> ((name.hash >> shift) % 64) & 1) == 0) return 0;
+  const auto* const bucket = reinterpret_cast<const uint32_t*>(filter + words);
+  const uint32_t* const hashes = bucket + buckets;
+  uint32_t index = bucket[name.hash % buckets];
+  if (index < first) return 0;
+  for (;; ++index) {
+    const uint32_t hash = hashes[index - first];
+    if ((hash | 1) == (name.hash | 1) && Is(index, name.text)) return index;
+    if ((hash & 1) != 0) return 0;
+  }
+}
+
+uint32_t Exported::IndexByHash(const SymbolName& name) const {
+  uint32_t hash = 0;
+  for (const char* c = name.text; *c != 0; ++c) {
+    hash = (hash << 4) + static_cast<uint8_t>(*c);
+    hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
+  }
+  const uint32_t buckets = hash_[0];
+  const uint32_t *const bucket = hash_ + 2, *const next = bucket + buckets;
+  uint32_t index = buckets == 0 ? 0 : bucket[hash % buckets];
+  while (index != 0 && !Is(index, name.text)) index = next[index];
+  return index;
+}
+
+void* Exported::Find(const SymbolName& name) const {
+  if (symbols_ == nullptr || names_ == nullptr || (gnu_hash_ == nullptr && hash_ == nullptr)) return nullptr;
+  const uint32_t index = gnu_hash_ != nullptr ? IndexByGnuHash(name) : IndexByHash(name);
+  if (index == 0) return nullptr;
+  const ElfW(Addr) address = base_ + symbols_[index].st_value;
+  if (ELF64_ST_TYPE(symbols_[index].st_info) != STT_GNU_IFUNC) return reinterpret_cast<void*>(address);
+  return reinterpret_cast<void* (*)()>(address)();
+}
+
+// The list is the one that debuggers read: a part of the C library's ABI.
+const link_map* FirstObject() { return _r_debug.r_map; }
+
+const link_map* OwnObject() {
+  const link_map* object = FirstObject();
+  while (object != nullptr && object->l_ld != _DYNAMIC) object = object->l_next;
+  return object;
+}
+
+}  // namespace perfschema::run

@@ -1,0 +1,47 @@
+// run/exported.h: finds what the objects of a program export, as the dynamic linker does, but without its lock and without memory.
+//
+// At the start of a process all functions of the C library are looked up. dlsym() takes 0.5 us for each, and the lock of the dynamic
+// linker; it may allocate.
+#pragma once
+
+#include <link.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace perfschema::run {
+
+// Is a name with the hash that the objects' tables have for it. `text` ends with a zero.
+struct SymbolName {
+  explicit SymbolName(std::string_view of);
+  const char* text;
+  uint32_t hash;
+};
+
+// Is the table of what one object exports. Threads: immutable.
+class Exported {
+ public:
+  // REQUIRES: the object stays loaded.
+  explicit Exported(const link_map& object);
+  // Returns the address of a function or variable, or nullptr. It is the default version if there are several.
+  void* Find(const SymbolName& name) const;
+
+ private:
+  bool Is(uint32_t index, const char* name) const;
+  uint32_t IndexByGnuHash(const SymbolName& name) const;
+  uint32_t IndexByHash(const SymbolName& name) const;
+
+  const ElfW(Addr) base_;
+  const ElfW(Sym)* symbols_ = nullptr;
+  const char* names_ = nullptr;
+  const uint16_t* versions_ = nullptr;
+  const uint32_t* gnu_hash_ = nullptr;
+  const uint32_t* hash_ = nullptr;  // of an object that has no other
+};
+
+// Returns the first object of the program, in the order in which the dynamic linker looks for symbols; `l_next` leads to the others.
+const link_map* FirstObject();
+// Returns the object that this library is.
+const link_map* OwnObject();
+
+}  // namespace perfschema::run
