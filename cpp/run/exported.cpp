@@ -50,7 +50,8 @@ Exported::Exported(const link_map& object) : base_(object.l_addr) {
 bool Exported::Is(uint32_t index, const char* name) const {
   const ElfW(Sym)& symbol = symbols_[index];
   const bool is_defined = symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && ELF64_ST_BIND(symbol.st_info) != STB_LOCAL;
-  return is_defined && std::strcmp(names_ + symbol.st_name, name) == 0 && (versions_ == nullptr || (versions_[index] & kHiddenVersion) == 0);
+  return is_defined && std::strcmp(names_ + symbol.st_name, name) == 0 &&
+         (versions_ == nullptr || (versions_[index] & kHiddenVersion) == 0);
 }
 
 // The table: number of buckets, first symbol, words of the Bloom filter, a shift; the filter; the buckets; hashes of the symbols, of which

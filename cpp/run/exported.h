@@ -32,7 +32,7 @@ class Exported {
   uint32_t IndexByHash(const SymbolName& name) const;
 
   const ElfW(Addr) base_;
-  const ElfW(Sym)* symbols_ = nullptr;
+  const ElfW(Sym) * symbols_ = nullptr;
   const char* names_ = nullptr;
   const uint16_t* versions_ = nullptr;
   const uint32_t* gnu_hash_ = nullptr;

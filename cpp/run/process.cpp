@@ -57,15 +57,20 @@ bool HasForeignAllocator() {
   return false;
 }
 
+// Before glibc 2.34 a program may have no libpthread, in which these are. It has no second thread then either.
+bool HasThreads() { return PFS_HAS(pthread_key_create) && PFS_HAS(pthread_setspecific) && PFS_HAS(pthread_sigmask); }
+
 __attribute__((constructor)) void StartRun() {
+  pfs_run_find_all();
   RememberPid();
+  const Children children = WantedChildren();
+  if (children != Children::kAll) LeavePreload();
+  if (!HasThreads()) return;
   StartSites();
   StartPython();
   StartConversations();
-  const Children children = WantedChildren();
   pthread_atfork(nullptr, nullptr, children == Children::kNone ? InForkedChildWithoutPfs : InForkedChild);
   (void)HearOfForks();
-  if (children != Children::kAll) LeavePreload();
   // Not earlier: an allocator's constructor takes locks before the static objects of the core exist.
   g_is_off = false;
   if (HasForeignAllocator()) (void)EnsureStarted();

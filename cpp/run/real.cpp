@@ -21,38 +21,36 @@
 #define PFS_RUN_ALL(F) PFS_RUN_FUNCTIONS(F) PFS_RUN_BORROWED(F)
 
 // The pointers, in the order of the lists.
-#define PFS_RUN_POINTER(name)   \
-  ".globl pfs_real_" #name      \
-  "\n"                          \
-  ".hidden pfs_real_" #name     \
-  "\n"                          \
-  "pfs_real_" #name             \
-  ": .quad pfs_first_" #name    \
-  "\n"
+#define PFS_RUN_POINTER(name) \
+  ".globl pfs_real_" #name    \
+  "\n"                        \
+  ".hidden pfs_real_" #name   \
+  "\n"                        \
+  "pfs_real_" #name ": .quad pfs_first_" #name "\n"
 asm(".pushsection .data.pfs_real,\"aw\"\n.balign 8\n.globl pfs_real_all\n.hidden pfs_real_all\npfs_real_all:\n" PFS_RUN_ALL(
     PFS_RUN_POINTER) ".popsection\n");
 #undef PFS_RUN_POINTER
 
 // A tail jump keeps arguments of any number and type, also of variadic functions.
-#define PFS_RUN_JUMPS(name)                        \
-  asm(".pushsection .text.pfs_real,\"ax\"\n"       \
-      ".globl __wrap_" #name                       \
-      "\n"                                         \
-      ".hidden __wrap_" #name                      \
-      "\n"                                         \
-      ".type __wrap_" #name                        \
-      ", @function\n"                              \
-      "__wrap_" #name ": jmp *pfs_real_" #name     \
-      "(%rip)\n"                                   \
-      ".globl pfs_first_" #name                    \
-      "\n"                                         \
-      ".hidden pfs_first_" #name                   \
-      "\n"                                         \
-      ".type pfs_first_" #name                     \
-      ", @function\n"                              \
-      "pfs_first_" #name ": lea pfs_real_" #name   \
-      "(%rip), %r11\n"                             \
-      "jmp pfs_run_first\n"                        \
+#define PFS_RUN_JUMPS(name)                      \
+  asm(".pushsection .text.pfs_real,\"ax\"\n"     \
+      ".globl __wrap_" #name                     \
+      "\n"                                       \
+      ".hidden __wrap_" #name                    \
+      "\n"                                       \
+      ".type __wrap_" #name                      \
+      ", @function\n"                            \
+      "__wrap_" #name ": jmp *pfs_real_" #name   \
+      "(%rip)\n"                                 \
+      ".globl pfs_first_" #name                  \
+      "\n"                                       \
+      ".hidden pfs_first_" #name                 \
+      "\n"                                       \
+      ".type pfs_first_" #name                   \
+      ", @function\n"                            \
+      "pfs_first_" #name ": lea pfs_real_" #name \
+      "(%rip), %r11\n"                           \
+      "jmp pfs_run_first\n"                      \
       ".popsection\n");
 PFS_RUN_ALL(PFS_RUN_JUMPS)
 #undef PFS_RUN_JUMPS
@@ -105,9 +103,20 @@ pfs_run_first:
 .popsection
 )");
 
-// Of glibc 2.32, for the C++ library inside. False: std::shared_ptr counts with atomic instructions.
+// What newer C libraries have, and the code inside this one would take from there.
 extern "C" {
+// Of glibc 2.32, for the C++ library. False: std::shared_ptr counts with atomic instructions.
 __attribute__((weak, visibility("hidden"))) char __libc_single_threaded = 0;
+
+// Of glibc 2.38, whose headers give these names to strtoul() and strtoull().
+unsigned long pfs_run_strtoul(const char*, char**, int) __asm__("strtoul");
+unsigned long long pfs_run_strtoull(const char*, char**, int) __asm__("strtoull");
+__attribute__((visibility("hidden"))) unsigned long __isoc23_strtoul(const char* text, char** end, int base) {
+  return pfs_run_strtoul(text, end, base);
+}
+__attribute__((visibility("hidden"))) unsigned long long __isoc23_strtoull(const char* text, char** end, int base) {
+  return pfs_run_strtoull(text, end, base);
+}
 }
 
 namespace perfschema::run {
@@ -168,9 +177,11 @@ bool IsVforkChild() {
 
 extern "C" void* pfs_real_all[] __attribute__((visibility("hidden")));
 
-// Another thread cannot run yet: this library finds its functions before the program begins.
-extern "C" __attribute__((visibility("hidden"))) void pfs_run_find_all() {
+void pfs_run_find_all() {
   using namespace perfschema::run;
+  static constinit bool is_done = false;
+  if (is_done) return;
+  is_done = true;
   const int error = errno;
   void* found[kFunctions] = {};
   const link_map* const own = OwnObject();

@@ -20,6 +20,8 @@
 PFS_RUN_FUNCTIONS(PFS_RUN_DECLARE)
 PFS_RUN_BORROWED(PFS_RUN_DECLARE)
 #undef PFS_RUN_DECLARE
+// Finds all of them, if that has not happened yet. Not for threads: it is called before the program begins.
+extern "C" void pfs_run_find_all() __attribute__((visibility("hidden")));
 
 // Is the C library's function of that name. REQUIRES: it is declared.
 #define PFS_REAL(name) (reinterpret_cast<decltype(&::name)>(pfs_real_##name))
@@ -40,7 +42,7 @@ extern thread_local constinit ThreadFlags t_flags __attribute__((tls_model("init
 // True before the start of the library, and in children that shall not be recorded.
 extern bool g_is_off __attribute__((visibility("hidden")));
 
-// Returns whether this is a function of the C library, and not a substitute.
+// Returns whether this is a function of the C library, and not a substitute. REQUIRES: pfs_run_find_all() was called.
 bool IsInCLibrary(const void* function);
 
 // Returns whether the thread is in the child of a vfork(), which shares the parent's memory: nothing of the parent may change there.

@@ -33,8 +33,8 @@ extern "C" {
 #define PFS_DECLARE(name) extern decltype(name) __real_##name PFS_HIDDEN;
 PFS_UNWINDER(PFS_DECLARE)
 #undef PFS_DECLARE
-_Unwind_Reason_Code __real___gxx_personality_v0(int, _Unwind_Action, _Unwind_Exception_Class, _Unwind_Exception*, _Unwind_Context*)
-    PFS_HIDDEN;
+_Unwind_Reason_Code __real___gxx_personality_v0(int, _Unwind_Action, _Unwind_Exception_Class, _Unwind_Exception*,
+                                                _Unwind_Context*) PFS_HIDDEN;
 extern const char __ehdr_start[] PFS_HIDDEN, _end[] PFS_HIDDEN;  // of this library, by the linker
 }
 
@@ -69,7 +69,7 @@ thread_local constinit const Unwinder* t_unwinder __attribute__((tls_model("init
 bool Find(const link_map& object, Unwinder* functions) {
   const Exported exported(object);
   bool has_all = true;
-#define PFS_FIND(name)                                                                                          \
+#define PFS_FIND(name)                                                                                               \
   functions->name = reinterpret_cast<decltype(functions->name)>(exported.Find(SymbolName(std::string_view(#name)))); \
   has_all = has_all && functions->name != nullptr;
   PFS_UNWINDER(PFS_FIND)

@@ -157,7 +157,68 @@ def test_what_a_child_does_changes_no_byte_of_its_parents_segment(build: Build, 
     assert run(build("quiet_child"), way, cwd=tmp_path) == "changed 0\nended 7\n"
 
 
+# ---- exec ----------------------------------------------------------------------------------------------------------------------
+
+
+def counts_in(tmp_path: Path) -> dict[str, int]:
+    return {
+        name: sum(
+            int(row["COUNT_STAR"])
+            for row in rows(tmp_path / name, "events_waits_summary_global_by_event_name")
+            if row["EVENT_NAME"] == "wait/synch/mutex/execs/LOCK"
+        )
+        for name in segments_in(tmp_path)
+    }
+
+
+def test_a_program_that_exec_ended_leaves_its_segment(build: Build, tmp_path: Path) -> None:
+    pid = run(build("execs"), "3", cwd=tmp_path).strip()
+    assert counts_in(tmp_path) == dict.fromkeys([f"{pid}.pfs", *(f"{pid}-exec{i}.pfs" for i in (1, 2, 3))], 1)
+
+
+def test_segments_of_earlier_programs_are_bounded_as_the_dead_are(build: Build, tmp_path: Path) -> None:
+    """Also while their process runs on. Without a bound, 99 of a process stay."""
+    pid = run(build("execs"), "40", cwd=tmp_path, env={"PFS_OPTIONS": "performance_schema_max_dead_segments=5"}).strip()
+    left = counts_in(tmp_path)
+    assert len(left) == 6
+    assert left[f"{pid}.pfs"] == 1
+    options = "performance_schema_max_dead_segments=1000,performance_schema_max_dead_megabytes=1000"
+    pid = run(build("execs"), "110", cwd=tmp_path, env={"PFS_OPTIONS": options}).strip()
+    assert len([name for name in segments_in(tmp_path) if name.startswith(f"{pid}-exec")]) == 99
+
+
 # ---- What fork() costs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.alone
+def test_a_fork_costs_a_third_more_at_most(build: Build) -> None:
+    """Time of the processor for forks whose children end at once: with pfs on and off, in turns.
+
+    Wanted is 1.3. What fails is 1.45: it was 1.7 when the child moved pages at once, and each table was a mapping.
+    """
+    folder = Path(f"/dev/shm/pfs-test-{os.getpid()}-{random.randrange(1 << 30)}")
+    folder.mkdir(mode=0o700)
+    program, forks = build("children"), os.environ.get("PFS_FORKS", "300")
+    try:
+
+        def spent(switch: str) -> float:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            run(program, forks, "exit", cwd=folder, env={"PFS_OPTIONS": f"performance_schema={switch}"})
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+        times: dict[str, list[float]] = {"ON": [], "OFF": []}
+        ratio = 0.0
+        while len(times["ON"]) < 40:  # other load only adds to both: until the least agree, or too often
+            for switch, there in times.items():
+                there.append(spent(switch))
+            ratio = min(times["ON"]) / min(times["OFF"])
+            if len(times["ON"]) >= 8 and ratio <= 1.3:
+                break
+    finally:
+        shutil.rmtree(folder)
+    print(f"\nfork: {ratio:.2f} x")
+    assert ratio <= 1.45
 
 
 def test_a_child_without_an_event_costs_less_than_one_with(build: Build) -> None:

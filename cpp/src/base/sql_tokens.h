@@ -101,8 +101,8 @@ constexpr std::string_view TextOfSqlWord(size_t index) {
 
 // Holds no pointer: a thousand of them would be relocated at each start of a program.
 struct SqlTokenFacts {
-  uint16_t begin;      // of the text, in Facts::texts
-  uint8_t length;      // 0: no such code, or one whose text follows
+  uint16_t begin;  // of the text, in Facts::texts
+  uint8_t length;  // 0: no such code, or one whose text follows
   bool starts_expression : 1;
   bool before_number : 1;  // by the rules of MySQL
 };

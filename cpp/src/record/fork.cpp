@@ -24,14 +24,7 @@ namespace perfschema {
 
 namespace {
 
-bool fork_holds_lock = false;
-bool locks_are_held = true;  // some thread holds a lock exclusively, and the child may release it without a call. Also true if not checked
-bool child_may_wait = false;  // with leaving its parent's memory, until its first event
-// State of the thread that called fork(), until it resumes. Its number in the system is the child's.
-ThreadState* forked_state = nullptr;
-ThreadState* forked_own = nullptr;
-bool child_had_lock = false;  // it was forked under the cold lock: no object is half made
-bool trace_is_due = false;    // the forked child has begun, but its trace has not
+bool trace_is_due = false;  // the forked child has begun, but its trace has not
 // A child without a header of its own counts here.
 constinit ShmHeader nowhere = {};
 
@@ -50,7 +43,7 @@ Segment::Keep KeptByChild(ArrayId id) {
     case ArrayId::kPrepared:
       return Keep::kAtOnce;
     case ArrayId::kInstances:
-      return locks_are_held ? Keep::kAtOnce : Keep::kLater;
+      return g_forking.locks_are_held ? Keep::kAtOnce : Keep::kLater;
     case ArrayId::kThreadCells:
     case ArrayId::kAccountCells:
     case ArrayId::kUserCells:
@@ -81,9 +74,9 @@ Segment::Keep KeptByChild(ArrayId id) {
 // Returns whether a child may store to its parent's memory without passing the cold lock or an event: then it leaves that memory at once.
 // REQUIRES: in the parent, the cold lock, after NoteHolds().
 bool StoresWithoutEvent() {
-  if (locks_are_held) return true;
-  for (const ArrayId id : {ArrayId::kTables, ArrayId::kIndexes, ArrayId::kTableHandles, ArrayId::kMetadataLocks, ArrayId::kPrograms,
-                           ArrayId::kPrepared}) {
+  if (g_forking.locks_are_held) return true;
+  for (const ArrayId id :
+       {ArrayId::kTables, ArrayId::kIndexes, ArrayId::kTableHandles, ArrayId::kMetadataLocks, ArrayId::kPrograms, ArrayId::kPrepared}) {
     if (g_runtime.segment.array(id).used.load(kRelaxed) > 1) return true;
   }
   return false;
@@ -120,7 +113,7 @@ void ForgetStatistics() {
     instance->owner.fetch_and(~kOwnerHold, kRelaxed);  // a hold that began in the parent is none of the child's
     instance->seq.store(0, kRelaxed);
     ClearStat(instance->stat);
-    if (held != 0 && forked_state != nullptr) HoldInChild(*forked_state, static_cast<uint32_t>(i), static_cast<uint32_t>(held));
+    if (held != 0 && g_forking.state != nullptr) HoldInChild(*g_forking.state, static_cast<uint32_t>(i), static_cast<uint32_t>(held));
   }
   ForgetLanes(rt.files, ArrayId::kFiles, &ShmFile::lanes);
   ForgetLanes(rt.tables, ArrayId::kTables, &ShmTable::lock_lanes);
@@ -130,10 +123,10 @@ void ForgetStatistics() {
 
 // Notes the read locks of the forking thread, which the child holds, too, in the copy that the child takes over.
 void NoteHolds(ShmInstance* instances) {
-  locks_are_held = false;
+  g_forking.locks_are_held = false;
   const uint64_t used = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
-    if (instances[i].owner.load(kRelaxed) != 0) locks_are_held = true;
+    if (instances[i].owner.load(kRelaxed) != 0) g_forking.locks_are_held = true;
     const uint32_t held = HeldByThisThread(static_cast<uint32_t>(i));
     if (held == 0) continue;
     instances[i].flags.fetch_or(kFlagHeld, kRelaxed);
@@ -144,21 +137,21 @@ void NoteHolds(ShmInstance* instances) {
 void BeforeFork() {
   // Holding the lock over fork() means that no object is half made in the child. A handler that forks inside the slow
   // path cannot take it.
-  fork_holds_lock = !t_locals.in_cold_lock && LockCold();
-  locks_are_held = true;
-  child_may_wait = false;
-  if (!fork_holds_lock) return;
+  g_forking.holds_lock = !t_locals.in_cold_lock && LockCold();
+  g_forking.locks_are_held = true;
+  g_forking.child_may_wait = false;
+  if (!g_forking.holds_lock) return;
   t_locals.in_cold_lock = true;
   if (!g_runtime.on || IsStillForked()) return;  // a child that has not used pfs: the kernel copies everything
   CloseLockFreePath();
   Segment& segment = g_runtime.segment;
   if (!segment.CopyBeforeFork(KeptByChild) || !segment.has_copy()) return;
   NoteHolds(segment.copied_element<ShmInstance>(ArrayId::kInstances, 0));
-  child_may_wait = !StoresWithoutEvent();
+  g_forking.child_may_wait = !StoresWithoutEvent();
 }
 
 void AfterForkInParent() {
-  if (!fork_holds_lock) return;
+  if (!g_forking.holds_lock) return;
   if (!IsStillForked()) g_runtime.segment.ForgetCopy();  // else this process itself will begin with the copy
   t_locals.in_cold_lock = false;
   UnlockCold();
@@ -183,8 +176,8 @@ bool HasNothingOpen(const ThreadState& thread) {
 void PutThreadAside() {
   ThreadLocals& self = t_locals;
   self.os_id = 0;
-  forked_state = self.state;
-  forked_own = self.own;
+  g_forking.state = self.state;
+  g_forking.own = self.own;
   self.is_forked = true;
   self.state = self.own = nullptr;
   self.free_lists = nullptr;
@@ -200,29 +193,29 @@ void AfterForkInChild() {
     // Nothing happens to the memory before the first event, if that can be: each call of the kernel takes microseconds, and most children
     // exec or end soon.
     const bool was_shared = segment.is_shared();
-    if (child_may_wait && !must_go_on) {
+    if (g_forking.child_may_wait && !must_go_on) {
       __atomic_store_n(&g_runtime.header, &nowhere, __ATOMIC_RELEASE);
     } else if (!segment.LeaveParents(KeptByChild)) {
       TurnOffInChild();
       must_go_on = false;
     }
     if (g_runtime.on) {
-      if (!was_shared && fork_holds_lock) NoteHolds(g_runtime.instances);
-      child_had_lock = fork_holds_lock;
+      if (!was_shared && g_forking.holds_lock) NoteHolds(g_runtime.instances);
+      g_forking.child_had_lock = g_forking.holds_lock;
       if (must_go_on)
         ForgetWorkInChild(*thread);  // before anything else: a probe that fork() interrupted (in a signal handler) continues with this
       PutThreadAside();
       ForgetTraceInChild();
-      g_phase.store(Phase::kForked, kRelease);
+      g_runtime.phase.store(Phase::kForked, kRelease);
     }
     // This thread's work on the slow path continues when the handler that called fork() returns: in the child's own
     // memory.
-    if (!fork_holds_lock && g_runtime.on) (void)ContinueChild(false);
+    if (!g_forking.holds_lock && g_runtime.on) (void)ContinueChild(false);
   } else if (!g_runtime.on) {
     ContinueFactsInChild();
   }
-  if (fork_holds_lock) t_locals.in_cold_lock = false;
-  ContinueColdLockInChild(fork_holds_lock, g_runtime.on && g_runtime.header != &nowhere);
+  if (g_forking.holds_lock) t_locals.in_cold_lock = false;
+  ContinueColdLockInChild(g_forking.holds_lock, g_runtime.on && g_runtime.header != &nowhere);
   if (must_go_on) (void)ResumeAfterFork();
   errno = error;
 }
@@ -241,7 +234,7 @@ bool ContinueChild(bool has_lock) {
   }
   if (!is_own) {
     TurnOffInChild();
-    g_phase.store(Phase::kStarted, kRelease);
+    g_runtime.phase.store(Phase::kStarted, kRelease);
     errno = error;
     return false;
   }
@@ -250,13 +243,13 @@ bool ContinueChild(bool has_lock) {
   ForgetStatistics();
   ForgetInspectorsScans();
   ForgetSocketsInChild();
-  ForgetFreeListsInChild(child_had_lock);
-  ContinueThreadsInChild(forked_own, forked_state);
+  ForgetFreeListsInChild(g_forking.child_had_lock);
+  ContinueThreadsInChild(g_forking.own, g_forking.state);
   ReconnectInChild();
   ForgetLogInChild();
   ContinueFactsInChild();
   trace_is_due = true;
-  g_phase.store(Phase::kStarted, kRelease);
+  g_runtime.phase.store(Phase::kStarted, kRelease);
   errno = error;
   return true;
 }
@@ -276,9 +269,9 @@ void StartTraceInChild() {
 ThreadState* ResumeAfterFork() {
   ThreadLocals& self = t_locals;
   if (IsInColdPath() || !EnsureStarted()) return nullptr;
-  self.own = forked_own;
+  self.own = g_forking.own;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  self.state = forked_state;
+  self.state = g_forking.state;
   self.is_forked = false;
   StartTraceInChild();
   return self.state;

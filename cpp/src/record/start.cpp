@@ -152,7 +152,7 @@ void Start() {
     g_runtime.segment.Remove();
     NoteReason("");
   }
-  g_phase.store(Phase::kStarted, kRelease);  // last: threads that come meanwhile wait for the lock, and none sees pfs as off
+  g_runtime.phase.store(Phase::kStarted, kRelease);  // last: threads that come meanwhile wait for the lock, and none sees pfs as off
 }
 
 }  // namespace
@@ -172,7 +172,7 @@ void SetStatusReason(std::string_view reason) {
 Status InitRuntime(std::string_view text) {
   ColdLock lock;
   if (!lock) return Status(Code::kState, "pfs cannot be started from a signal handler");
-  if (g_phase.load(kAcquire) != Phase::kNew) {
+  if (g_runtime.phase.load(kAcquire) != Phase::kNew) {
     return Status(Code::kState, "pfs has started already: options are fixed before the first use; set PFS_OPTIONS or call this earlier");
   }
   Options wanted;
@@ -187,7 +187,7 @@ Status InitRuntime(std::string_view text) {
 }
 
 Status AdoptRuntime(const std::string& path) {
-  if (g_phase.load(kAcquire) != Phase::kNew)
+  if (g_runtime.phase.load(kAcquire) != Phase::kNew)
     return Status(Code::kState, "pfs has started in this process: another one's segment can be adopted in a fresh process only");
   int descriptor = -1;
   options.SetInitial();
@@ -199,16 +199,16 @@ Status AdoptRuntime(const std::string& path) {
   t_locals.ended = true;  // this process records no events
   BecomeOutsider(descriptor);
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
-  g_phase.store(Phase::kStarted, kRelease);
+  g_runtime.phase.store(Phase::kStarted, kRelease);
   return {};
 }
 
 bool EnsureStarted() {
-  if (__builtin_expect(g_phase.load(kAcquire) == Phase::kStarted, 1)) return __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
+  if (__builtin_expect(g_runtime.phase.load(kAcquire) == Phase::kStarted, 1)) return __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
   const int error = errno;
   {
     ColdLock lock;  // lets a forked child begin
-    if (lock && g_phase.load(kAcquire) == Phase::kNew) {
+    if (lock && g_runtime.phase.load(kAcquire) == Phase::kNew) {
       options.SetInitial();
       ParseEnvironment(&options);
       Start();

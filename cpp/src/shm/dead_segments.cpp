@@ -26,7 +26,7 @@ struct Leftover {
   std::string name;
   uint64_t pid;
   bool is_earlier;  // the process may run another program
-  uint64_t bytes;  // of memory, or of the disk
+  uint64_t bytes;   // of memory, or of the disk
   timespec written;
 };
 

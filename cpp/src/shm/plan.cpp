@@ -8,8 +8,8 @@ namespace perfschema {
 namespace {
 
 constexpr uint64_t kLeastExtent = 256 * 1024;  // many arrays never need a second one
-// A small array has one extent. All of them lie side by side, in the file as in the addresses, so that one mapping holds them: fork() copies
-// each mapping.
+// A small array has one extent. All of them lie side by side, in the file as in the addresses, so that one mapping holds them: fork()
+// copies each mapping.
 constexpr uint64_t kMostOfSmallArray = 1280 * 1024, kMostOfSmallArrays = 8 << 20;
 
 constexpr uint64_t kElementBytes[kArrayCount] = {

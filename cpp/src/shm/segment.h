@@ -60,8 +60,8 @@ class SegmentView {
 
 // Is the writer's side: creation, growth, slots. One per process. The file is compact: an array's extents get their places in the order
 // in which they are needed, and pages get memory before the first store to them. The end of the file is a pool: it is mapped, and belongs
-// to no array yet. New extents come from there as long as it lasts. So a program that may no longer open files has room, and arrays that
-// no event needs have no mapping, which fork() would copy.
+// to no array yet. New extents come from there as long as it lasts. So a program that may no longer open files can record more, and arrays
+// that no event needs have no mapping, which fork() would copy.
 //
 //   private --- MoveToFile() ---> in a file        Create() does both; a forked child begins private (segment_fork.cpp)
 //   in a file --- fork(), LeaveParents() ---> private
@@ -87,7 +87,7 @@ class Segment {
   // Puts the child's initial contents aside, in the parent, before fork(). Returns false if there is no memory for them.
   bool CopyBeforeFork(KeepInChild keep);
   // Gives the child its own header and the arrays that are kept at once, at the same addresses; it may store nowhere else. Runs in the
-  // child at once, without file or allocation. Returns false if the kernel refuses: nothing may be stored.
+  // child, without file or allocation, before it stores anywhere. Returns false if the kernel refuses: nothing may be stored.
   bool LeaveParents(KeepInChild keep);
   // Gives up what the parent had beyond the copy, and moves the segment to a file of the child's own. If that fails, the segment stays in
   // private memory, and `reason` says why. Runs in the child before its first event. Returns false if the kernel refuses: nothing may be
@@ -163,8 +163,6 @@ class Segment {
   bool ReserveInstanceLists();
 
   AddressRange range_;
-  static constexpr size_t kMostPath = 4096;
-  char path_[kMostPath] = "";  // no std::string: a segment needs no constructor at run time, and no destructor
   uint64_t file_length_ = 0, device_ = 0, inode_ = 0;
   bool wants_file_ = false;  // a forked child gets one, too
   bool is_shared_ = false;
@@ -173,6 +171,9 @@ class Segment {
   ArrayId order_[kArrayCount] = {};     // by address
   Pool pool_;
   Copy copy_;
+  // No std::string: a segment needs no constructor at run time, and no destructor.
+  static constexpr size_t kMostPath = 4096;
+  char path_[kMostPath] = "";
 };
 
 }  // namespace perfschema

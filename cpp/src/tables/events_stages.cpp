@@ -13,7 +13,7 @@ constexpr auto kStageColumns = columns(
 
 template <uint32_t kView>
 constexpr TableDef StageTable(std::string_view doc) {
-  return EventTable<StageRow, &Snapshot::ForEachStage, Kind::kStage, kView>(doc, kStageColumns);
+  return EventTable<StageRow, &Snapshot::ForEachStage, Kind::kStage, kView>(doc, columns_of<kStageColumns>);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ constexpr auto kStatementColumns = columns(
 
 template <uint32_t kView>
 constexpr TableDef StatementTable(std::string_view doc) {
-  return EventTable<StatementRow, &Snapshot::ForEachStatement, Kind::kStatement, kView>(doc, kStatementColumns);
+  return EventTable<StatementRow, &Snapshot::ForEachStatement, Kind::kStatement, kView>(doc, columns_of<kStatementColumns>);
 }
 
 }  // namespace

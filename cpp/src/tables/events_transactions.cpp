@@ -38,7 +38,7 @@ constexpr auto kTransactionColumns =
 
 template <uint32_t kView>
 constexpr TableDef TransactionTable(std::string_view doc) {
-  return EventTable<TransactionRow, &Snapshot::ForEachTransaction, Kind::kTransaction, kView>(doc, kTransactionColumns);
+  return EventTable<TransactionRow, &Snapshot::ForEachTransaction, Kind::kTransaction, kView>(doc, columns_of<kTransactionColumns>);
 }
 
 }  // namespace

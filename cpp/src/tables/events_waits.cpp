@@ -19,7 +19,7 @@ constexpr auto kWaitColumns = columns(
 
 template <uint32_t kView>
 constexpr TableDef WaitTable(std::string_view doc) {
-  return EventTable<WaitRow, &Snapshot::ForEachWait, Kind::kWait, kView>(doc, kWaitColumns);
+  return EventTable<WaitRow, &Snapshot::ForEachWait, Kind::kWait, kView>(doc, columns_of<kWaitColumns>);
 }
 
 }  // namespace

@@ -10,7 +10,6 @@ namespace perfschema {
 thread_local constinit uint32_t t_no_signals __attribute__((tls_model("initial-exec"))) = 0;
 thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec"))) = {};
 constinit Runtime g_runtime = {};
-constinit std::atomic<Phase> g_phase{Phase::kNew};
 bool g_is_lost_child = false;
 
 bool IsInterruptedInColdPath() {

@@ -198,7 +198,8 @@ static void CountDescriptors() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) g_runtime.files[i].open_count.store(0, kRelaxed);
   for (uint32_t fd = 0; fd < g_max_descriptors; ++fd) {
-    if (const uint32_t index = g_file_of_descriptor[fd].load(kRelaxed); index != 0) g_runtime.files[index].open_count.fetch_add(1, kRelaxed);
+    if (const uint32_t index = g_file_of_descriptor[fd].load(kRelaxed); index != 0)
+      g_runtime.files[index].open_count.fetch_add(1, kRelaxed);
   }
   for (uint64_t i = 1; i < used; ++i) BuryIfUnused(g_runtime.files[i]);
 }
