@@ -15,7 +15,7 @@
 namespace {
 
 constexpr size_t kMostReserved = size_t{256} << 20, kLeastReserved = size_t{16} << 20;  // by what RLIMIT_AS lets us have
-constexpr uint32_t kSmallest = 5, kLargest = 24;  // 32 bytes to 16 MiB
+constexpr uint32_t kSmallest = 5, kLargest = 24;                                        // 32 bytes to 16 MiB
 constexpr size_t kHeader = 16;
 
 struct alignas(kHeader) Header {
@@ -25,7 +25,7 @@ struct alignas(kHeader) Header {
 };
 static_assert(sizeof(Header) == kHeader);
 
-std::atomic<char*> base{nullptr};  // the range; its length is in its first word
+std::atomic<char*> base{nullptr};   // the range; its length is in its first word
 std::atomic<size_t> used{kHeader};  // block number 0 means "none"
 constinit std::atomic<uint64_t> free_blocks[kLargest + 1] =
     {};  // number of the first block in units of kHeader, and a tag against reuse (ABA)

@@ -36,8 +36,10 @@ Key = tuple[int, int]  # a process id, and when the process started, in ticks si
 
 @dataclass(slots=True)
 class Node:
-    """Is a process of a tree. Its parent is the nearest ancestor that has a segment. A process that ran other programs before, and
-    ended them by exec, is a node for each: the parent of a program is the one before it.
+    """Is a process of a tree. Its parent is the nearest ancestor that has a segment.
+
+    A process that ran other programs before, and ended them by exec, is a node for each. The parent of a program is the one
+    before it.
     """
 
     found: Found
