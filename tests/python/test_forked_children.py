@@ -157,36 +157,6 @@ def test_what_a_child_does_changes_no_byte_of_its_parents_segment(build: Build, 
     assert run(build("quiet_child"), way, cwd=tmp_path) == "changed 0\nended 7\n"
 
 
-# ---- exec ----------------------------------------------------------------------------------------------------------------------
-
-
-def counts_in(tmp_path: Path) -> dict[str, int]:
-    return {
-        name: sum(
-            int(row["COUNT_STAR"])
-            for row in rows(tmp_path / name, "events_waits_summary_global_by_event_name")
-            if row["EVENT_NAME"] == "wait/synch/mutex/execs/LOCK"
-        )
-        for name in segments_in(tmp_path)
-    }
-
-
-def test_a_program_that_exec_ended_leaves_its_segment(build: Build, tmp_path: Path) -> None:
-    pid = run(build("execs"), "3", cwd=tmp_path).strip()
-    assert counts_in(tmp_path) == dict.fromkeys([f"{pid}.pfs", *(f"{pid}-exec{i}.pfs" for i in (1, 2, 3))], 1)
-
-
-def test_segments_of_earlier_programs_are_bounded_as_the_dead_are(build: Build, tmp_path: Path) -> None:
-    """Also while their process runs on. Without a bound, 99 of a process stay."""
-    pid = run(build("execs"), "40", cwd=tmp_path, env={"PFS_OPTIONS": "performance_schema_max_dead_segments=5"}).strip()
-    left = counts_in(tmp_path)
-    assert len(left) == 6
-    assert left[f"{pid}.pfs"] == 1
-    options = "performance_schema_max_dead_segments=1000,performance_schema_max_dead_megabytes=1000"
-    pid = run(build("execs"), "110", cwd=tmp_path, env={"PFS_OPTIONS": options}).strip()
-    assert len([name for name in segments_in(tmp_path) if name.startswith(f"{pid}-exec")]) == 99
-
-
 # ---- What fork() costs -------------------------------------------------------------------------------------------------------
 
 

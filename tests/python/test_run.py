@@ -313,14 +313,6 @@ def test_the_library_starts_in_a_program_with_an_older_c_library() -> None:
     assert needed == ["libc.so.6", "ld-linux-x86-64.so.2"]
 
 
-def test_what_came_before_an_exec_is_in_the_report(tmp_path: Path) -> None:
-    report = report_of(tmp_path, "sh", "-c", f"echo hello > {tmp_path}/x; exec cat {tmp_path}/x")
-    [file] = [row for row in report["files"] if row["file"] == f"{tmp_path}/x"]
-    assert (file["writes"], file["bytes_written"], file["bytes_read"]) == (1, 6, 6)
-    assert [process["command"].split()[0] for process in report["processes"]] == ["sh", "cat"]
-    assert len({process["pid"] for process in report["processes"]}) == 1
-
-
 def test_a_program_without_events_has_no_segment(tmp_path: Path) -> None:
     report = report_of(tmp_path, "/bin/true")
     assert report["processes"] == []

@@ -21,12 +21,11 @@
 namespace perfschema {
 namespace {
 
-// Is a file that is named like the segment of a process that does not exist, or of a program that its process runs no more.
+// Is a file that is named like the segment of a process that does not exist.
 struct Leftover {
   std::string name;
   uint64_t pid;
-  bool is_earlier;  // the process may run another program
-  uint64_t bytes;   // of memory, or of the disk
+  uint64_t bytes;  // of memory, or of the disk
   timespec written;
 };
 
@@ -45,10 +44,9 @@ std::vector<Leftover> Leftovers(int directory, DIR* listing) {
   while (const dirent* entry = readdir(listing)) {
     const uint64_t pid = PidOfName(entry->d_name);
     struct stat info;
-    const bool is_earlier = pid != 0 && std::strstr(entry->d_name, kEarlierMark) != nullptr;
-    if (pid == 0 || (!is_earlier && !IsGone(pid)) || fstatat(directory, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (pid == 0 || !IsGone(pid) || fstatat(directory, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || info.st_nlink != 1) continue;
-    found.push_back({entry->d_name, pid, is_earlier, static_cast<uint64_t>(info.st_blocks) * 512, info.st_mtim});
+    found.push_back({entry->d_name, pid, static_cast<uint64_t>(info.st_blocks) * 512, info.st_mtim});
   }
   return found;
 }
@@ -87,7 +85,7 @@ void CollectDeadSegments(const std::string& segment, uint64_t most, uint64_t mos
   size_t left = dead.size();
   for (const Leftover& file : dead) {
     if ((left <= most && bytes <= most_bytes) || (left == 1 && most != 0)) break;
-    if (!IsSegmentOf(fd, file) || (!file.is_earlier && !IsGone(file.pid)) || unlinkat(fd, file.name.c_str(), 0) != 0) continue;
+    if (!IsSegmentOf(fd, file) || !IsGone(file.pid) || unlinkat(fd, file.name.c_str(), 0) != 0) continue;
     --left;
     bytes -= std::min(bytes, file.bytes);
   }

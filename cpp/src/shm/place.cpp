@@ -116,10 +116,10 @@ int OpenDirectory(const std::string& path, mode_t file_mode, bool is_chosen, std
 }
 
 // Classifies the file that lies at our file's place.
-enum class Found { kLeftover, kEarlier, kOurs, kOfAnother, kPlanted };
+enum class Found { kLeftover, kOurs, kOfAnother, kPlanted };
 
-// kLeftover: of a dead process that had our pid. kEarlier: of this process, before it ran another program. kOurs: the segment of another
-// copy of this library in this process. kOfAnother: a segment of our user whose pid is that of another container. kPlanted: anything else.
+// kLeftover: of a dead process that had our pid, or of this one before it ran another program. kOurs: the segment of another copy of this
+// library in this process. kOfAnother: a segment of our user whose pid is that of another container. kPlanted: anything else.
 Found WhatIsThere(int directory, const std::string& name, std::string* what) {
   struct stat info;
   if (fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? Found::kLeftover : Found::kPlanted;
@@ -146,22 +146,11 @@ Found WhatIsThere(int directory, const std::string& name, std::string* what) {
   const bool is_of_this_process = head[offsetof(ShmHeader, pid) / 8] == static_cast<uint64_t>(getpid()) && ReadProcessFacts(0, &self) &&
                                   head[offsetof(ShmHeader, process_start_ticks) / 8] == self.start_ticks &&
                                   std::memcmp(boot, BootId().data(), BootId().size()) == 0;
-  return !is_of_this_process ? Found::kLeftover : MapsFile(0, name) ? Found::kOurs : Found::kEarlier;
+  return is_of_this_process && MapsFile(0, name) ? Found::kOurs : Found::kLeftover;
 }
 
 constexpr const char* kSuffix = ".pfs";
 constexpr int kMostCopies = 9;  // of this library in one process
-constexpr int kMostEarlier = 99;
-
-// Gives the segment of an earlier program of this process another name: a dead one from now on. Removes it if all such names are taken.
-void PutAside(int dir, const std::string& name) {
-  const std::string base = name.substr(0, name.size() - std::strlen(kSuffix)) + kEarlierMark;
-  for (int i = 1; i <= kMostEarlier; ++i) {
-    const std::string aside = base + std::to_string(i) + kSuffix;
-    if (linkat(dir, name.c_str(), dir, aside.c_str(), 0) == 0 || errno != EEXIST) break;  // a link, for it replaces nothing
-  }
-  unlinkat(dir, name.c_str(), 0);
-}
 
 // Makes a new file of this name that is ours alone. Returns -1, with the reason, if there is one already or it fails.
 int MakeIn(int dir, const std::string& directory, std::string* name, std::string* reason) {
@@ -179,7 +168,6 @@ int MakeIn(int dir, const std::string& directory, std::string* name, std::string
       return -1;
     }
     if (found == Found::kLeftover) unlinkat(dir, name->c_str(), 0);
-    if (found == Found::kEarlier) PutAside(dir, *name);
     if (found == Found::kOurs && ++copies <= kMostCopies) *name = base + "-" + std::to_string(copies) + kSuffix;
     if (found == Found::kOfAnother) {
       base = std::to_string(getpid()) + "-" + std::to_string(PidNamespace());

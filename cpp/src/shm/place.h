@@ -28,9 +28,6 @@ bool MapsFile(uint64_t pid, const std::string& name);
 // Returns where segments of this user are: PFS_DIR, else /dev/shm/pfs-<uid>. Absolute.
 std::string SegmentDirectory();
 
-// Follows the pid in the names of segments of earlier programs of a process, which exec has ended: "<pid>-exec1.pfs".
-inline constexpr const char* kEarlierMark = "-exec";
-
 // Makes a new file of this process's name, readable by its owner alone so far. Returns its descriptor and path, and the mode that it
 // shall get (PFS_MODE). Returns -1 if it fails; `reason` says why. `remark` gets a warning for the user, or is empty.
 int MakeSegmentFile(std::string* path, mode_t* mode, std::string* remark, std::string* reason);

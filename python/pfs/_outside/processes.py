@@ -266,7 +266,7 @@ def find(pid: int) -> Found:
         if (folder := default_directory(uid)) not in folders and uid != os.geteuid():
             folders.append(folder)
     there = [found for folder in folders for part in with_runs(folder) for found in scan(part)]
-    of_pid = _last_programs([found for found in there if found.identity.pid == pid and not found.doubt])
+    of_pid = [found for found in there if found.identity.pid == pid and not found.doubt]
     alive = [found for found in of_pid if found.state == "alive"]
     if len(alive) == 1:
         return alive[0]
@@ -290,20 +290,6 @@ def find(pid: int) -> Found:
             "give that path to read it"
         )
     return of_pid[0]
-
-
-def _last_programs(there: Sequence[Found]) -> list[Found]:
-    """Returns the segments without those of programs that a process ran before, and ended by exec."""
-    return [found for found in there if found.state == "alive" or not _is_followed(found, there)]
-
-
-def _is_followed(found: Found, there: Sequence[Found]) -> bool:
-    return any(
-        other.identity.process_start_ticks == found.identity.process_start_ticks
-        and other.identity.boot_id == found.identity.boot_id
-        and other.identity.started > found.identity.started
-        for other in there
-    )
 
 
 def _files_of(folder: str, pid: int) -> list[str]:

@@ -36,11 +36,7 @@ Key = tuple[int, int]  # a process id, and when the process started, in ticks si
 
 @dataclass(slots=True)
 class Node:
-    """Is a process of a tree. Its parent is the nearest ancestor that has a segment.
-
-    A process that ran other programs before, and ended them by exec, is a node for each. The parent of a program is the one
-    before it.
-    """
+    """Is a process of a tree. Its parent is the nearest ancestor that has a segment."""
 
     found: Found
     parent: Node | None = None
@@ -84,28 +80,15 @@ def tree(folder: str, root: int | None = None) -> list[Node]:
         root: a process id: only this process and its descendants.
     """
     # A forked child has the start of pfs from its parent: the start of the process itself counts.
-    there = sorted(
-        processes.scan(folder),
-        key=lambda found: (found.identity.process_start_ticks, found.identity.pid, found.identity.started),
-    )
-    first: dict[Key, Node] = {}
-    last: dict[Key, Node] = {}
-    nodes = []
-    for found in there:
-        node = Node(found, parent=last.get(_key(found)))
-        first.setdefault(_key(found), node)
-        last[_key(found)] = node
-        nodes.append(node)
+    there = sorted(processes.scan(folder), key=lambda found: (found.identity.process_start_ticks, found.identity.pid))
+    nodes = {_key(found): Node(found) for found in there}
     chains = _read(folder)
     tops: list[Node] = []
-    for node in nodes:
-        if node.parent is None:
-            # Which of an ancestor's programs started it is not known: the last one is as good as any.
-            ancestors = (last[key] for key in chains.get(_key(node.found), ()) if key in last)
-            node.parent = next(ancestors, None)
+    for key, node in nodes.items():
+        node.parent = next((nodes[ancestor] for ancestor in chains.get(key, ()) if ancestor in nodes), None)
         (tops if node.parent is None else node.parent.children).append(node)
     if root is not None:
-        tops = [node for key, node in first.items() if key[0] == root][-1:]  # the latest, if the id was used again
+        tops = [node for key, node in nodes.items() if key[0] == root][-1:]  # the latest, if the id was used again
         for node in tops:
             node.parent = None
     return [node for top in tops for node in top.walk()]
