@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/like.h"
 #include "gil.h"
 #include "greenlets.h"
@@ -166,6 +167,8 @@ void BindSetup(PyObject* module) {
   m.def(
       "thread_instrument", [](const std::string& name) { return FullName(NameFamily::kThread, name); }, py::arg("name"));
   m.def("segment_path", [] { return std::string(pfs_segment_path()); });
+  m.def(
+      "cycle_rate", [](const std::string& boot) { return MeasuredCycleRate(boot); }, py::arg("boot"));
 }
 
 }  // namespace perfschema::bindings

@@ -14,8 +14,8 @@
 
 namespace {
 
-constexpr size_t kReserved = size_t{256} << 20;
-constexpr uint32_t kSmallest = 5, kLargest = 24;  // 32 bytes to 16 MiB
+constexpr size_t kMostReserved = size_t{256} << 20, kLeastReserved = size_t{16} << 20;  // by what RLIMIT_AS lets us have
+constexpr uint32_t kSmallest = 5, kLargest = 24;                                        // 32 bytes to 16 MiB
 constexpr size_t kHeader = 16;
 
 struct alignas(kHeader) Header {
@@ -25,7 +25,7 @@ struct alignas(kHeader) Header {
 };
 static_assert(sizeof(Header) == kHeader);
 
-std::atomic<char*> base{nullptr};
+std::atomic<char*> base{nullptr};   // the range; its length is in its first word
 std::atomic<size_t> used{kHeader};  // block number 0 means "none"
 constinit std::atomic<uint64_t> free_blocks[kLargest + 1] =
     {};  // number of the first block in units of kHeader, and a tag against reuse (ABA)
@@ -33,11 +33,15 @@ constinit std::atomic<uint64_t> free_blocks[kLargest + 1] =
 char* Base() {
   char* memory = base.load(std::memory_order_acquire);
   if (memory != nullptr) return memory;
-  void* const fresh = mmap(nullptr, kReserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (fresh == MAP_FAILED) return nullptr;
-  if (base.compare_exchange_strong(memory, static_cast<char*>(fresh))) return static_cast<char*>(fresh);
-  munmap(fresh, kReserved);
-  return memory;
+  for (size_t bytes = kMostReserved; bytes >= kLeastReserved; bytes /= 4) {
+    void* const fresh = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (fresh == MAP_FAILED) continue;
+    *static_cast<size_t*>(fresh) = bytes;
+    if (base.compare_exchange_strong(memory, static_cast<char*>(fresh))) return static_cast<char*>(fresh);
+    munmap(fresh, bytes);
+    return memory;
+  }
+  return nullptr;
 }
 
 Header* At(char* memory, uint32_t number) { return reinterpret_cast<Header*>(memory + size_t{number} * kHeader); }
@@ -51,7 +55,8 @@ void* Allocate(size_t bytes) {
   char* const memory = Base();
   uint32_t size_class = kSmallest;
   while (size_class <= kLargest && (size_t{1} << size_class) < bytes + kHeader) ++size_class;
-  if (memory == nullptr || size_class > kLargest || bytes > kReserved) {
+  const size_t reserved = memory != nullptr ? *reinterpret_cast<const size_t*>(memory) : 0;
+  if (size_class > kLargest || bytes > reserved) {
     errno = ENOMEM;
     return nullptr;
   }
@@ -63,7 +68,7 @@ void* Allocate(size_t bytes) {
     if (list.compare_exchange_weak(first, next, std::memory_order_acq_rel)) return header + 1;
   }
   const size_t at = used.fetch_add(size_t{1} << size_class);
-  if (at + (size_t{1} << size_class) > kReserved) {
+  if (at + (size_t{1} << size_class) > reserved) {
     used.fetch_sub(size_t{1} << size_class);
     errno = ENOMEM;
     return nullptr;

@@ -1,11 +1,12 @@
-// run/functions.h: the functions of the C library that libperfschema-run.so replaces in a program.
+// run/functions.h: the functions of the C library that libperfschema-run.so looks up by name when it starts.
 //
 // real.cpp makes three symbols for each F(name): pfs_real_name points to the C library's function; __wrap_name jumps there. The linker's
-// --wrap sends every call in this library to __wrap_name (CMakeLists.txt reads this list). So neither the core nor the C++ library inside
-// it ever calls a replacement.
+// --wrap sends every call in this library to __wrap_name (CMakeLists.txt reads these lists). So neither the core nor the C++ library
+// inside it ever calls a replacement.
 #pragma once
 
 // clang-format off
+// These are replaced in a program.
 #define PFS_RUN_FUNCTIONS(F) \
   F(pthread_mutex_init) \
   F(pthread_mutex_destroy) \
@@ -258,4 +259,24 @@
   F(pselect) \
   F(epoll_wait) \
   F(epoll_pwait)
+
+// These are only called. The C library of the compiler has them under a version that older ones do not know. A reference to that version
+// would keep a program from starting that has such a C library.
+#define PFS_RUN_BORROWED(F) \
+  F(dladdr) \
+  F(dladdr1) \
+  F(dlclose) \
+  F(dlopen) \
+  F(dlsym) \
+  F(_dl_find_object) \
+  F(fstatat) \
+  F(pthread_attr_setstacksize) \
+  F(pthread_condattr_setclock) \
+  F(pthread_getname_np) \
+  F(pthread_key_create) \
+  F(__pthread_key_create) \
+  F(pthread_once) \
+  F(pthread_setspecific) \
+  F(pthread_sigmask) \
+  F(pthread_timedjoin_np)
 // clang-format on

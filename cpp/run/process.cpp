@@ -1,5 +1,4 @@
 // run/process.cpp: the start of the library in a program, threads, and children.
-#include <dlfcn.h>
 #include <sys/prctl.h>
 #include <threads.h>
 
@@ -11,6 +10,7 @@
 
 #include "record/engine/runtime.h"
 #include "run/conversations.h"
+#include "run/exported.h"
 #include "run/objects.h"
 #include "run/python.h"
 #include "run/real.h"
@@ -59,22 +59,31 @@ void LeavePreload() {
 // An allocator of the program's own may lock mutexes inside malloc(). Start-up calls functions of the C library that allocate, so it
 // must not begin in such a lock.
 bool HasForeignAllocator() {
-  void* const allocate = dlsym(RTLD_DEFAULT, "malloc");
-  return allocate != nullptr && MapOf(allocate) != MapOf(reinterpret_cast<void*>(&::getppid));
+  const SymbolName allocate("malloc"), of_the_c_library("getppid");
+  for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
+    const Exported exported(*object);
+    if (exported.Find(allocate) != nullptr) return exported.Find(of_the_c_library) == nullptr;
+  }
+  return false;
 }
+
+// Before glibc 2.34 a program may have no libpthread, in which these are. It has no second thread then either.
+bool HasThreads() { return PFS_HAS(pthread_key_create) && PFS_HAS(pthread_setspecific) && PFS_HAS(pthread_sigmask); }
 
 // glibc gives constructors the arguments of main().
 __attribute__((constructor)) void StartRun(int count, char** arguments, char**) {
+  pfs_run_find_all();
   RememberPid();
+  const Children children = WantedChildren();
+  if (children != Children::kAll) LeavePreload();
+  if (!HasThreads()) return;
   StartSites();
   StartTags();
   StartPython(count, arguments);
   StartConversations();
   StartExec();
-  const Children children = WantedChildren();
   pthread_atfork(nullptr, nullptr, children == Children::kNone ? InForkedChildWithoutPfs : InForkedChild);
   (void)HearOfForks();
-  if (children != Children::kAll) LeavePreload();
   // Not earlier: an allocator's constructor takes locks before the static objects of the core exist.
   g_is_off = false;
   if (HasForeignAllocator()) (void)EnsureStarted();

@@ -1,47 +1,56 @@
 // run/real.cpp: finds the C library's functions before the first of them is called.
 //
 // The pointer of each function first leads to a stub that finds all functions and then makes the call. So the order of constructors does
-// not matter. The search is that of dlsym(RTLD_NEXT), without the lock of the dynamic linker (run/exported.h).
+// not matter. The search is dlsym(RTLD_NEXT) for all of them at once, without the lock of the dynamic linker (run/exported.h).
 #include "run/real.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
 
 #include <cerrno>
 #include <cstdint>
+#include <string_view>
 
 #include "run/exported.h"
+#include "run/small_lock.h"
+
+#define PFS_RUN_ALL(F) PFS_RUN_FUNCTIONS(F) PFS_RUN_BORROWED(F)
+
+// The pointers, in the order of the lists.
+#define PFS_RUN_POINTER(name) \
+  ".globl pfs_real_" #name    \
+  "\n"                        \
+  ".hidden pfs_real_" #name   \
+  "\n"                        \
+  "pfs_real_" #name ": .quad pfs_first_" #name "\n"
+asm(".pushsection .data.pfs_real,\"aw\"\n.balign 8\n.globl pfs_real_all\n.hidden pfs_real_all\npfs_real_all:\n" PFS_RUN_ALL(
+    PFS_RUN_POINTER) ".popsection\n");
+#undef PFS_RUN_POINTER
 
 #if defined(__aarch64__)
 #include "run/stubs_aarch64.h"
 #elif defined(__x86_64__)
 
 // A tail jump keeps arguments of any number and type, also of variadic functions.
-#define PFS_RUN_SYMBOLS(name)                      \
-  asm(".pushsection .data.pfs_real,\"aw\"\n"       \
-      ".balign 8\n"                                \
-      ".globl pfs_real_" #name                     \
-      "\n"                                         \
-      ".hidden pfs_real_" #name                    \
-      "\n"                                         \
-      "pfs_real_" #name ": .quad pfs_first_" #name \
-      "\n"                                         \
-      ".popsection\n"                              \
-      ".pushsection .text.pfs_real,\"ax\"\n"       \
-      ".globl __wrap_" #name                       \
-      "\n"                                         \
-      ".hidden __wrap_" #name                      \
-      "\n"                                         \
-      ".type __wrap_" #name                        \
-      ", @function\n"                              \
-      "__wrap_" #name ": jmp *pfs_real_" #name     \
-      "(%rip)\n"                                   \
-      ".globl pfs_first_" #name                    \
-      "\n"                                         \
-      ".hidden pfs_first_" #name                   \
-      "\n"                                         \
-      ".type pfs_first_" #name                     \
-      ", @function\n"                              \
-      "pfs_first_" #name ": lea pfs_real_" #name   \
-      "(%rip), %r11\n"                             \
-      "jmp pfs_run_first\n"                        \
+#define PFS_RUN_JUMPS(name)                      \
+  asm(".pushsection .text.pfs_real,\"ax\"\n"     \
+      ".globl __wrap_" #name                     \
+      "\n"                                       \
+      ".hidden __wrap_" #name                    \
+      "\n"                                       \
+      ".type __wrap_" #name                      \
+      ", @function\n"                            \
+      "__wrap_" #name ": jmp *pfs_real_" #name   \
+      "(%rip)\n"                                 \
+      ".globl pfs_first_" #name                  \
+      "\n"                                       \
+      ".hidden pfs_first_" #name                 \
+      "\n"                                       \
+      ".type pfs_first_" #name                   \
+      ", @function\n"                            \
+      "pfs_first_" #name ": lea pfs_real_" #name \
+      "(%rip), %r11\n"                           \
+      "jmp pfs_run_first\n"                      \
       ".popsection\n");
 
 // Saves the registers of the arguments, finds all functions and jumps to the one that %r11 points to.
@@ -96,8 +105,24 @@ pfs_run_first:
 #error "libperfschema-run.so exists for x86-64 and arm64 only."
 #endif
 
-PFS_RUN_FUNCTIONS(PFS_RUN_SYMBOLS)
-#undef PFS_RUN_SYMBOLS
+PFS_RUN_ALL(PFS_RUN_JUMPS)
+#undef PFS_RUN_JUMPS
+
+// What newer C libraries have, and the code inside this one would take from there.
+extern "C" {
+// Of glibc 2.32, for the C++ library. False: std::shared_ptr counts with atomic instructions.
+__attribute__((weak, visibility("hidden"))) char __libc_single_threaded = 0;
+
+// Of glibc 2.38, whose headers give these names to strtoul() and strtoull().
+unsigned long pfs_run_strtoul(const char*, char**, int) __asm__("strtoul");
+unsigned long long pfs_run_strtoull(const char*, char**, int) __asm__("strtoull");
+__attribute__((visibility("hidden"))) unsigned long __isoc23_strtoul(const char* text, char** end, int base) {
+  return pfs_run_strtoul(text, end, base);
+}
+__attribute__((visibility("hidden"))) unsigned long long __isoc23_strtoull(const char* text, char** end, int base) {
+  return pfs_run_strtoull(text, end, base);
+}
+}
 
 namespace perfschema::run {
 
@@ -105,46 +130,81 @@ thread_local constinit ThreadFlags t_flags __attribute__((tls_model("initial-exe
 bool g_is_off = true;  // until StartRun
 
 namespace {
-pid_t own_pid = 0;
 
-// Takes the place of a function that this C library does not have. No program that runs can call it.
-int Missing() {
+// These take the place of functions that this C library does not have. No program that runs calls them, but the core does.
+int NoSuchFunction() {
   errno = ENOSYS;
   return -1;
 }
+void* NoPointer() { return nullptr; }  // of the functions that look for a symbol, which a program may lack (libdl)
+
+// Before glibc 2.33 these were inline functions.
+int StatAt(int directory, const char* path, struct stat* info, int flags) {
+  return static_cast<int>(syscall(SYS_newfstatat, directory, path, info, flags));
+}
+int Stat(const char* path, struct stat* info) { return StatAt(AT_FDCWD, path, info, 0); }
+int Lstat(const char* path, struct stat* info) { return StatAt(AT_FDCWD, path, info, AT_SYMLINK_NOFOLLOW); }
+int Fstat(int fd, struct stat* info) { return static_cast<int>(syscall(SYS_fstat, fd, info)); }
+
+void* Substitute(std::string_view name) {
+  const auto as_pointer = [](auto* function) { return reinterpret_cast<void*>(function); };
+  if (name == "stat" || name == "stat64") return as_pointer(Stat);
+  if (name == "lstat" || name == "lstat64") return as_pointer(Lstat);
+  if (name == "fstat" || name == "fstat64") return as_pointer(Fstat);
+  if (name == "fstatat") return as_pointer(StatAt);
+  return name.starts_with("dl") ? as_pointer(NoPointer) : as_pointer(NoSuchFunction);
+}
+
+// The names of all functions, in the order of the pointers. Text, because pointers would be relocated at each start.
+#define PFS_RUN_NAME(name) #name "\0"
+constexpr char kNames[] = PFS_RUN_ALL(PFS_RUN_NAME);
+#undef PFS_RUN_NAME
+#define PFS_RUN_COUNT(name) +1
+constexpr size_t kFunctions = 0 PFS_RUN_ALL(PFS_RUN_COUNT);
+#undef PFS_RUN_COUNT
+
 }  // namespace
 
-void RememberPid() { own_pid = getpid(); }
+bool IsInCLibrary(const void* function) {
+  return function != reinterpret_cast<void*>(NoSuchFunction) && function != reinterpret_cast<void*>(NoPointer);
+}
+
+pid_t g_own_pid = 0;
+void RememberPid() { g_own_pid = getpid(); }
 
 bool IsVforkChild() {
-  if (getpid() != own_pid) return true;
+  if (getpid() != g_own_pid) return true;
   t_flags.may_be_vfork_child = false;
   return false;
 }
 
 }  // namespace perfschema::run
 
-namespace {
-// Returns what dlsym(RTLD_NEXT) does, but takes no lock and no memory: the first call may come from an allocator that has just begun.
-void* NextSymbol(const char* name) {
-  using namespace perfschema::run;
-  const SymbolName symbol(name);
-  const link_map* object = OwnObject();
-  void* found = nullptr;
-  while (found == nullptr && object != nullptr && (object = object->l_next) != nullptr) found = Exported(*object).Find(symbol);
-  return found;
-}
-}  // namespace
+extern "C" void* pfs_real_all[] __attribute__((visibility("hidden")));
 
-// Another thread cannot run yet: this library finds its functions before the program begins.
-extern "C" __attribute__((visibility("hidden"))) void pfs_run_find_all() {
+void pfs_run_find_all() {
+  using namespace perfschema::run;
+  static constinit bool is_done = false;
+  if (is_done) return;
+  is_done = true;
   const int error = errno;
-#define PFS_RUN_FIND(name)                                                                          \
-  {                                                                                                 \
-    void* const found = NextSymbol(#name);                                                          \
-    pfs_real_##name = found != nullptr ? found : reinterpret_cast<void*>(perfschema::run::Missing); \
+  void* found[kFunctions] = {};
+  const link_map* const own = OwnObject();
+  size_t missing = kFunctions;
+  for (const link_map* object = own != nullptr ? own->l_next : nullptr; object != nullptr && missing != 0; object = object->l_next) {
+    const Exported exported(*object);
+    const char* name = kNames;
+    for (void*& function : found) {
+      const std::string_view text(name);
+      name += text.size() + 1;
+      if (function == nullptr && (function = exported.Find(SymbolName(text))) != nullptr) --missing;
+    }
   }
-  PFS_RUN_FUNCTIONS(PFS_RUN_FIND)
-#undef PFS_RUN_FIND
+  const char* name = kNames;
+  for (size_t i = 0; i < kFunctions; ++i) {
+    const std::string_view text(name);
+    name += text.size() + 1;
+    pfs_real_all[i] = found[i] != nullptr ? found[i] : Substitute(text);
+  }
   errno = error;
 }

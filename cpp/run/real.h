@@ -18,10 +18,16 @@
 
 #define PFS_RUN_DECLARE(name) extern "C" void* pfs_real_##name __attribute__((visibility("hidden")));
 PFS_RUN_FUNCTIONS(PFS_RUN_DECLARE)
+PFS_RUN_BORROWED(PFS_RUN_DECLARE)
 #undef PFS_RUN_DECLARE
+// Finds all of them, if that has not happened yet. Not for threads: it is called before the program begins.
+extern "C" void pfs_run_find_all() __attribute__((visibility("hidden")));
 
 // Is the C library's function of that name. REQUIRES: it is declared.
 #define PFS_REAL(name) (reinterpret_cast<decltype(&::name)>(pfs_real_##name))
+
+// Returns whether the program has the C library's function of that name.
+#define PFS_HAS(name) (perfschema::run::IsInCLibrary(pfs_real_##name))
 
 // Marks a replacement: the only symbols that this library exports.
 #define PFS_REPLACES extern "C" __attribute__((visibility("default")))
@@ -35,6 +41,9 @@ struct ThreadFlags {
 extern thread_local constinit ThreadFlags t_flags __attribute__((tls_model("initial-exec"), visibility("hidden")));
 // True before the start of the library, and in children that shall not be recorded.
 extern bool g_is_off __attribute__((visibility("hidden")));
+
+// Returns whether this is a function of the C library, and not a substitute. REQUIRES: pfs_run_find_all() was called.
+bool IsInCLibrary(const void* function);
 
 // Returns whether the thread is in the child of a vfork(), which shares the parent's memory: nothing of the parent may change there.
 [[gnu::noinline]] bool IsVforkChild();

@@ -15,17 +15,17 @@
 #include "run/address_map.h"
 #include "run/real.h"
 
-// Since glibc 2.35. Without it all places have the module "unknown".
-#ifndef DLFO_STRUCT_HAS_EH_DBASE  // nor has the header it
+#if !__GLIBC_PREREQ(2, 35)
 struct dl_find_object {
-  unsigned long long dlfo_flags;
+  unsigned long long int dlfo_flags;
   void *dlfo_map_start, *dlfo_map_end;
   link_map* dlfo_link_map;
   void* dlfo_eh_frame;
-  unsigned long long reserved[7];
+  unsigned long long int reserved[7];
 };
 #endif
-extern "C" int _dl_find_object(void*, struct dl_find_object*) __attribute__((weak));
+// Since glibc 2.35. Without it all places have the module "unknown".
+extern "C" int _dl_find_object(void*, dl_find_object*) noexcept;
 
 namespace perfschema::run {
 namespace {
@@ -118,7 +118,7 @@ void StartSites() {
 }
 
 const link_map* MapOf(const void* address) {
-  if (_dl_find_object == nullptr) {
+  if (!PFS_HAS(_dl_find_object)) {
     Dl_info info;
     link_map* map = nullptr;
     return dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0 ? map : nullptr;
@@ -129,7 +129,7 @@ const link_map* MapOf(const void* address) {
 
 const Module* ModuleOf(const void* address) {
   dl_find_object found;
-  if (_dl_find_object == nullptr || _dl_find_object(const_cast<void*>(address), &found) != 0) return nullptr;
+  if (_dl_find_object(const_cast<void*>(address), &found) != 0) return nullptr;
   const link_map* const map = found.dlfo_link_map;
   const auto begin = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
   const auto end = reinterpret_cast<uintptr_t>(found.dlfo_map_end);

@@ -2,17 +2,8 @@
 // itself may change these two registers between a call and the function.
 #pragma once
 
-#define PFS_RUN_SYMBOLS(name)                          \
-  asm(".pushsection .data.pfs_real,\"aw\"\n"           \
-      ".balign 8\n"                                    \
-      ".globl pfs_real_" #name                         \
-      "\n"                                             \
-      ".hidden pfs_real_" #name                        \
-      "\n"                                             \
-      "pfs_real_" #name ": .xword pfs_first_" #name    \
-      "\n"                                             \
-      ".popsection\n"                                  \
-      ".pushsection .text.pfs_real,\"ax\"\n"           \
+#define PFS_RUN_JUMPS(name)                            \
+  asm(".pushsection .text.pfs_real,\"ax\"\n"           \
       ".globl __wrap_" #name                           \
       "\n"                                             \
       ".hidden __wrap_" #name                          \

@@ -115,6 +115,7 @@ def thread_begin(origin: bytes, name: str, instrument: str) -> None: ...  # by t
 def thread_end() -> None: ...  # by the thread, as its last act
 def thread_instrument(name: str) -> str: ...  # its full name
 def segment_path() -> str: ...
+def cycle_rate(boot: str) -> str: ...
 
 # Rows that the program declares. Numbers are those of the enums of the C API.
 def variable_register(

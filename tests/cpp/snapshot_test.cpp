@@ -210,7 +210,7 @@ TEST(Sums, saturate_where_events_are_added_to_a_large_one) {
 // ---- A processor that cannot store a count and a sum at once -----------------------------------------------------------------------
 
 TEST(WithoutPairs, each_event_has_a_section_around_it) {
-  g_avoid_pairs = true;
+  g_pairs = Pairs::kAvoided;
   struct {
     HalfWord seq{0};
     ShmStat stat{};
@@ -243,7 +243,7 @@ TEST(WithoutPairs, each_event_has_a_section_around_it) {
   StoreNumbers(ShapeOf(Kind::kTransaction), numbers, row[0]);
   EXPECT_TRUE(WidensRange(StatAt(row[0], kReadOnlyWord), expected.max_ps));
   EXPECT_EQ(LoadStat(StatAt(row[0], kReadOnlyWord)).min_ps(), expected.min_ps());
-  g_avoid_pairs = false;
+  g_pairs = Pairs::kNotAsked;
 }
 #endif
 

@@ -171,12 +171,13 @@ class SyntheticSegment {
   void MapAll() {
     char* const base = reinterpret_cast<char*>(segment.header());
     for (uint32_t i = 0; i < kArrayCount; ++i) {
-      const ShmArray& array = segment.header()->arrays[i];
+      ShmArray& array = segment.header()->arrays[i];
       const uint64_t mapped = array.mapped.load(), whole = RoundToPages(array.capacity * array.stride);
       if (mapped >= whole) continue;
       EXPECT_NE(mmap(base + array.offset + mapped, whole - mapped, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0),
                 MAP_FAILED);
+      array.mapped.store(whole);
     }
   }
 

@@ -123,6 +123,37 @@ def test_what_a_child_does_changes_no_byte_of_its_parents_segment(build: Build, 
 # ---- What fork() costs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
+def test_a_fork_costs_a_third_more_at_most(build: Build) -> None:
+    """Time of the processor for forks whose children end at once: with pfs on and off, in turns.
+
+    Wanted is 1.3. What fails is 1.45: it was 1.7 when the child moved pages at once, and each table was a mapping.
+    """
+    folder = Path(f"/dev/shm/pfs-test-{os.getpid()}-{random.randrange(1 << 30)}")
+    folder.mkdir(mode=0o700)
+    program, forks = build("children"), os.environ.get("PFS_FORKS", "300")
+    try:
+
+        def spent(switch: str) -> float:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            run(program, forks, "exit", cwd=folder, env={"PFS_OPTIONS": f"performance_schema={switch}"})
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+        times: dict[str, list[float]] = {"ON": [], "OFF": []}
+        ratio = 0.0
+        while len(times["ON"]) < 40:  # other load only adds to both: until the least agree, or too often
+            for switch, there in times.items():
+                there.append(spent(switch))
+            ratio = min(times["ON"]) / min(times["OFF"])
+            if len(times["ON"]) >= 8 and ratio <= 1.3:
+                break
+    finally:
+        shutil.rmtree(folder)
+    print(f"\nfork: {ratio:.2f} x")
+    assert ratio <= 1.45
+
+
 def test_a_child_without_an_event_costs_less_than_one_with(build: Build) -> None:
     """Forks of the same program, in turns: children that end at once, with pfs on and off, and children that have an event.
 

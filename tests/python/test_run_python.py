@@ -368,21 +368,3 @@ def test_suites_of_cpython_end_as_without(tmp_path: Path, suite: str) -> None:
     plain = outcome()
     assert plain[0] == 0
     assert outcome(*PFS, "run", "--no-report", "--") == plain
-
-
-@pytest.mark.alone
-def test_the_layer_costs_little_at_the_start() -> None:
-    """Processor time of `python3 -c pass` in milliseconds: with the layer at most 1.3 times that of pfs run without it."""
-    code = (
-        "import os, sys\n"
-        "def once():\n"
-        "    pid = os.posix_spawn(sys.executable, [sys.executable, '-c', 'pass'], os.environ)\n"
-        "    usage = os.wait4(pid, 0)[2]\n"
-        "    return usage.ru_utime + usage.ru_stime\n"
-        "print(sorted(once() for _ in range(15))[3])"
-    )
-
-    def cost(*options: str) -> float:
-        return float(run(*PFS, "run", "--no-report", *options, "--", sys.executable, "-c", code, check=True).stdout)
-
-    assert min(cost() / cost("--python", "none") for _ in range(3)) < 1.3

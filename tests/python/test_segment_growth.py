@@ -43,12 +43,14 @@ started.wait()
 
 
 def extents(path: Path) -> dict[str, int]:
-    """How many extents the arrays have that grow here."""
+    """How many extents the arrays have that grow here. Small arrays have one for all their elements."""
     counts = {}
     with SegmentFile(path) as file:
         for name in ("Instances", "Files", "Threads", "Names"):
             array = file.array(name)
-            counts[name] = sum(array.first_extent << i >> 1 < array.mapped for i in range(1, 20)) + 1
+            if array.first_extent < array.capacity * array.stride:
+                counts[name] = sum(array.first_extent << i >> 1 < array.mapped for i in range(1, 20)) + 1
+    assert len(counts) >= 3
     return counts
 
 
@@ -120,7 +122,7 @@ def test_a_changer_comes_while_arrays_grow(tmp_path: Path) -> None:
             text=True,
             env={**os.environ, "LD_PRELOAD": compile_library("stops.c")},
         ) as changer:
-            steps = [3_000, 6_000, 12_000, 24_000]
+            steps = [10_000, 50_000]  # the second one is more than the pool at the end of the file
             stops = grew = 0
             try:
                 while os.WIFSTOPPED(os.waitpid(changer.pid, os.WUNTRACED)[1]):

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
 
 #if defined(__x86_64__)
@@ -140,8 +141,26 @@ std::string WhyNoCycleCounter([[maybe_unused]] const char* clock_source_folder) 
 #endif
 }
 
-void StartTimers(bool use_cycle, TimerScale scales[kTimerCount]) {
-  const CycleSample epoch = SampleCycle();
+std::string MeasuredCycleRate(std::string_view boot) {
+#if defined(__x86_64__)
+  if (boot.empty() || !WhyNoCycleCounter().empty()) return {};
+  return std::to_string(static_cast<uint64_t>(CycleFrequencySince(SampleCycle()) * 1000 + 0.5)) + " " + std::string(boot);
+#else
+  return {};  // a register has the rate
+#endif
+}
+
+uint64_t KnownCycleRate(std::string_view text, std::string_view boot) {
+  constexpr uint64_t kLeast = 1'000'000'000, kMost = 100'000'000'000'000;  // 1 MHz, 100 GHz
+  uint64_t rate = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
+  const std::string_view rest(end, static_cast<size_t>(text.data() + text.size() - end));
+  const bool is_of_boot = !boot.empty() && !rest.empty() && rest[0] == ' ' && rest.substr(1) == boot;
+  return error == std::errc() && is_of_boot && rate >= kLeast && rate <= kMost ? rate : 0;
+}
+
+void StartTimers(bool use_cycle, TimerScale scales[kTimerCount], uint64_t known_rate) {
+  const CycleSample epoch = known_rate != 0 ? CycleSample{ReadCycle(), ReadClockNanos(CLOCK_MONOTONIC), 0, 0} : SampleCycle();
   for (int i = 0; i < kTimerCount; ++i) {
     const auto timer = static_cast<TimerId>(i);
     TimerScale& scale = scales[i];
@@ -158,7 +177,7 @@ void StartTimers(bool use_cycle, TimerScale scales[kTimerCount]) {
     asm volatile("mrs %0, cntfrq_el0" : "=r"(frequency));
     const auto exact = static_cast<double>(frequency);
 #else
-    const double exact = CycleFrequencySince(epoch);
+    const double exact = known_rate != 0 ? static_cast<double>(known_rate) / 1000 : CycleFrequencySince(epoch);
 #endif
     cycle.origin = epoch.cycles;
     cycle.frequency = static_cast<uint64_t>(exact + 0.5);

@@ -21,6 +21,9 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+
+#include "perfschema/abi.h"
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -138,8 +141,15 @@ inline constexpr const char* kClockSourceFolder = "/sys/devices/system/clocksour
 std::string WhyNoCycleCounter(const char* clock_source_folder = kClockSourceFolder);
 
 // Measures all scales with a common epoch, now, and sets g_time_base. `use_cycle` = false makes CYCLE fall back to NANOSECOND, and
-// CLOCK_MONOTONIC the time base. Sleeps two milliseconds to measure the frequency of the cycle counter.
-void StartTimers(bool use_cycle, TimerScale scales[kTimerCount]);
+// CLOCK_MONOTONIC the time base. Sleeps two milliseconds to measure the frequency of the cycle counter, unless `known_rate` is it: cycles
+// per 1000 seconds.
+void StartTimers(bool use_cycle, TimerScale scales[kTimerCount], uint64_t known_rate = 0);
+
+// A process may tell those that it starts how fast the cycle counter is: "RATE BOOT", the rate as above, and which boot of the system it
+// was measured in. MeasuredCycleRate() makes that text; it is empty if the counter cannot be the time base. KnownCycleRate() reads it: 0
+// if it is not of this boot, or no possible rate.
+PFS_API std::string MeasuredCycleRate(std::string_view boot);
+uint64_t KnownCycleRate(std::string_view text, std::string_view boot);
 
 // Is one row of performance_timers. Each call measures it again; nothing is cached.
 struct TimerFacts {

@@ -76,7 +76,7 @@ void WriteText(std::span<const uint8_t> tokens, Writer& out) {
       if (!out.Append("`") || !out.Append(bytes(at, length)) || !out.Append("`")) return;
       at += length;
     } else {
-      if (kFacts[code].shown.empty() || !out.Append(kFacts[code].shown)) return;
+      if (kFacts[code].length == 0 || !out.Append(kFacts.TextOf(code))) return;
     }
     blank = code != kSystemVariable && code != kHostSign;
   }

@@ -99,10 +99,12 @@ constexpr std::string_view TextOfSqlWord(size_t index) {
   return index < kSqlWordCount ? SqlWordAt(index).text : kMysqlWords[index - kSqlWordCount];
 }
 
+// Holds no pointer: a thousand of them would be relocated at each start of a program.
 struct SqlTokenFacts {
-  std::string_view shown;  // empty: no such code, or one whose text follows
-  bool starts_expression;
-  bool before_number;  // by the rules of MySQL
+  uint16_t begin;  // of the text, in Facts::texts
+  uint8_t length;  // 0: no such code, or one whose text follows
+  bool starts_expression : 1;
+  bool before_number : 1;  // by the rules of MySQL
 };
 
 namespace sql_tokens {
@@ -121,19 +123,43 @@ constexpr bool IsAmong(const std::string_view (&texts)[N], std::string_view text
   return false;
 }
 
-constexpr auto MakeFacts() {
-  std::array<SqlTokenFacts, kSqlTokenCount> facts{};
+// Calls `add` with the code, the text and starts_expression of each token.
+template <typename Add>
+constexpr void VisitTokens(Add add) {
   uint16_t code = 0;
-#define X(name, shown, starts) facts[code++] = {shown, starts, IsAmong(kMysqlBeforeNumber, shown)};
+#define X(name, shown, starts) add(code++, std::string_view(shown), starts);
   PFS_FOR_EACH_SQL_TOKEN(X)
 #undef X
   for (size_t i = 0; i < kAllWordCount; ++i) {
-    const std::string_view text = TextOfSqlWord(i);
-    facts[CodeOfSqlWord(i)] = {text, i < kSqlWordCount && (SqlWordAt(i).traits & kBeforeExpression) != 0,
-                               IsAmong(kMysqlBeforeNumber, text)};
+    const bool starts = i < kSqlWordCount && (SqlWordAt(i).traits & kBeforeExpression) != 0;
+    add(CodeOfSqlWord(i), TextOfSqlWord(i), starts);
   }
-  facts[kCharset] = {"(_charset)", false, false};
-  facts[kHostSign] = {"@", false, false};
+  add(kCharset, "(_charset)", false);
+  add(kHostSign, "@", false);
+}
+
+constexpr size_t BytesOfTokens() {
+  size_t bytes = 0;
+  VisitTokens([&](uint16_t, std::string_view text, bool) { bytes += text.size(); });
+  return bytes;
+}
+static_assert(BytesOfTokens() < 65536);
+
+struct Facts {
+  std::array<SqlTokenFacts, kSqlTokenCount> of{};
+  std::array<char, BytesOfTokens()> texts{};
+
+  constexpr const SqlTokenFacts& operator[](size_t code) const { return of[code]; }
+  constexpr std::string_view TextOf(uint16_t code) const { return {texts.data() + of[code].begin, of[code].length}; }
+};
+
+constexpr Facts MakeFacts() {
+  Facts facts;
+  uint16_t begin = 0;
+  VisitTokens([&](uint16_t code, std::string_view text, bool starts) {
+    facts.of[code] = {begin, static_cast<uint8_t>(text.size()), starts, IsAmong(kMysqlBeforeNumber, text)};
+    for (const char c : text) facts.texts[begin++] = c;
+  });
   return facts;
 }
 

@@ -115,7 +115,7 @@ const char* pfs_version(void) { return PFS_VERSION; }
 const char* pfs_segment_path(void) {
   const char* path = "";
   Guarded([&] {
-    if (perfschema::EnsureStarted()) path = perfschema::OwnSegmentState().path().c_str();
+    if (perfschema::EnsureStarted()) path = perfschema::OwnSegmentState().path();
     return Status();
   });
   return path;

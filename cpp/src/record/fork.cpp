@@ -24,15 +24,9 @@ namespace perfschema {
 
 namespace {
 
-bool fork_holds_lock = false;
-bool locks_are_held = true;  // some thread holds a lock exclusively, and the child may release it without a call. Also true if not checked
-// State of the thread that called fork(), until it resumes. Its number in the system is the child's.
-ThreadState* forked_state = nullptr;
-ThreadState* forked_own = nullptr;
-bool child_had_lock = false;  // it was forked under the cold lock: no object is half made
-bool trace_is_due = false;    // the forked child has begun, but its trace has not
-// A child without memory of its own counts here.
-ShmHeader nowhere;
+bool trace_is_due = false;  // the forked child has begun, but its trace has not
+// A child without a header of its own counts here.
+constinit ShmHeader nowhere = {};
 
 // Says what a forked child takes over: all but statistics and events. kAtOnce: flag words, which probes read, and
 // words that calls store to without an event.
@@ -49,7 +43,7 @@ Segment::Keep KeptByChild(ArrayId id) {
     case ArrayId::kPrepared:
       return Keep::kAtOnce;
     case ArrayId::kInstances:
-      return locks_are_held ? Keep::kAtOnce : Keep::kLater;
+      return g_forking.locks_are_held ? Keep::kAtOnce : Keep::kLater;
     case ArrayId::kThreadCells:
     case ArrayId::kAccountCells:
     case ArrayId::kUserCells:
@@ -75,6 +69,17 @@ Segment::Keep KeptByChild(ArrayId id) {
     default:
       return Keep::kLater;
   }
+}
+
+// Returns whether a child may store to its parent's memory without passing the cold lock or an event: then it leaves that memory at once.
+// REQUIRES: in the parent, the cold lock, after NoteHolds().
+bool StoresWithoutEvent() {
+  if (g_forking.locks_are_held) return true;
+  for (const ArrayId id :
+       {ArrayId::kTables, ArrayId::kIndexes, ArrayId::kTableHandles, ArrayId::kMetadataLocks, ArrayId::kPrograms, ArrayId::kPrepared}) {
+    if (g_runtime.segment.array(id).used.load(kRelaxed) > 1) return true;
+  }
+  return false;
 }
 
 // Drops the cells of all objects of a kind.
@@ -108,7 +113,7 @@ void ForgetStatistics() {
     instance->owner.fetch_and(~kOwnerHold, kRelaxed);  // a hold that began in the parent is none of the child's
     instance->seq.store(0, kRelaxed);
     ClearStat(instance->stat);
-    if (held != 0 && forked_state != nullptr) HoldInChild(*forked_state, static_cast<uint32_t>(i), static_cast<uint32_t>(held));
+    if (held != 0 && g_forking.state != nullptr) HoldInChild(*g_forking.state, static_cast<uint32_t>(i), static_cast<uint32_t>(held));
   }
   ForgetLanes(rt.files, ArrayId::kFiles, &ShmFile::lanes);
   ForgetLanes(rt.tables, ArrayId::kTables, &ShmTable::lock_lanes);
@@ -118,10 +123,10 @@ void ForgetStatistics() {
 
 // Notes the read locks of the forking thread, which the child holds, too, in the copy that the child takes over.
 void NoteHolds(ShmInstance* instances) {
-  locks_are_held = false;
+  g_forking.locks_are_held = false;
   const uint64_t used = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
-    if (instances[i].owner.load(kRelaxed) != 0) locks_are_held = true;
+    if (instances[i].owner.load(kRelaxed) != 0) g_forking.locks_are_held = true;
     const uint32_t held = HeldByThisThread(static_cast<uint32_t>(i));
     if (held == 0) continue;
     instances[i].flags.fetch_or(kFlagHeld, kRelaxed);
@@ -132,18 +137,21 @@ void NoteHolds(ShmInstance* instances) {
 void BeforeFork() {
   // Holding the lock over fork() means that no object is half made in the child. A handler that forks inside the slow
   // path cannot take it.
-  fork_holds_lock = !t_locals.in_cold_lock && LockCold();
-  locks_are_held = true;
-  if (!fork_holds_lock) return;
+  g_forking.holds_lock = !t_locals.in_cold_lock && LockCold();
+  g_forking.locks_are_held = true;
+  g_forking.child_may_wait = false;
+  if (!g_forking.holds_lock) return;
   t_locals.in_cold_lock = true;
   if (!g_runtime.on || IsStillForked()) return;  // a child that has not used pfs: the kernel copies everything
   CloseLockFreePath();
   Segment& segment = g_runtime.segment;
-  if (segment.CopyBeforeFork(KeptByChild) && segment.has_copy()) NoteHolds(segment.copied_element<ShmInstance>(ArrayId::kInstances, 0));
+  if (!segment.CopyBeforeFork(KeptByChild) || !segment.has_copy()) return;
+  NoteHolds(segment.copied_element<ShmInstance>(ArrayId::kInstances, 0));
+  g_forking.child_may_wait = !StoresWithoutEvent();
 }
 
 void AfterForkInParent() {
-  if (!fork_holds_lock) return;
+  if (!g_forking.holds_lock) return;
   if (!IsStillForked()) g_runtime.segment.ForgetCopy();  // else this process itself will begin with the copy
   t_locals.in_cold_lock = false;
   UnlockCold();
@@ -152,7 +160,7 @@ void AfterForkInParent() {
 // Turns pfs off in a child without memory of its own: it must not store to its parent's.
 void TurnOffInChild() {
   __atomic_store_n(&g_runtime.on, false, __ATOMIC_RELEASE);
-  g_runtime.header = &nowhere;
+  __atomic_store_n(&g_runtime.header, &nowhere, __ATOMIC_RELEASE);
   t_locals.state = t_locals.own = nullptr;
   t_locals.free_lists = nullptr;
   g_is_lost_child = true;
@@ -168,8 +176,8 @@ bool HasNothingOpen(const ThreadState& thread) {
 void PutThreadAside() {
   ThreadLocals& self = t_locals;
   self.os_id = 0;
-  forked_state = self.state;
-  forked_own = self.own;
+  g_forking.state = self.state;
+  g_forking.own = self.own;
   self.is_forked = true;
   self.state = self.own = nullptr;
   self.free_lists = nullptr;
@@ -178,65 +186,78 @@ void PutThreadAside() {
 void AfterForkInChild() {
   const int error = errno;
   bool must_go_on = false;
-  if (g_runtime.on) {
-    const bool is_first = !IsStillForked(), was_shared = g_runtime.segment.is_shared();
-    if (!g_runtime.segment.LeaveParents(KeptByChild)) {
+  if (g_runtime.on && !IsStillForked()) {
+    Segment& segment = g_runtime.segment;
+    ThreadState* const thread = t_locals.state;
+    must_go_on = thread != nullptr && !HasNothingOpen(*thread);
+    // Nothing happens to the memory before the first event, if that can be: each call of the kernel takes microseconds, and most children
+    // exec or end soon.
+    const bool was_shared = segment.is_shared();
+    if (g_forking.child_may_wait && !must_go_on) {
+      __atomic_store_n(&g_runtime.header, &nowhere, __ATOMIC_RELEASE);
+    } else if (!segment.LeaveParents(KeptByChild)) {
       TurnOffInChild();
-    } else if (is_first) {
-      if (!was_shared && fork_holds_lock) NoteHolds(g_runtime.instances);
-      child_had_lock = fork_holds_lock;
-      ThreadState* const thread = t_locals.state;
-      must_go_on = thread != nullptr && !HasNothingOpen(*thread);
+      must_go_on = false;
+    }
+    if (g_runtime.on) {
+      if (!was_shared && g_forking.holds_lock) NoteHolds(g_runtime.instances);
+      g_forking.child_had_lock = g_forking.holds_lock;
       if (must_go_on)
         ForgetWorkInChild(*thread);  // before anything else: a probe that fork() interrupted (in a signal handler) continues with this
       PutThreadAside();
       ForgetTraceInChild();
-      g_phase.store(Phase::kForked, kRelease);
+      g_runtime.phase.store(Phase::kForked, kRelease);
     }
     // This thread's work on the slow path continues when the handler that called fork() returns: in the child's own
     // memory.
-    if (!fork_holds_lock && is_first && g_runtime.on) (void)ContinueChild();
-  } else {
+    if (!g_forking.holds_lock && g_runtime.on) (void)ContinueChild(false);
+  } else if (!g_runtime.on) {
     ContinueFactsInChild();
   }
-  if (fork_holds_lock) t_locals.in_cold_lock = false;
-  ContinueColdLockInChild(fork_holds_lock);
+  if (g_forking.holds_lock) t_locals.in_cold_lock = false;
+  ContinueColdLockInChild(g_forking.holds_lock, g_runtime.on && g_runtime.header != &nowhere);
   if (must_go_on) (void)ResumeAfterFork();
   errno = error;
 }
 
 }  // namespace
 
-// Makes the child's own segment at its first use of pfs. Returns false if there is no memory, and pfs is off.
-// REQUIRES: cold lock; other threads may exist.
-bool ContinueChild() {
+bool ContinueChild(bool has_lock) {
   const int error = errno;
   std::string reason;
-  if (!g_runtime.segment.ContinueInChild(KeptByChild, &reason)) {
+  Segment& segment = g_runtime.segment;
+  bool is_own = segment.LeaveParents(KeptByChild);  // nothing is left to do if fork() has done it
+  if (is_own) {
+    __atomic_store_n(&g_runtime.header, segment.header(), __ATOMIC_RELEASE);
+    if (has_lock) EnterSegmentInChild();
+    is_own = segment.ContinueInChild(KeptByChild, &reason);
+  }
+  if (!is_own) {
     TurnOffInChild();
-    g_phase.store(Phase::kStarted, kRelease);
+    g_runtime.phase.store(Phase::kStarted, kRelease);
     errno = error;
     return false;
   }
   CollectTheDead();
-  SetStatusReason(std::move(reason));
+  SetStatusReason(reason);
   ForgetStatistics();
   ForgetInspectorsScans();
   ForgetSocketsInChild();
-  ForgetFreeListsInChild(child_had_lock);
-  ContinueThreadsInChild(forked_own, forked_state);
+  ForgetFreeListsInChild(g_forking.child_had_lock);
+  ContinueThreadsInChild(g_forking.own, g_forking.state);
   ReconnectInChild();
   ForgetLogInChild();
   ContinueFactsInChild();
   g_runtime.segment.Finish();
   trace_is_due = true;
-  g_phase.store(Phase::kStarted, kRelease);
+  g_runtime.phase.store(Phase::kStarted, kRelease);
   errno = error;
   return true;
 }
 
 bool HearOfForks() {
-  static const bool is_heard = pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild) == 0;
+  static constinit bool is_heard = false;
+  is_heard = is_heard || pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild) == 0;
   return is_heard;
 }
 
@@ -249,9 +270,9 @@ void StartTraceInChild() {
 ThreadState* ResumeAfterFork() {
   ThreadLocals& self = t_locals;
   if (IsInColdPath() || !EnsureStarted()) return nullptr;
-  self.own = forked_own;
+  self.own = g_forking.own;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  self.state = forked_state;
+  self.state = g_forking.state;
   self.is_forked = false;
   StartTraceInChild();
   return self.state;

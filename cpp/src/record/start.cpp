@@ -30,14 +30,17 @@ namespace perfschema {
 
 namespace {
 
-// Guarded by the cold lock until pfs has started.
-Options options;
-std::string status_reason;
+// Guarded by the cold lock until pfs has started. No constructor fills them: most of the start of a small program would be that.
+constinit Options options{Options::Unset()};
+constinit char status_reason[512] = "";
 
-void CopyText(uint8_t* to, size_t size, const std::string& text) {
-  std::fill_n(to, size, uint8_t{0});
+template <typename Byte>
+void CopyText(Byte* to, size_t size, std::string_view text) {
+  std::fill_n(to, size, Byte{0});
   std::copy_n(text.begin(), std::min(text.size(), size - 1), to);
 }
+
+void NoteReason(std::string_view reason) { CopyText(status_reason, sizeof status_reason, reason); }
 
 void CachePointers() {
   Runtime& rt = g_runtime;
@@ -72,15 +75,21 @@ void ParseEnvironment(Options* to) {
   if (environment == nullptr) return;
   const Status bad = to->Parse(environment);
   if (bad.ok()) return;
-  status_reason = "PFS_OPTIONS: " + bad.message();
-  if (to->Get(OptionId::print_bad_options) != 0) ReportBadOptions(status_reason);
+  const std::string reason = "PFS_OPTIONS: " + bad.message();
+  NoteReason(reason);
+  if (to->Get(OptionId::print_bad_options) != 0) ReportBadOptions(reason);
 }
 
 void StartClocks(ShmHeader* header) {
-  const std::string why_not =
-      options.Get(OptionId::cycle_timer) == 0 ? "option performance_schema_cycle_timer is OFF" : WhyNoCycleCounter();
+  const char* const told = secure_getenv("PFS_CYCLE_RATE");
+  const std::string_view boot(reinterpret_cast<const char*>(header->boot_id),
+                              strnlen(reinterpret_cast<const char*>(header->boot_id), sizeof header->boot_id));
+  const uint64_t rate = told != nullptr ? KnownCycleRate(told, boot) : 0;
+  const std::string why_not = options.Get(OptionId::cycle_timer) == 0 ? "option performance_schema_cycle_timer is OFF"
+                              : rate != 0                             ? std::string()
+                                                                      : WhyNoCycleCounter();
   const bool use_cycle = why_not.empty();
-  StartTimers(use_cycle, header->timers);
+  StartTimers(use_cycle, header->timers, rate);
   for (int i = 0; i < kTimerCount; ++i) g_runtime.picos_per_tick[i] = header->timers[i].multiplier;
   if (!use_cycle) CopyText(header->timer_reason, sizeof header->timer_reason, "CYCLE is not used: " + why_not);
   header->epoch_unix_micros = WallClockMicros() - ReadSlowTimer(TimerId::kMicrosecond);  // the epoch is some milliseconds ago
@@ -109,15 +118,15 @@ void RemoveAtExit() {
 
 void StartNow() {
   if (options.Get(OptionId::performance_schema) == 0) {
-    status_reason = "performance_schema is OFF";
+    NoteReason("performance_schema is OFF");
     return;
   }
   std::string reason;
   if (!g_runtime.segment.Create(options, &reason).ok()) {
-    status_reason = reason;
+    NoteReason(reason);
     return;
   }
-  if (status_reason.empty()) status_reason = reason;
+  if (status_reason[0] == 0) NoteReason(reason);
   CachePointers();
   ShmHeader* header = g_runtime.header;
   CopyText(header->status_reason, sizeof header->status_reason, status_reason);
@@ -126,7 +135,7 @@ void StartNow() {
   if (!HearOfForks() || !StartChunkPools() || !StartThreads() || !StartPrincipals() || !StartFiles() || !StartTables() || !StartFacts() ||
       !StartSources() || !StartDigests() || !StartSetup() || !StartErrors()) {
     g_runtime.segment.Remove();
-    status_reason = "no memory for the tables of this process";
+    NoteReason("no memory for the tables of this process");
     return;
   }
   StartActors();
@@ -141,35 +150,35 @@ void Start() {
     StartNow();
   } catch (const std::bad_alloc&) {  // a text of a reason, for example: the program goes on without pfs
     g_runtime.segment.Remove();
-    status_reason.clear();
+    NoteReason("");
   }
-  g_phase.store(Phase::kStarted, kRelease);  // last: threads that come meanwhile wait for the lock, and none sees pfs as off
+  g_runtime.phase.store(Phase::kStarted, kRelease);  // last: threads that come meanwhile wait for the lock, and none sees pfs as off
 }
 
 }  // namespace
 
 void CollectTheDead() {
-  const std::string& path = g_runtime.segment.path();
-  if (path.empty()) return;
+  const char* const path = g_runtime.segment.path();
+  if (path[0] == 0) return;
   CollectDeadSegments(path, static_cast<uint64_t>(options.Get(OptionId::max_dead_segments)),
                       static_cast<uint64_t>(options.Get(OptionId::max_dead_megabytes)) << 20);
 }
 
-void SetStatusReason(std::string reason) {
+void SetStatusReason(std::string_view reason) {
   CopyText(g_runtime.header->status_reason, sizeof g_runtime.header->status_reason, reason);
-  status_reason = std::move(reason);
+  NoteReason(reason);
 }
 
 Status InitRuntime(std::string_view text) {
   ColdLock lock;
   if (!lock) return Status(Code::kState, "pfs cannot be started from a signal handler");
-  if (g_phase.load(kAcquire) != Phase::kNew) {
+  if (g_runtime.phase.load(kAcquire) != Phase::kNew) {
     return Status(Code::kState, "pfs has started already: options are fixed before the first use; set PFS_OPTIONS or call this earlier");
   }
   Options wanted;
   ParseEnvironment(&wanted);
   if (Status bad = wanted.Parse(text); !bad.ok()) {
-    status_reason.clear();
+    NoteReason("");
     return bad;
   }
   options = wanted;
@@ -178,9 +187,10 @@ Status InitRuntime(std::string_view text) {
 }
 
 Status AdoptRuntime(const std::string& path) {
-  if (g_phase.load(kAcquire) != Phase::kNew)
+  if (g_runtime.phase.load(kAcquire) != Phase::kNew)
     return Status(Code::kState, "pfs has started in this process: another one's segment can be adopted in a fresh process only");
   int descriptor = -1;
+  options.SetInitial();
   if (Status bad = g_runtime.segment.Adopt(path, &options, &descriptor); !bad.ok()) return bad;
   CachePointers();
   for (int i = 0; i < kTimerCount; ++i) g_runtime.picos_per_tick[i] = g_runtime.header->timers[i].multiplier;
@@ -189,16 +199,17 @@ Status AdoptRuntime(const std::string& path) {
   t_locals.ended = true;  // this process records no events
   BecomeOutsider(descriptor);
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
-  g_phase.store(Phase::kStarted, kRelease);
+  g_runtime.phase.store(Phase::kStarted, kRelease);
   return {};
 }
 
 bool EnsureStarted() {
-  if (__builtin_expect(g_phase.load(kAcquire) == Phase::kStarted, 1)) return __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
+  if (__builtin_expect(g_runtime.phase.load(kAcquire) == Phase::kStarted, 1)) return __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
   const int error = errno;
   {
     ColdLock lock;  // lets a forked child begin
-    if (lock && g_phase.load(kAcquire) == Phase::kNew) {
+    if (lock && g_runtime.phase.load(kAcquire) == Phase::kNew) {
+      options.SetInitial();
       ParseEnvironment(&options);
       Start();
     }

@@ -14,6 +14,6 @@ namespace perfschema {
 void CollectTheDead();
 
 // Notes why pfs is not fully on, also in the segment.
-void SetStatusReason(std::string reason);
+void SetStatusReason(std::string_view reason);
 
 }  // namespace perfschema

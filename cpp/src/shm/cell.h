@@ -26,6 +26,8 @@
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
+
+#include "base/processor.h"
 #endif
 
 namespace perfschema {
@@ -104,8 +106,17 @@ struct Stat {
 // is AVX. Elsewhere, and where a sanitizer must see all accesses, a section surrounds all words that belong together.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define PFS_WIDE_STAT 1
-inline constinit bool g_avoid_pairs = false;  // tests set it to act as if there were no AVX
-inline bool StoresPairs() { return __builtin_cpu_supports("avx") != 0 && !g_avoid_pairs; }
+enum class Pairs : uint8_t { kNotAsked, kStored, kAvoided };
+inline constinit std::atomic<Pairs> g_pairs{Pairs::kNotAsked};  // tests set it to act as if there were no AVX
+[[gnu::noinline, gnu::cold]] inline bool AskForPairs() {
+  const bool has_avx = HasAvx();
+  g_pairs.store(has_avx ? Pairs::kStored : Pairs::kAvoided, kRelaxed);
+  return has_avx;
+}
+inline bool StoresPairs() {
+  const Pairs known = g_pairs.load(kRelaxed);
+  return __builtin_expect(known != Pairs::kNotAsked, 1) ? known == Pairs::kStored : AskForPairs();
+}
 #else
 inline bool StoresPairs() { return true; }  // no pair is ever stored here, so none must be avoided
 #endif

@@ -82,7 +82,7 @@ constexpr std::string_view kLimitWords[] = {"stop", "rotate", "drop"};
 
 }  // namespace
 
-Options::Options() : presets{}, preset_count(0), texts{}, is_set{} {
+void Options::SetInitial() {
   for (uint32_t i = 0; i < kTextOptionCount; ++i) kTextOptions[i].initial.copy(texts[i], kTextOptionBytes - 1);
   for (uint32_t i = 0; i < kOptionCount; ++i) values[i] = kOptions[i].initial;
 }

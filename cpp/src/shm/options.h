@@ -134,7 +134,11 @@ struct Options {
   char texts[kTextOptionCount][kTextOptionBytes];  // zero padded
   bool is_set[kOptionCount];                       // set explicitly, to whatever value
 
-  Options();
+  Options() : Options(Unset()) { SetInitial(); }
+  // Makes an object of zeros, for static storage. REQUIRES: SetInitial() comes before any use.
+  struct Unset {};
+  constexpr explicit Options(Unset) : values{}, presets{}, preset_count(0), texts{}, is_set{} {}
+  void SetInitial();
   int64_t Get(OptionId id) const {
     const auto index = static_cast<uint32_t>(id);
     return values[index] == -1 ? kOptions[index].autosize : values[index];

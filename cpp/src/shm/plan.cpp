@@ -8,6 +8,9 @@ namespace perfschema {
 namespace {
 
 constexpr uint64_t kLeastExtent = 256 * 1024;  // many arrays never need a second one
+// A small array has one extent. All of them lie side by side, in the file as in the addresses, so that one mapping holds them: fork()
+// copies each mapping.
+constexpr uint64_t kMostOfSmallArray = 1280 * 1024, kMostOfSmallArrays = 8 << 20;
 
 constexpr uint64_t kElementBytes[kArrayCount] = {
 #define X(name, type) sizeof(type),
@@ -157,14 +160,30 @@ uint64_t RecordBytesFor(Kind kind, const Options& options) {
 Plan::Plan(const Options& options) : bytes(kHeaderCapacity) {
   const uint64_t classes = MostClasses(options);
   const uint64_t columns = Capacity(ArrayId::kThreadCells, classes, options) / Capacity(ArrayId::kThreads, classes, options);
+  uint64_t whole[kArrayCount], of_small = 0;
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     const auto id = static_cast<ArrayId>(i);
     Place& place = arrays[i];
-    place = {bytes, Stride(id, options), Capacity(id, classes, options), 0};
-    const uint64_t whole = RoundToPages(place.capacity * place.stride);
-    place.first_extent = FirstExtent(id, whole, columns * sizeof(ShmCell));
-    while (place.first_extent != 0 && ExtentBegin(place.first_extent, kMostExtents) < whole) place.first_extent *= 2;
-    bytes += whole;
+    place = {0, Stride(id, options), Capacity(id, classes, options), 0};
+    whole[i] = RoundToPages(place.capacity * place.stride);
+    const bool is_small = whole[i] <= kMostOfSmallArray && of_small + whole[i] <= kMostOfSmallArrays;
+    place.first_extent = is_small ? whole[i] : FirstExtent(id, whole[i], columns * sizeof(ShmCell));
+    if (is_small) of_small += whole[i];
+    while (place.first_extent != 0 && ExtentBegin(place.first_extent, kMostExtents) < whole[i]) place.first_extent *= 2;
+  }
+  // A forked child needs the header and the classes at once.
+  uint32_t at = 0;
+  const auto put = [&](uint32_t i) {
+    arrays[i].offset = bytes;
+    bytes += whole[i];
+    order[at++] = static_cast<ArrayId>(i);
+  };
+  constexpr auto kFirst = static_cast<uint32_t>(ArrayId::kClasses);
+  put(kFirst);
+  for (const bool has_one_extent : {true, false}) {
+    for (uint32_t i = 0; i < kArrayCount; ++i) {
+      if (i != kFirst && (arrays[i].first_extent == whole[i]) == has_one_extent) put(i);
+    }
   }
 }
 

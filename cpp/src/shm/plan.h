@@ -11,6 +11,7 @@ namespace perfschema {
 inline constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t RoundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 constexpr uint64_t RoundToPages(uint64_t bytes) { return RoundUp(bytes, kPageBytes); }
+inline uint64_t WholeBytes(const ShmArray& array) { return RoundToPages(array.capacity * array.stride); }
 
 // Returns the bytes from one record of a kind to the next.
 uint64_t RecordBytesFor(Kind kind, const Options& options);
@@ -22,7 +23,8 @@ struct Plan {
     uint64_t offset, stride, capacity, first_extent;  // as in ShmArray
   };
   Place arrays[kArrayCount];
-  uint64_t bytes;  // ShmHeader.segment_bytes
+  ArrayId order[kArrayCount];  // by address
+  uint64_t bytes;              // ShmHeader.segment_bytes
 };
 
 }  // namespace perfschema

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "perfschema/pfs.h"
 #include "shm/attach.h"
@@ -22,8 +23,6 @@
 
 namespace perfschema {
 namespace {
-
-uint64_t WholeBytes(const ShmArray& array) { return RoundToPages(array.capacity * array.stride); }
 
 // Returns the first end of an extent at or behind `bytes`. REQUIRES: bytes <= WholeBytes(array).
 uint64_t EndOfExtents(const ShmArray& array, uint64_t bytes) {
@@ -58,6 +57,34 @@ bool WriteAll(int fd, const char* from, uint64_t bytes, uint64_t at) {
     bytes -= static_cast<uint64_t>(done);
   }
   return true;
+}
+
+constexpr uint64_t kPoolBytes = 4 << 20;
+
+// Returns whether all programs have elements in an array, or may get some from an outsider.
+bool NeedsExtentAtStart(ArrayId id) {
+  switch (id) {
+    case ArrayId::kHolds:
+    case ArrayId::kFiles:
+    case ArrayId::kTables:
+    case ArrayId::kIndexes:
+    case ArrayId::kTableHandles:
+    case ArrayId::kMetadataLocks:
+    case ArrayId::kStatementCells:
+    case ArrayId::kDigests:
+    case ArrayId::kPrograms:
+    case ArrayId::kPrepared:
+    case ArrayId::kStageChunks:
+    case ArrayId::kStageRecords:
+    case ArrayId::kStatementChunks:
+    case ArrayId::kStatementRecords:
+    case ArrayId::kTransactionChunks:
+    case ArrayId::kTransactionRecords:
+    case ArrayId::kErrorLog:
+      return false;
+    default:
+      return true;
+  }
 }
 
 // Makes a file longer by a hole. Where a sandbox (Landlock) forbids ftruncate of what a program may write, a zero ends the hole.
@@ -135,6 +162,7 @@ void Segment::FillHeader(const Plan& plan, const Options& options) {
   head->header_bytes = kHeaderCapacity;
   head->array_count = kArrayCount;
   FillIdentity(head);
+  std::copy(std::begin(plan.order), std::end(plan.order), order_);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     ShmArray& array = head->arrays[i];
     array.offset = plan.arrays[i].offset;
@@ -151,27 +179,59 @@ void Segment::FillHeader(const Plan& plan, const Options& options) {
 
 bool Segment::MapFirstExtents() {
   for (uint32_t i = 0; i < kArrayCount; ++i) {
-    if (!MapUpTo(header()->arrays[i], header()->arrays[i].first_extent)) return false;
+    if (!MapUpTo(header()->arrays[i], BytesAtStart(i))) return false;
   }
   return true;
 }
 
 // ---- The file ------------------------------------------------------------------------------------------------------------------
 
+// Returns how much of an array has a place in a new file: extents that hold its contents, at least the first one of an array in which
+// every program has elements, or an outsider, who cannot grow the file, may add some. Where a tool checks all mappings, or the addresses
+// are few, each array gets its first extent: there is no pool.
+uint64_t Segment::BytesAtStart(uint32_t id) const {
+  const ShmArray& array = header()->arrays[id];
+  const uint64_t mapped = array.mapped.load(kRelaxed);
+  return mapped != 0 || NeedsExtentAtStart(static_cast<ArrayId>(id)) || range_.is_reserved() ? EndOfExtents(array, mapped) : 0;
+}
+
+// Calls `visit` for each run of bytes that are adjacent in the file and in the addresses, from the lowest address on, until it returns
+// false. `part` says which bytes of an array count: begin and end.
+template <typename Part, typename Visit>
+bool Segment::VisitRuns(Part part, Visit visit) const {
+  FilePiece run{};  // `begin` counts from the header
+  for (const ArrayId id : order_) {
+    const ShmArray& array = this->array(id);
+    const auto [begin, end] = part(static_cast<uint32_t>(id));
+    for (const FilePiece& piece : PiecesOf(array, begin, end)) {
+      const uint64_t at = array.offset + piece.begin;
+      if (run.bytes != 0 && at == run.begin + run.bytes && piece.in_file == run.in_file + run.bytes) {
+        run.bytes += piece.bytes;
+        continue;
+      }
+      if (run.bytes != 0 && !visit(run)) return false;
+      run = {at, piece.bytes, piece.in_file};
+    }
+  }
+  return run.bytes == 0 || visit(run);
+}
+
 // Moves the private segment, with its contents, to a file of this process's name. Returns false if it fails: the segment is unchanged.
 bool Segment::MoveToFile(std::string* reason) {
   ShmHeader* const head = header();
   uint64_t length = kHeaderCapacity;
-  for (ShmArray& array : std::span(head->arrays, kArrayCount)) {
-    const uint64_t end = EndOfExtents(array, array.mapped.load(kRelaxed));
+  for (const ArrayId id : order_) {
+    ShmArray& array = this->array(id);
+    const uint64_t end = BytesAtStart(static_cast<uint32_t>(id));
     for (uint32_t i = 0; ExtentBegin(array.first_extent, i) < end; ++i) {
       const uint64_t begin = ExtentBegin(array.first_extent, i);
       array.extents[i].store(static_cast<uint32_t>(length / kPageBytes), kRelaxed);
       length += std::min(ExtentBegin(array.first_extent, i + 1), end) - begin;
     }
   }
-  if (!MayBeAsLong(length)) {
-    *reason = "the file size limit (ulimit -f) is below the " + std::to_string(length) + " bytes of a segment";
+  const uint64_t with_pool = length + (range_.is_reserved() ? 0 : kPoolBytes);
+  if (!MayBeAsLong(with_pool)) {
+    *reason = "the file size limit (ulimit -f) is below the " + std::to_string(with_pool) + " bytes of a segment";
     return false;
   }
   std::string path, remark;
@@ -180,17 +240,19 @@ bool Segment::MoveToFile(std::string* reason) {
   if (fd < 0) return false;
   struct stat info {};
   int error = 0;
-  if (fstat(fd, &info) != 0 || !FillFile(fd, length) || fchmod(fd, mode) != 0 /* whatever the umask */ || !MapFile(fd)) error = errno;
+  head->file_bytes.store(length, kRelaxed);
+  if (fstat(fd, &info) != 0 || !FillFile(fd, with_pool) || fchmod(fd, mode) != 0 /* whatever the umask */ || !MapFile(fd)) error = errno;
+  if (error == 0 && with_pool != length) MapPool(fd, length, with_pool - length);
   close(fd);  // the program may close descriptors that it does not know, so we keep none open
   if (error != 0) {
     *reason = Reason("cannot allocate the file", path, error);
     unlink(path.c_str());
     return false;
   }
-  path_ = std::move(path);
+  path_[path.copy(path_, kMostPath - 1)] = 0;
   device_ = info.st_dev;
   inode_ = info.st_ino;
-  file_length_ = length;
+  file_length_ = with_pool;
   if (!remark.empty()) *reason = std::move(remark);
   return true;
 }
@@ -198,42 +260,40 @@ bool Segment::MoveToFile(std::string* reason) {
 // Writes the contents of the private segment. Writing gives the pages their memory, or fails. The header comes first, so that the file of
 // a process that dies here says whose it is. It has no magic yet: see Finish.
 bool Segment::FillFile(int fd, uint64_t length) {
-  if (!Lengthen(fd, length)) return false;
-  ShmHeader* const head = header();
-  head->file_bytes.store(length, kRelaxed);
-  if (!WriteAll(fd, range_.base(), kHeaderCapacity, 0)) return false;
-  for (const ShmArray& array : std::span(head->arrays, kArrayCount)) {
-    const uint64_t held = array.mapped.load(kRelaxed);
-    for (const FilePiece& piece : PiecesOf(array, 0, held)) {
-      if (!WriteAll(fd, range_.base() + array.offset + piece.begin, piece.bytes, piece.in_file)) return false;
-    }
-  }
-  return true;
+  const auto held = [this](uint32_t id) { return std::pair<uint64_t, uint64_t>(0, header()->arrays[id].mapped.load(kRelaxed)); };
+  const auto write = [&](const FilePiece& run) { return WriteAll(fd, range_.base() + run.begin, run.bytes, run.in_file); };
+  return Lengthen(fd, length) && WriteAll(fd, range_.base(), kHeaderCapacity, 0) && VisitRuns(held, write);
 }
 
 // Maps the file in place of the private memory. The unmapped addresses come first, because that may fail.
 bool Segment::MapFile(int fd) {
-  ShmHeader* const head = header();
-  for (uint32_t i = 0; i < kArrayCount; ++i) {
-    const ShmArray& array = head->arrays[i];
-    const uint64_t held = array.mapped.load(kRelaxed);
-    if (MapExtents(array, held, EndOfExtents(array, held), UnreservedProtection(), fd, AddressRange::Over::kNothing)) continue;
+  const auto held = [this](uint32_t id) { return std::pair<uint64_t, uint64_t>(0, header()->arrays[id].mapped.load(kRelaxed)); };
+  const auto missing = [this](uint32_t id) { return std::pair(header()->arrays[id].mapped.load(kRelaxed), BytesAtStart(id)); };
+  int mapped = 0;
+  const auto map = [&](const FilePiece& run) {
+    if (!range_.MapFile(run.begin, run.bytes, UnreservedProtection(), fd, run.in_file)) return false;
+    ++mapped;
+    return true;
+  };
+  if (!VisitRuns(missing, map)) {
     const int error = errno;
-    for (uint32_t j = 0; j <= i; ++j) {
-      const uint64_t from = head->arrays[j].mapped.load(kRelaxed);
-      if (const uint64_t to = EndOfExtents(head->arrays[j], from); to > from) range_.Unmap(head->arrays[j].offset + from, to - from);
-    }
+    const auto unmap = [&](const FilePiece& run) {
+      if (mapped-- == 0) return false;
+      range_.Unmap(run.begin, run.bytes);
+      return true;
+    };
+    (void)VisitRuns(missing, unmap);
     errno = error;
     return false;
   }
   is_shared_ = true;  // partly, if the kernel refuses what follows: then the rest has private pages for good
-  bool is_whole = true;
-  for (const ShmArray& array : std::span(head->arrays, kArrayCount)) {
-    is_whole = MapExtents(array, 0, array.mapped.load(kRelaxed), PROT_READ | PROT_WRITE, fd, AddressRange::Over::kOwn) && is_whole;
-  }
-  is_whole = range_.MapFile(0, kHeaderCapacity, PROT_READ | PROT_WRITE, fd, 0, AddressRange::Over::kOwn) && is_whole;
-  for (ShmArray& array : std::span(head->arrays, kArrayCount))
-    array.mapped.store(EndOfExtents(array, array.mapped.load(kRelaxed)), kRelease);
+  bool is_whole = range_.MapFile(0, kHeaderCapacity, PROT_READ | PROT_WRITE, fd, 0, AddressRange::Over::kOwn);
+  const auto replace = [&](const FilePiece& run) {
+    is_whole = range_.MapFile(run.begin, run.bytes, PROT_READ | PROT_WRITE, fd, run.in_file, AddressRange::Over::kOwn) && is_whole;
+    return true;
+  };
+  (void)VisitRuns(held, replace);
+  for (uint32_t i = 0; i < kArrayCount; ++i) header()->arrays[i].mapped.store(BytesAtStart(i), kRelease);
   return is_whole;
 }
 
@@ -241,16 +301,9 @@ bool Segment::MapFile(int fd) {
 // every hole.
 int Segment::UnreservedProtection() const { return range_.is_reserved() ? PROT_READ : PROT_READ | PROT_WRITE; }
 
-bool Segment::MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int protection, int fd, AddressRange::Over over) {
-  for (const FilePiece& piece : PiecesOf(array, begin, end)) {
-    if (!range_.MapFile(array.offset + piece.begin, piece.bytes, protection, fd, piece.in_file, over)) return false;
-  }
-  return true;
-}
-
 // Opens the file again by its name. Returns -1 if it is gone, another file has its name, or it may not be opened.
 int Segment::OpenOwnFile() const {
-  const int fd = open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  const int fd = open(path_, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return -1;
   struct stat info;
   if (fstat(fd, &info) == 0 && info.st_dev == device_ && info.st_ino == inode_) return fd;
@@ -266,10 +319,33 @@ bool Segment::GrowFile(int fd, uint64_t bytes) {
 }
 
 void Segment::Remove() {
-  if (!path_.empty()) unlink(path_.c_str());
+  if (path_[0] != 0) unlink(path_);
 }
 
 // ---- Growth --------------------------------------------------------------------------------------------------------------------
+
+void Segment::MapPool(int fd, uint64_t in_file, uint64_t bytes) {
+  void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, static_cast<off_t>(in_file));
+  if (mapped != MAP_FAILED) pool_ = {static_cast<char*>(mapped), in_file, bytes};
+}
+
+void Segment::DropPool() {
+  if (pool_.bytes != 0) munmap(pool_.base, pool_.bytes);
+  pool_ = {};
+}
+
+// Maps the first bytes of the pool at an offset of the range. Returns false if they are too few, or the kernel refuses.
+bool Segment::TakeFromPool(uint64_t offset, uint64_t bytes) {
+  if (bytes > pool_.bytes) return false;
+  // First makes sure that nothing else is there: mremap() would overwrite it.
+  if (!range_.MapFile(offset, bytes, PROT_NONE, -1, 0)) return false;
+  if (mremap(pool_.base, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, range_.base() + offset) == MAP_FAILED) {
+    range_.Unmap(offset, bytes);
+    return false;
+  }
+  pool_ = {pool_.base + bytes, pool_.in_file + bytes, pool_.bytes - bytes};
+  return true;
+}
 
 // Gives the first `bytes` of an array addresses and a place in the file.
 bool Segment::MapUpTo(ShmArray& array, uint64_t bytes) {
@@ -277,25 +353,29 @@ bool Segment::MapUpTo(ShmArray& array, uint64_t bytes) {
   if (__builtin_expect(bytes <= mapped, 1)) return true;
   if (is_adopted_ || bytes > WholeBytes(array)) return false;
   const uint64_t goal = EndOfExtents(array, bytes);
-  if (!wants_file_ || path_.empty()) {
+  if (!wants_file_ || path_[0] == 0) {
     if (!range_.MapAnonymous(array.offset + mapped, goal - mapped)) return false;
     array.mapped.store(goal, kRelease);
     return true;
   }
-  const int fd = OpenOwnFile();
-  bool is_done = fd >= 0;
-  while (is_done && mapped < goal) {
+  int fd = -1;
+  while (mapped < goal) {
     uint32_t i = 0;
     while (ExtentBegin(array.first_extent, i) < mapped) ++i;
-    const uint64_t end = std::min(ExtentBegin(array.first_extent, i + 1), goal), at = header()->file_bytes.load(kRelaxed);
-    is_done = GrowFile(fd, at + end - mapped) && range_.MapFile(array.offset + mapped, end - mapped, UnreservedProtection(), fd, at);
-    if (!is_done) break;
+    const uint64_t end = std::min(ExtentBegin(array.first_extent, i + 1), goal), bytes = end - mapped, offset = array.offset + mapped;
+    uint64_t at = pool_.in_file;
+    if (!TakeFromPool(offset, bytes)) {
+      at = file_length_;
+      if (fd < 0) fd = OpenOwnFile();
+      if (fd < 0 || !GrowFile(fd, at + bytes) || !range_.MapFile(offset, bytes, UnreservedProtection(), fd, at)) break;
+    }
     array.extents[i].store(static_cast<uint32_t>(at / kPageBytes), kRelaxed);
-    header()->file_bytes.store(at + end - mapped, kRelaxed);
+    Word& in_use = header()->file_bytes;
+    in_use.store(std::max(in_use.load(kRelaxed), at + bytes), kRelaxed);
     array.mapped.store(mapped = end, kRelease);  // pairs with PiecesOf in readers
   }
   if (fd >= 0) close(fd);
-  return is_done;
+  return mapped >= goal;
 }
 
 // Gives pages of a mapped range their memory now. If there is none, this fails, instead of SIGBUS at the first store.
@@ -337,8 +417,10 @@ bool Segment::ReserveUpTo(ArrayId id, uint64_t elements) {
   const uint64_t needed = elements * array.stride;
   if (needed <= reserved) return true;
   if (elements > array.capacity || !MapUpTo(array, RoundToPages(needed))) return false;
-  // Reserves ahead of the need, so that a run of new objects rarely calls the kernel: 16 KiB, then a quarter of the present size.
-  uint64_t goal = RoundToPages(std::max(needed, reserved + std::clamp<uint64_t>(reserved / 4, 16 * 1024, 1024 * 1024)));
+  // Reserves ahead of the need, so that a run of new objects rarely calls the kernel: a page first, for most arrays of a small program
+  // need no other; then twice as much, and from 64 KiB on a quarter more.
+  const uint64_t ahead = reserved < 64 * 1024 ? reserved : std::clamp<uint64_t>(reserved / 4, 16 * 1024, 1024 * 1024);
+  uint64_t goal = RoundToPages(std::max(needed, reserved + ahead));
   goal = std::min(goal, array.mapped.load(kRelaxed));
   if (!Reserve(array, reserved, goal)) {
     goal = RoundToPages(needed);
@@ -361,73 +443,6 @@ int64_t Segment::AllocateFresh(ArrayId id, uint64_t count) {
   if (index + count > array.capacity || !ReserveUpTo(id, index + count)) return -1;
   array.used.store(index + count, kRelease);
   return static_cast<int64_t>(index);
-}
-
-// ---- Another process's ---------------------------------------------------------------------------------------------------------
-
-Status Segment::Adopt(const std::string& path, Options* options, int* descriptor) {
-  std::unique_ptr<SegmentFile> file;
-  if (Status bad = SegmentFile::Open(path, &file); !bad.ok()) return bad;
-  const ReadGuard reading(file.get());
-  const SegmentView view = file->view();
-  const ShmHeader& seen = view.header();
-  for (uint32_t i = 0; i < kOptionCount; ++i) options->values[i] = static_cast<int64_t>(seen.options[i]);
-  std::memcpy(options->texts, seen.text_options, sizeof options->texts);
-  for (auto& text : options->texts) text[kTextOptionBytes - 1] = 0;
-  bool is_ours = seen.layout_minor == kLayoutMinor;
-  for (uint32_t i = 0; i < kOptionCount; ++i)
-    is_ours = is_ours && options->values[i] >= kOptions[i].minimum && options->values[i] <= kOptions[i].maximum;
-  const Plan plan(is_ours ? *options : Options());
-  is_ours = is_ours && view.bytes() == plan.bytes;
-  for (uint32_t i = 0; is_ours && i < kArrayCount; ++i) {
-    const ShmArray& array = seen.arrays[i];
-    const Plan::Place& place = plan.arrays[i];
-    is_ours = array.offset == place.offset && array.stride == place.stride && array.capacity == place.capacity &&
-              array.first_extent == place.first_extent && array.used.load(kRelaxed) <= place.capacity &&
-              array.mapped.load(kAcquire) >= place.first_extent;
-  }
-  if (!is_ours || !file->Check().ok())
-    return Status(Code::kCorrupt, path + " was written by another version of this library, or is damaged: it can be read but not changed");
-  const int fd = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return Status(errno == EACCES ? Code::kNotAllowed : Code::kIo, Reason("cannot open for writing", path, errno));
-  struct stat info {};
-  is_adopted_ = true;
-  const bool is_mapped = fstat(fd, &info) == 0 && range_.Find(plan.bytes, AddressRange::Prefer::kReserved) &&
-                         range_.MapFile(0, kHeaderCapacity, PROT_READ | PROT_WRITE, fd, 0) && FollowGrowth(fd);
-  if (!is_mapped) {
-    const int error = errno;
-    close(fd);
-    return Status(Code::kIo, Reason("cannot map", path, error));
-  }
-  path_ = path;
-  device_ = info.st_dev;
-  inode_ = info.st_ino;
-  is_shared_ = wants_file_ = true;
-  *descriptor = fd;
-  return {};
-}
-
-bool Segment::FollowGrowth(int descriptor) {
-  uint64_t length = 0;
-  for (uint32_t i = 0; i < kArrayCount; ++i) {
-    const ShmArray& array = header()->arrays[i];
-    const uint64_t mapped = std::min(array.mapped.load(kAcquire), WholeBytes(array));  // pairs with MapUpTo
-    for (const FilePiece& piece : PiecesOf(array, adopted_[i], mapped)) {
-      if (const uint64_t end = piece.in_file + piece.bytes; end > length) {
-        // The length must be younger than the piece: a program that grows now makes its file longer first.
-        struct stat info {};
-        if (fstat(descriptor, &info) != 0) return false;
-        length = static_cast<uint64_t>(info.st_size);
-        if (end > length) {
-          errno = ENXIO;  // the file was cut
-          return false;
-        }
-      }
-      if (!range_.MapFile(array.offset + piece.begin, piece.bytes, PROT_READ | PROT_WRITE, descriptor, piece.in_file)) return false;
-      adopted_[i] = piece.begin + piece.bytes;
-    }
-  }
-  return true;
 }
 
 }  // namespace perfschema

@@ -59,7 +59,9 @@ class SegmentView {
 };
 
 // Is the writer's side: creation, growth, slots. One per process. The file is compact: an array's extents get their places in the order
-// in which they are needed, and pages get memory before the first store to them.
+// in which they are needed, and pages get memory before the first store to them. The end of the file is a pool: it is mapped, and belongs
+// to no array yet. New extents come from there as long as it lasts. So a program that may no longer open files can record more, and arrays
+// that no event needs have no mapping, which fork() would copy.
 //
 //   private --- MoveToFile() ---> in a file        Create() does both; a forked child begins private (segment_fork.cpp)
 //   in a file --- fork(), LeaveParents() ---> private
@@ -85,7 +87,7 @@ class Segment {
   // Puts the child's initial contents aside, in the parent, before fork(). Returns false if there is no memory for them.
   bool CopyBeforeFork(KeepInChild keep);
   // Gives the child its own header and the arrays that are kept at once, at the same addresses; it may store nowhere else. Runs in the
-  // child at once, without file or allocation. Returns false if the kernel refuses: nothing may be stored.
+  // child, without file or allocation, before it stores anywhere. Returns false if the kernel refuses: nothing may be stored.
   bool LeaveParents(KeepInChild keep);
   // Gives up what the parent had beyond the copy, and moves the segment to a file of the child's own. If that fails, the segment stays in
   // private memory, and `reason` says why. Runs in the child before its first event. Returns false if the kernel refuses: nothing may be
@@ -101,7 +103,7 @@ class Segment {
   bool ok() const { return range_.base() != nullptr; }
   ShmHeader* header() const { return reinterpret_cast<ShmHeader*>(range_.base()); }
   SegmentView view() const { return SegmentView(range_.base(), range_.bytes()); }
-  const std::string& path() const { return path_; }  // empty = private memory
+  const char* path() const { return path_; }  // empty = private memory
   // Returns whether other processes share its memory: fork() does not copy it.
   bool is_shared() const { return is_shared_; }
 
@@ -137,14 +139,24 @@ class Segment {
 
   static void FillIdentity(ShmHeader* header);
   void FillHeader(const Plan& plan, const Options& options);
+  struct Pool {
+    char* base = nullptr;
+    uint64_t in_file = 0, bytes = 0;
+  };
+
+  uint64_t BytesAtStart(uint32_t id) const;
+  template <typename Part, typename Visit>
+  bool VisitRuns(Part part, Visit visit) const;
   bool MoveToFile(std::string* reason);
   bool FillFile(int fd, uint64_t length);
   bool MapFile(int fd);
-  bool MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int protection, int fd, AddressRange::Over over);
   int UnreservedProtection() const;
   bool MapFirstExtents();
   int OpenOwnFile() const;
   bool GrowFile(int fd, uint64_t bytes);
+  void MapPool(int fd, uint64_t in_file, uint64_t bytes);
+  void DropPool();
+  bool TakeFromPool(uint64_t offset, uint64_t bytes);
   bool MapUpTo(ShmArray& array, uint64_t bytes);
   bool Reserve(const ShmArray& array, uint64_t begin, uint64_t end);
   bool AllocateInFile(const ShmArray& array, uint64_t begin, uint64_t end);
@@ -154,13 +166,17 @@ class Segment {
   bool ReserveInstanceLists();
 
   AddressRange range_;
-  std::string path_;
   uint64_t file_length_ = 0, device_ = 0, inode_ = 0;
   bool wants_file_ = false;  // a forked child gets one, too
   bool is_shared_ = false;
   bool is_adopted_ = false;
   uint64_t adopted_[kArrayCount] = {};  // bytes of each array that are mapped here
+  ArrayId order_[kArrayCount] = {};     // by address
+  Pool pool_;
   Copy copy_;
+  // No std::string: a segment needs no constructor at run time, and no destructor.
+  static constexpr size_t kMostPath = 4096;
+  char path_[kMostPath] = "";
 };
 
 }  // namespace perfschema

@@ -1,12 +1,14 @@
 // segment_fork.cpp: gives a forked child its own segment. The parent's is shared memory, which the child must never store to:
 //
-//   before, in the parent    CopyBeforeFork()   puts the child's initial contents aside, while the cold lock keeps them consistent
-//   at once, in the child    LeaveParents()     pages of that copy replace the shared ones that the program touches by itself: no copying,
-//   no allocation at its first event       ContinueInChild()  takes the rest of the copy, and makes a file of its own
+//   before, in the parent           CopyBeforeFork()   puts the child's initial contents aside, while the cold lock keeps them consistent
+//   at its first event, the child   LeaveParents()     takes pages of that copy in place of the shared ones that programs touch by
+//                                                      themselves: no copying, no allocation
+//                                   ContinueInChild()  takes the rest of the copy, and makes a file of its own
 //
-// A child that execs or ends without an event never gets to the last step: it moves a few pages, and leaves nothing behind. The parent's
-// side is also cheap if it forks often: UpdateCopy stores to no page of the copy that is still right, so the kernel need not copy that
-// page again.
+// A child that execs or ends without an event never gets there: it makes no system call, and leaves nothing behind. Until its first event
+// it reads flag words in its parent's memory. Where it could store to that memory without an event, LeaveParents() comes at once
+// (record/fork.cpp decides). The parent's side is also cheap if it forks often: UpdateCopy stores to no page of the copy that is still
+// right, so the kernel need not copy that page again.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -105,7 +107,7 @@ bool Segment::LeaveParents(KeepInChild keep) {
   // Without a copy from before the fork, one is made now, of the data that the parent goes on with.
   if (!has_copy() && !CopyBeforeFork(keep)) return false;
   if (!TakeArraysFromCopy(keep, false, 0, 0, kHeaderCapacity)) return false;
-  path_.clear();
+  path_[0] = 0;
   is_shared_ = false;
   return true;
 }
@@ -121,6 +123,7 @@ bool Segment::TakeRestOfCopy(KeepInChild keep) {
     array.mapped.store(size, kRelaxed);
   }
   copy_ = {};  // nothing is left of it
+  DropPool();
   return true;
 }
 
@@ -145,7 +148,7 @@ bool Segment::ContinueInChild(KeepInChild keep, std::string* reason) {
   } catch (const std::bad_alloc&) {  // a path needs memory; nothing has moved yet
     wants_file_ = false;
   }
-  (void)MapFirstExtents();
+  if (!wants_file_) (void)MapFirstExtents();
   return ReserveInstanceLists();
 }
 

@@ -6,7 +6,9 @@
 
 #include <array>
 #include <functional>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -229,11 +231,100 @@ constexpr ColumnGroup<N + M> Join(const ColumnGroup<N>& a, const ColumnGroup<M>&
 }
 }  // namespace internal
 
+// Are the columns of a table. The array of a large declaration is made at run time, when the table is first read (columns_of): a constant
+// one would be full of addresses, of functions, and each start of a program would relocate it, page by page.
+// Threads: immutable.
+class ColumnList {
+ public:
+  using Make = std::span<const Column> (*)();
+  constexpr ColumnList() = default;
+  constexpr ColumnList(Make make) : make_(make) {}
+  template <size_t N>
+  constexpr ColumnList(const ColumnGroup<N>& group) : group_(group) {}
+
+  constexpr std::span<const Column> get() const { return make_ != nullptr ? make_() : group_; }
+  constexpr size_t size() const { return get().size(); }
+  constexpr bool empty() const { return get().empty(); }
+  constexpr const Column& operator[](size_t i) const { return get()[i]; }
+  constexpr auto begin() const { return get().begin(); }
+  constexpr auto end() const { return get().end(); }
+
+ private:
+  Make make_ = nullptr;
+  std::span<const Column> group_{};
+};
+
 // Columns and groups of columns, in the order of the table.
 constexpr ColumnGroup<0> columns() { return {}; }
 template <typename First, typename... Rest>
 constexpr auto columns(const First& first, const Rest&... rest) {
   return internal::Join(internal::Group(first), columns(rest...));
+}
+
+namespace internal {
+// Is what a column has without an address.
+struct ColumnTexts {
+  FixedText<48> name;
+  FixedText<200> doc;
+};
+template <const auto& kGroup>
+inline constexpr auto kTextsOf = [] {
+  std::array<ColumnTexts, std::size(kGroup)> texts{};
+  for (size_t i = 0; i < texts.size(); ++i) texts[i] = {kGroup[i].name, kGroup[i].doc};
+  return texts;
+}();
+
+// Returns a constant that the compiler computes by an instruction. Otherwise it may load the constant, from where it was relocated.
+template <typename T>
+T Computed(T constant) {
+  asm("" : "+r"(constant));
+  return constant;
+}
+
+template <const auto& kGroup, size_t kAt>
+SqlType TypeOfColumn() {
+  constexpr const SqlType& kType = kGroup[kAt].type;
+  return {std::string_view(Computed(kType.name.data()), kType.name.size()), kType.kind, kType.width, kType.nullable,
+          std::span(Computed(kType.values.data()), kType.values.size())};
+}
+
+template <const auto& kGroup, size_t kAt>
+void FillColumn(Column& column) {
+  constexpr const Column& kColumn = kGroup[kAt];
+  column.unit = kColumn.unit;
+  column.type = TypeOfColumn<kGroup, kAt>();
+  column.row = kColumn.row;
+  column.append = Computed(kColumn.append);
+  column.append_sql = Computed(kColumn.append_sql);
+  column.assign = Computed(kColumn.assign);
+  column.is_assignable = kColumn.is_assignable;
+  column.is_writable = kColumn.is_writable;
+  column.combine = kColumn.combine;
+  column.merge = kColumn.merge;
+}
+
+template <const auto& kGroup>
+std::span<const Column> MadeColumns() {
+  constexpr size_t kCount = std::size(kGroup);
+  static std::array<Column, kCount> made;
+  [[maybe_unused]] static const bool is_made = [] {
+    for (size_t i = 0; i < kCount; ++i) {
+      made[i].name = kTextsOf<kGroup>[i].name;
+      made[i].doc = kTextsOf<kGroup>[i].doc;
+    }
+    [&]<size_t... kAt>(std::index_sequence<kAt...>) { (FillColumn<kGroup, kAt>(made[kAt]), ...); }
+    (std::make_index_sequence<kCount>());
+    return true;
+  }();
+  return made;
+}
+}  // namespace internal
+
+// Is the list of a group that is a constant.
+template <const auto& kGroup>
+constexpr std::span<const Column> columns_of() {
+  if (std::is_constant_evaluated()) return kGroup;
+  return internal::MadeColumns<kGroup>();
 }
 
 }  // namespace perfschema

@@ -26,6 +26,7 @@ class SqlText {
   explicit SqlText(std::string& out) : out_(out) {}
   // Sets the type of the next value.
   void Begin(const SqlType& type) { type_ = &type; }
+  void AddComma() { out_ += ','; }
 
   void AddWord(uint64_t word);
   void AddCode(uint32_t code) { AddText(code < type_->values.size() ? type_->values[code] : std::string_view()); }

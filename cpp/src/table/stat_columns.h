@@ -104,7 +104,7 @@ constexpr TableDef summary(std::string_view doc, Status (*truncate)()) {
   table.doc = doc;
   table.ops = kSelect | kTruncate;
   table.key = Key::kKey;
-  table.columns = SummaryRow<Key, Stats>::kColumns;
+  table.columns = columns_of<SummaryRow<Key, Stats>::kColumns>;
   table.scan = internal::MakeScan<SummaryRow<Key, Stats>, kScan>();
   table.truncate = truncate;
   return table;

@@ -1,7 +1,7 @@
 // table/table_def.h: the declaration of a table: one constexpr object, from which everything else derives.
 //
 //   constexpr TableDef tables::mutex_instances{.doc = "...", .ops = kSelect, .key = {"OBJECT_INSTANCE_BEGIN"},
-//                                              .columns = kColumns, .scan = scan<&ScanMutexes>};
+//                                              .columns = columns_of<kColumns>, .scan = scan<&ScanMutexes>};
 //   static_assert(ok(tables::mutex_instances));
 //
 // docs/add_a_table.md is the how-to. ok() should catch every mistake that a reviewer would have to find.
@@ -131,7 +131,7 @@ struct TableDef {
   std::string_view doc;
   uint32_t ops = kSelect;
   KeyColumns key{};
-  std::span<const Column> columns{};
+  ColumnList columns{};
   ScanFunction scan{};
   TruncateFunction truncate{};
   UpdateFunction update{};

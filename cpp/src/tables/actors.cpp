@@ -86,7 +86,7 @@ constexpr TableDef tables::setup_actors{
         "host.",
     .ops = kSelect | kInsert | kUpdate | kDelete | kTruncate,
     .key = {"HOST", "USER", "ROLE"},
-    .columns = kActorColumns,
+    .columns = columns_of<kActorColumns>,
     .scan = scan<&ScanActors>,
     .truncate = DeleteAllActors,
     .update = update<&Update>,
@@ -99,7 +99,7 @@ constexpr TableDef tables::setup_threads{
     .doc = "The thread instruments, and the initial settings of their threads.",
     .ops = kSelect | kUpdate,
     .key = {"NAME"},
-    .columns = kThreadColumns,
+    .columns = columns_of<kThreadColumns>,
     .scan = scan<&ScanThreadClasses>,
     .update = update<&UpdateThreadClass>,
 };

@@ -42,7 +42,7 @@ void ScanErrorLog(const Snapshot& snapshot, RowSink<LogEvent> out) {
 constexpr TableDef tables::error_log{
     .doc = "The last 5 MiB that the program logged; the oldest events are dropped first.",
     .key = {"LOGGED"},
-    .columns = kErrorLogColumns,
+    .columns = columns_of<kErrorLogColumns>,
     .scan = scan<&ScanErrorLog>,
 };
 static_assert(ok(tables::error_log));

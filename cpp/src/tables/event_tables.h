@@ -43,8 +43,8 @@ void ScanEvents(const Snapshot& snapshot, RowSink<Row> out) {
   (snapshot.*kForEach)(kView, out, [&](uint64_t rows) { out.Expect(rows); });
 }
 
-template <typename Row, auto kForEach, Kind kKind, uint32_t kView, typename Columns>
-constexpr TableDef EventTable(std::string_view doc, const Columns& columns) {
+template <typename Row, auto kForEach, Kind kKind, uint32_t kView>
+constexpr TableDef EventTable(std::string_view doc, ColumnList columns) {
   TableDef table;
   table.doc = doc;
   table.ops = kSelect | kTruncate;
@@ -53,6 +53,19 @@ constexpr TableDef EventTable(std::string_view doc, const Columns& columns) {
   table.scan = internal::MakeScan<Row, ScanEvents<Row, kForEach, kView>>();
   table.truncate = Hide<kKind, kView>;
   return table;
+}
+
+// Appends a row as literals with commas in between.
+template <const auto& kColumns>
+void AppendRow(const void* row, SqlText& out) {
+  const auto append = [&]<size_t kAt>(std::integral_constant<size_t, kAt>) {
+    const SqlType type = internal::TypeOfColumn<kColumns, kAt>();
+    if (kAt != 0) out.AddComma();
+    out.Begin(type);
+    kColumns[kAt].append_sql(row, out);
+  };
+  [&]<size_t... kAt>(std::index_sequence<kAt...>) { (append(std::integral_constant<size_t, kAt>()), ...); }
+  (std::make_index_sequence<std::size(kColumns)>());
 }
 
 // The three tables of a kind of events. table<kView>(doc) declares one of them.

@@ -13,12 +13,14 @@ constexpr auto kStageColumns = columns(
 
 template <uint32_t kView>
 constexpr TableDef StageTable(std::string_view doc) {
-  return EventTable<StageRow, &Snapshot::ForEachStage, Kind::kStage, kView>(doc, kStageColumns);
+  return EventTable<StageRow, &Snapshot::ForEachStage, Kind::kStage, kView>(doc, columns_of<kStageColumns>);
 }
 
 }  // namespace
 
 PFS_EVENT_TABLES_(stages, StageTable, "The stage that each live thread is in, or else its last stage.");
+
+void tables::AppendRowOfStages(const void* row, SqlText& out) { AppendRow<kStageColumns>(row, out); }
 
 PFS_SUM_TABLES_(stages, Kind::kStage, "Stages");
 

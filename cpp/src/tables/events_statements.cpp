@@ -37,13 +37,15 @@ constexpr auto kStatementColumns = columns(
 
 template <uint32_t kView>
 constexpr TableDef StatementTable(std::string_view doc) {
-  return EventTable<StatementRow, &Snapshot::ForEachStatement, Kind::kStatement, kView>(doc, kStatementColumns);
+  return EventTable<StatementRow, &Snapshot::ForEachStatement, Kind::kStatement, kView>(doc, columns_of<kStatementColumns>);
 }
 
 }  // namespace
 
 PFS_EVENT_TABLES_(statements, StatementTable,
                   "The running statements of each live thread, nested ones included, or else its last statement.");
+
+void tables::AppendRowOfStatements(const void* row, SqlText& out) { AppendRow<kStatementColumns>(row, out); }
 
 PFS_SUM_TABLES_(statements, Kind::kStatement, "Statements");
 

@@ -38,12 +38,14 @@ constexpr auto kTransactionColumns =
 
 template <uint32_t kView>
 constexpr TableDef TransactionTable(std::string_view doc) {
-  return EventTable<TransactionRow, &Snapshot::ForEachTransaction, Kind::kTransaction, kView>(doc, kTransactionColumns);
+  return EventTable<TransactionRow, &Snapshot::ForEachTransaction, Kind::kTransaction, kView>(doc, columns_of<kTransactionColumns>);
 }
 
 }  // namespace
 
 PFS_EVENT_TABLES_(transactions, TransactionTable, "The active transaction of each live thread, or else its last transaction.");
+
+void tables::AppendRowOfTransactions(const void* row, SqlText& out) { AppendRow<kTransactionColumns>(row, out); }
 
 PFS_SUM_TABLES_(transactions, Kind::kTransaction, "Transactions");
 

@@ -19,11 +19,13 @@ constexpr auto kWaitColumns = columns(
 
 template <uint32_t kView>
 constexpr TableDef WaitTable(std::string_view doc) {
-  return EventTable<WaitRow, &Snapshot::ForEachWait, Kind::kWait, kView>(doc, kWaitColumns);
+  return EventTable<WaitRow, &Snapshot::ForEachWait, Kind::kWait, kView>(doc, columns_of<kWaitColumns>);
 }
 
 }  // namespace
 
 PFS_EVENT_TABLES_(waits, WaitTable, "The open waits of each live thread, or else its last wait.");
+
+void tables::AppendRowOfWaits(const void* row, SqlText& out) { AppendRow<kWaitColumns>(row, out); }
 
 }  // namespace perfschema

@@ -131,7 +131,7 @@ void ScanSockets(const Snapshot& snapshot, RowSink<SocketInstance> out) {
 constexpr TableDef tables::mutex_instances{
     .doc = "The instrumented mutexes that exist, and the threads that hold them.",
     .key = {"OBJECT_INSTANCE_BEGIN"},
-    .columns = kMutexColumns,
+    .columns = columns_of<kMutexColumns>,
     .scan = scan<&ScanMutexes>,
 };
 static_assert(ok(tables::mutex_instances));
@@ -139,7 +139,7 @@ static_assert(ok(tables::mutex_instances));
 constexpr TableDef tables::rwlock_instances{
     .doc = "The instrumented read-write locks of all kinds that exist (rwlock, prlock, sxlock), and the threads that hold them.",
     .key = {"OBJECT_INSTANCE_BEGIN"},
-    .columns = kRwlockColumns,
+    .columns = columns_of<kRwlockColumns>,
     .scan = scan<&ScanRwlocks>,
 };
 static_assert(ok(tables::rwlock_instances));
@@ -147,7 +147,7 @@ static_assert(ok(tables::rwlock_instances));
 constexpr TableDef tables::cond_instances{
     .doc = "The instrumented conditions that exist.",
     .key = {"OBJECT_INSTANCE_BEGIN"},
-    .columns = kCondColumns,
+    .columns = columns_of<kCondColumns>,
     .scan = scan<&ScanConds>,
 };
 static_assert(ok(tables::cond_instances));
@@ -155,7 +155,7 @@ static_assert(ok(tables::cond_instances));
 constexpr TableDef tables::file_instances{
     .doc = "The files that were opened and not deleted.",
     .key = {"FILE_NAME"},
-    .columns = kFileColumns,
+    .columns = columns_of<kFileColumns>,
     .scan = scan<&ScanFiles>,
 };
 static_assert(ok(tables::file_instances));
@@ -163,7 +163,7 @@ static_assert(ok(tables::file_instances));
 constexpr TableDef tables::socket_instances{
     .doc = "The instrumented sockets that are open.",
     .key = {"OBJECT_INSTANCE_BEGIN"},
-    .columns = kSocketColumns,
+    .columns = columns_of<kSocketColumns>,
     .scan = scan<&ScanSockets>,
 };
 static_assert(ok(tables::socket_instances));

@@ -157,7 +157,7 @@ void ScanLockWaits(const Snapshot& snapshot, RowSink<DataLockWait> out) {
 constexpr TableDef tables::metadata_locks{
     .doc = "The metadata locks that are held or requested.",
     .key = {"OBJECT_INSTANCE_BEGIN"},
-    .columns = kMetadataColumns,
+    .columns = columns_of<kMetadataColumns>,
     .scan = scan<&ScanMetadataLocks>,
 };
 static_assert(ok(tables::metadata_locks));
@@ -165,7 +165,7 @@ static_assert(ok(tables::metadata_locks));
 constexpr TableDef tables::data_locks{
     .doc = "The locks on data that are held or requested, as the program reports them at each read; own process only.",
     .key = {"ENGINE_LOCK_ID", "ENGINE"},
-    .columns = kDataLockColumns,
+    .columns = columns_of<kDataLockColumns>,
     .scan = scan<&ScanLocks>,
 };
 static_assert(ok(tables::data_locks));
@@ -173,7 +173,7 @@ static_assert(ok(tables::data_locks));
 constexpr TableDef tables::data_lock_waits{
     .doc = "Waits of one transaction for a data lock of another, as the program reports them at each read; own process only.",
     .key = {"REQUESTING_ENGINE_LOCK_ID", "BLOCKING_ENGINE_LOCK_ID", "ENGINE"},
-    .columns = kDataLockWaitColumns,
+    .columns = columns_of<kDataLockWaitColumns>,
     .scan = scan<&ScanLockWaits>,
 };
 static_assert(ok(tables::data_lock_waits));

@@ -87,7 +87,7 @@ static_assert(ok(tables::table_lock_waits_summary_by_table));
 constexpr TableDef tables::table_handles{
     .doc = "The open tables, the threads that use them, and the locks on them.",
     .key = {"OBJECT_INSTANCE_BEGIN"},
-    .columns = kHandleColumns,
+    .columns = columns_of<kHandleColumns>,
     .scan = scan<&ScanHandles>,
 };
 static_assert(ok(tables::table_handles));

@@ -37,7 +37,7 @@ constexpr TableDef PrincipalTable(std::string_view doc) {
   table.doc = doc;
   table.ops = kSelect | kTruncate;
   table.key = Key::kKey;
-  table.columns = kPrincipalColumns<Key>;
+  table.columns = columns_of<kPrincipalColumns<Key>>;
   table.scan = internal::MakeScan<Principal<Key>, ScanPrincipals<kLevel, Key>>();
   table.truncate = ForgetPrincipals<kLevel>;
   return table;

@@ -159,7 +159,7 @@ void ScanAccountLocks(const Snapshot& snapshot, RowSink<LockRow> out) {
 constexpr TableDef tables::session_connect_attrs{
     .doc = "Attributes that the clients of all sessions sent.",
     .key = {"PROCESSLIST_ID", "ATTR_NAME"},
-    .columns = kAttributeColumns,
+    .columns = columns_of<kAttributeColumns>,
     .scan = scan<&ScanAllSessions>,
 };
 static_assert(ok(tables::session_connect_attrs));
@@ -167,7 +167,7 @@ static_assert(ok(tables::session_connect_attrs));
 constexpr TableDef tables::session_account_connect_attrs{
     .doc = "Attributes that the clients of the reader's account sent; empty in another process.",
     .key = {"PROCESSLIST_ID", "ATTR_NAME"},
-    .columns = kAttributeColumns,
+    .columns = columns_of<kAttributeColumns>,
     .scan = scan<&ScanOwnSessions>,
 };
 static_assert(ok(tables::session_account_connect_attrs));
@@ -176,7 +176,7 @@ constexpr TableDef tables::host_cache{
     .doc = "Hosts that the program has seen, and their errors.",
     .ops = kSelect | kTruncate,
     .key = {"IP"},
-    .columns = kHostColumns,
+    .columns = columns_of<kHostColumns>,
     .scan = scan<&ScanHosts>,
     .truncate = ForgetAllHosts,
     .available_when_disabled = true,
@@ -185,7 +185,7 @@ static_assert(ok(tables::host_cache));
 
 constexpr TableDef tables::connection_control_failed_login_attempts{
     .doc = "Accounts whose last logins failed.",
-    .columns = kFailedLoginColumns,
+    .columns = columns_of<kFailedLoginColumns>,
     .scan = scan<&ScanFailedLogins>,
 };
 static_assert(ok(tables::connection_control_failed_login_attempts));
@@ -193,7 +193,7 @@ static_assert(ok(tables::connection_control_failed_login_attempts));
 constexpr TableDef tables::temporary_account_locks{
     .doc = "Accounts that failed logins lock temporarily.",
     .key = {"USER", "HOST"},
-    .columns = kLockColumns,
+    .columns = columns_of<kLockColumns>,
     .scan = scan<&ScanAccountLocks>,
     .available_when_disabled = true,
 };

@@ -135,7 +135,7 @@ constexpr TableDef tables::setup_meters{
     .doc = "Groups of metrics that the program registered, and how often they are read.",
     .ops = kSelect | kUpdate,
     .key = {"NAME"},
-    .columns = kMeterColumns,
+    .columns = columns_of<kMeterColumns>,
     .scan = scan<&ScanMeters>,
     .update = update<&UpdateMeterRow>,
 };
@@ -144,7 +144,7 @@ static_assert(ok(tables::setup_meters));
 constexpr TableDef tables::setup_metrics{
     .doc = "Metrics that the program registered.",
     .key = {"NAME"},
-    .columns = kMetricColumns,
+    .columns = columns_of<kMetricColumns>,
     .scan = scan<&ScanMetrics>,
 };
 static_assert(ok(tables::setup_metrics));
@@ -152,7 +152,7 @@ static_assert(ok(tables::setup_metrics));
 constexpr TableDef tables::setup_loggers{
     .doc = "Loggers that the program registered, and the messages that they pass on.",
     .ops = kSelect | kUpdate,
-    .columns = kLoggerColumns,
+    .columns = columns_of<kLoggerColumns>,
     .scan = scan<&ScanLoggers>,
     .update = update<&UpdateLoggerRow>,
 };
@@ -160,7 +160,7 @@ static_assert(ok(tables::setup_loggers));
 
 constexpr TableDef tables::component_scheduler_tasks{
     .doc = "Tasks that the program runs periodically.",
-    .columns = kTaskColumns,
+    .columns = columns_of<kTaskColumns>,
     .scan = scan<&ScanTasks>,
 };
 static_assert(ok(tables::component_scheduler_tasks));
@@ -168,7 +168,7 @@ static_assert(ok(tables::component_scheduler_tasks));
 constexpr TableDef tables::user_defined_functions{
     .doc = "Functions that the program has loaded.",
     .key = {"UDF_NAME"},
-    .columns = kFunctionColumns,
+    .columns = columns_of<kFunctionColumns>,
     .scan = scan<&ScanFunctions>,
 };
 static_assert(ok(tables::user_defined_functions));

@@ -152,7 +152,7 @@ void ScanUserVariables(const Snapshot& snapshot, RowSink<UserVariableRow> out) {
 constexpr TableDef tables::session_variables{
     .doc = "The variables with the values of the reader's session; in another process, with those of a new session.",
     .key = {"VARIABLE_NAME"},
-    .columns = kValueColumns,
+    .columns = columns_of<kValueColumns>,
     .scan = scan<&ScanSession>,
     .available_when_disabled = true,
 };
@@ -161,7 +161,7 @@ static_assert(ok(tables::session_variables));
 constexpr TableDef tables::variables_by_thread{
     .doc = "The variables that have session values, with the value of each live thread.",
     .key = {"THREAD_ID", "VARIABLE_NAME"},
-    .columns = kThreadValueColumns,
+    .columns = columns_of<kThreadValueColumns>,
     .scan = scan<&ScanThreadValues>,
     .available_when_disabled = true,
 };
@@ -169,7 +169,7 @@ static_assert(ok(tables::variables_by_thread));
 
 constexpr TableDef tables::variables_info{
     .doc = "The sources of the variables' values, and the user and time of the last change.",
-    .columns = kInfoColumns,
+    .columns = columns_of<kInfoColumns>,
     .scan = scan<&ScanInfo>,
     .available_when_disabled = true,
 };
@@ -177,7 +177,7 @@ static_assert(ok(tables::variables_info));
 
 constexpr TableDef tables::variables_metadata{
     .doc = "What the variables are.",
-    .columns = kVariableMetadataColumns,
+    .columns = columns_of<kVariableMetadataColumns>,
     .scan = scan<&ScanMetadata>,
     .available_when_disabled = true,
 };
@@ -185,7 +185,7 @@ static_assert(ok(tables::variables_metadata));
 
 constexpr TableDef tables::global_variable_attributes{
     .doc = "Attributes that the program assigned to variables.",
-    .columns = kVariableAttributeColumns,
+    .columns = columns_of<kVariableAttributeColumns>,
     .scan = scan<&ScanAttributes>,
     .available_when_disabled = true,
 };
@@ -194,7 +194,7 @@ static_assert(ok(tables::global_variable_attributes));
 constexpr TableDef tables::user_variables_by_thread{
     .doc = "Named values that live threads have set.",
     .key = {"THREAD_ID", "VARIABLE_NAME"},
-    .columns = kUserVariableColumns,
+    .columns = columns_of<kUserVariableColumns>,
     .scan = scan<&ScanUserVariables>,
 };
 static_assert(ok(tables::user_variables_by_thread));

@@ -197,7 +197,7 @@ constexpr TableDef tables::setup_instruments{
     .doc = "The instruments, and which of them are on.",
     .ops = kSelect | kUpdate,
     .key = {"NAME"},
-    .columns = kInstrumentColumns,
+    .columns = columns_of<kInstrumentColumns>,
     .scan = scan<&ScanInstruments>,
     .update = update<&UpdateInstrumentRow>,
     .check_update = update<&CheckInstrumentRow>,
@@ -208,7 +208,7 @@ constexpr TableDef tables::setup_consumers{
     .doc = "The destinations of events, and which of them are on.",
     .ops = kSelect | kUpdate,
     .key = {"NAME"},
-    .columns = kConsumerColumns,
+    .columns = columns_of<kConsumerColumns>,
     .scan = scan<&ScanConsumers>,
     .update = update<&UpdateConsumerRow>,
 };
@@ -217,7 +217,7 @@ static_assert(ok(tables::setup_consumers));
 constexpr TableDef tables::setup_timers{
     .doc = "The timer of each kind of events.",
     .ops = kSelect | kUpdate,
-    .columns = kSetupTimerColumns,
+    .columns = columns_of<kSetupTimerColumns>,
     .scan = scan<&ScanSetupTimers>,
     .update = update<&UpdateSetupTimerRow>,
 };
@@ -225,7 +225,7 @@ static_assert(ok(tables::setup_timers));
 
 constexpr TableDef tables::performance_timers{
     .doc = "The timers of this machine, measured at the first read.",
-    .columns = kTimerColumns,
+    .columns = columns_of<kTimerColumns>,
     .scan = scan<&ScanTimers>,
 };
 static_assert(ok(tables::performance_timers));

@@ -47,7 +47,7 @@ constexpr TableDef tables::setup_objects{
         "type.",
     .ops = kSelect | kInsert | kUpdate | kDelete | kTruncate,
     .key = {"OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"},
-    .columns = kObjectRuleColumns,
+    .columns = columns_of<kObjectRuleColumns>,
     .scan = scan<&ScanRules>,
     .truncate = TruncateObjectRules,
     .update = update<&UpdateRule>,

@@ -55,7 +55,7 @@ constexpr TableDef tables::setup_instrument_rules{
     .doc = "Settings that hold for instruments which register later; an addition of pfs.",
     .ops = kSelect | kInsert | kDelete | kTruncate,
     .key = {"ORDINAL"},
-    .columns = kInstrumentRuleColumns,
+    .columns = columns_of<kInstrumentRuleColumns>,
     .scan = scan<&ScanInstrumentRules>,
     .truncate = RemoveAllInstrumentRules,
     .insert = insert<&Insert>,

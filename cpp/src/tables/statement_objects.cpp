@@ -180,7 +180,7 @@ constexpr TableDef tables::events_statements_summary_by_digest{
     .doc = "Groups of statements that differ only in literals, blanks and comments, by schema.",
     .ops = kSelect | kTruncate,
     .key = {"SCHEMA_NAME", "DIGEST"},
-    .columns = kDigestColumns,
+    .columns = columns_of<kDigestColumns>,
     .scan = scan<&ScanDigests>,
     .truncate = TruncateDigests,
 };
@@ -190,7 +190,7 @@ constexpr TableDef tables::events_statements_histogram_global{
     .doc = "Histogram of the times of all statements.",
     .ops = kSelect | kTruncate,
     .key = {"BUCKET_NUMBER"},
-    .columns = kBucketColumns,
+    .columns = columns_of<kBucketColumns>,
     .scan = scan<&ScanHistogram>,
     .truncate = TruncateHistogram,
 };
@@ -200,7 +200,7 @@ constexpr TableDef tables::events_statements_histogram_by_digest{
     .doc = "Histograms of the times of statements, by schema and digest.",
     .ops = kSelect | kTruncate,
     .key = {"SCHEMA_NAME", "DIGEST", "BUCKET_NUMBER"},
-    .columns = kDigestBucketColumns,
+    .columns = columns_of<kDigestBucketColumns>,
     .scan = scan<&ScanDigestHistograms>,
     .truncate = TruncateDigestHistograms,
 };
@@ -210,7 +210,7 @@ constexpr TableDef tables::events_statements_summary_by_program{
     .doc = "Calls of each stored program, and the statements in it.",
     .ops = kSelect | kTruncate,
     .key = {"OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"},
-    .columns = kProgramColumns,
+    .columns = columns_of<kProgramColumns>,
     .scan = scan<&ScanPrograms>,
     .truncate = TruncatePrograms,
 };
@@ -220,7 +220,7 @@ constexpr TableDef tables::prepared_statements_instances{
     .doc = "The live prepared statements, and their executions.",
     .ops = kSelect | kTruncate,
     .key = {"OBJECT_INSTANCE_BEGIN"},
-    .columns = kPreparedColumns,
+    .columns = columns_of<kPreparedColumns>,
     .scan = scan<&ScanPrepared>,
     .truncate = TruncatePrepared,
 };

@@ -115,4 +115,11 @@ namespace perfschema::tables {
 #define X(name) extern const TableDef name;
 PFS_FOR_EACH_TABLE(X)
 #undef X
+
+// Append a row of events_waits_current ... as literals with commas in between. For the trace: a program that only records has no other
+// table, and with them thousands of addresses that each start would relocate.
+void AppendRowOfWaits(const void* row, SqlText& out);
+void AppendRowOfStages(const void* row, SqlText& out);
+void AppendRowOfStatements(const void* row, SqlText& out);
+void AppendRowOfTransactions(const void* row, SqlText& out);
 }  // namespace perfschema::tables

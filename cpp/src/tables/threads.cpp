@@ -136,7 +136,7 @@ void ScanSessions(const Snapshot& snapshot, RowSink<Session> out) {
 constexpr TableDef tables::processlist{
     .doc = "The live threads that belong to users.",
     .key = {"ID"},
-    .columns = kSessionColumns,
+    .columns = columns_of<kSessionColumns>,
     .scan = scan<&ScanSessions>,
 };
 static_assert(ok(tables::processlist));
@@ -145,7 +145,7 @@ constexpr TableDef tables::threads{
     .doc = "The live threads that pfs knows: those that had an event or registered.",
     .ops = kSelect | kUpdate,
     .key = {"THREAD_ID"},
-    .columns = kThreadsColumns,
+    .columns = columns_of<kThreadsColumns>,
     .scan = scan<&ScanThreads>,
     .update = update<&UpdateRow>,
 };

@@ -78,7 +78,7 @@ void ScanSessionStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
 constexpr TableDef tables::global_variables{
     .doc = "The start-time options in force, and the global values of the program's variables.",
     .key = {"VARIABLE_NAME"},
-    .columns = kVariableColumns,
+    .columns = columns_of<kVariableColumns>,
     .scan = scan<&ScanVariables>,
     .available_when_disabled = true,
 };
@@ -90,7 +90,7 @@ constexpr TableDef tables::global_status{
         "to zero.",
     .ops = kSelect | kTruncate,
     .key = {"VARIABLE_NAME"},
-    .columns = kVariableColumns,
+    .columns = columns_of<kVariableColumns>,
     .scan = scan<&ScanGlobalStatus>,
     .truncate = ResetLevel<Kind::kStatus, Level::kGlobal>,  // counters of losses never go down (SEMANTICS L9)
     .available_when_disabled = true,
@@ -100,7 +100,7 @@ static_assert(ok(tables::global_status));
 constexpr TableDef tables::session_status{
     .doc = "The program's status variables as the calling thread counted them, and pfs's own rows of global_status.",
     .key = {"VARIABLE_NAME"},
-    .columns = kVariableColumns,
+    .columns = columns_of<kVariableColumns>,
     .scan = scan<&ScanSessionStatus>,
     .available_when_disabled = true,
 };

@@ -8,15 +8,14 @@
 namespace perfschema {
 namespace {
 
-// Not by their names from the list of all tables: a program that links what it uses (pfs run) would have them all.
 struct TracedTable {
   std::string_view name;
-  const TableDef* def;
+  void (*append)(const void* row, SqlText& out);
 };
-constexpr TracedTable kTracedTables[kEventKinds] = {{"events_waits_current", &tables::events_waits_current},
-                                                    {"events_stages_current", &tables::events_stages_current},
-                                                    {"events_statements_current", &tables::events_statements_current},
-                                                    {"events_transactions_current", &tables::events_transactions_current}};
+constexpr TracedTable kTracedTables[kEventKinds] = {{"events_waits_current", tables::AppendRowOfWaits},
+                                                    {"events_stages_current", tables::AppendRowOfStages},
+                                                    {"events_statements_current", tables::AppendRowOfStatements},
+                                                    {"events_transactions_current", tables::AppendRowOfTransactions}};
 
 // A Snapshot keeps the texts of what it read.
 constexpr uint64_t kBytesPerSnapshot = 4u << 20, kPassesPerSnapshot = 256;
@@ -45,7 +44,6 @@ void ForEachTraced(const Snapshot& snapshot, uint32_t kind, TraceCursor* cursor,
 
 TraceDrain::TraceDrain(const TraceFolder& folder) : folder_(folder) {
   for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
-    tables_[kind] = kTracedTables[kind].def;
     beginnings_[kind] = "INSERT INTO " + std::string(kTracedTables[kind].name) + " VALUES (";
   }
 }
@@ -63,11 +61,7 @@ void TraceDrain::Add(uint32_t kind, const TracedRow& row) {
   const size_t begin = thread.lines.size();
   thread.lines += beginnings_[kind];
   SqlText out(thread.lines);
-  for (const Column& column : tables_[kind]->columns) {
-    if (thread.lines.back() != '(') thread.lines += ',';
-    out.Begin(column.type);
-    column.append_sql(row.row, out);
-  }
+  kTracedTables[kind].append(row.row, out);
   thread.lines += ");\n";
   const size_t bytes = thread.lines.size() - begin;
   bytes_since_snapshot_ += bytes;

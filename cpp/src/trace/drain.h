@@ -62,7 +62,6 @@ class TraceDrain {
   void Forget(uint64_t thread_id);
 
   TraceFolder folder_;
-  const TableDef* tables_[kEventKinds];
   std::string beginnings_[kEventKinds];  // of lines
   TraceCursor cursors_[kEventKinds];
   std::unordered_map<uint64_t, std::unique_ptr<Thread>> threads_;

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
+from pfs import _core
 from pfs._outside import processes
 from pfs.errors import StateError
 
@@ -61,6 +62,7 @@ def environment(
     preload = f"{recorder}:{recorder.replace('-run.so', '-run-memory.so')}" if "memory" in only else recorder
     return {
         "LD_PRELOAD": f"{preload}:{before}" if before else preload,
+        "PFS_CYCLE_RATE": _cycle_rate(),
         "PFS_DIR": folder,
         "PFS_KEEP": "1",
         "PFS_OPTIONS": _options_text(only, all_on, os.environ.get("PFS_OPTIONS")),
@@ -70,6 +72,15 @@ def environment(
         "PFS_RUN_PRELOAD": preload,
         **_python_environment(python),
     }
+
+
+def _cycle_rate() -> str:
+    """Returns how fast the cycle counter is: each process of the program would sleep for 2 ms to measure it."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return _core.cycle_rate(file.read().strip())
+    except OSError:
+        return ""
 
 
 def _options_text(only: Sequence[str], all_on: bool, environment: str | None) -> str:

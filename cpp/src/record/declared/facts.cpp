@@ -24,7 +24,7 @@ struct Lists {
 Lists* lists = nullptr;
 
 // The segment of facts while pfs is off: private, with capacity for facts only.
-Segment off_segment;
+constinit Segment off_segment;
 std::atomic<bool> is_kept_off{false};
 pthread_key_t off_exit_key;
 

@@ -164,7 +164,8 @@ Status CheckAdopted() {
     if (check.ok()) part(check);
   }
   if (check.ok()) return {};
-  return Status(Code::kCorrupt, g_runtime.segment.path() + " is damaged (" + check.wrong() + " is wrong): it can be read but not changed");
+  return Status(Code::kCorrupt,
+                std::string(g_runtime.segment.path()) + " is damaged (" + check.wrong() + " is wrong): it can be read but not changed");
 }
 
 }  // namespace perfschema

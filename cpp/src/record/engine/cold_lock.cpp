@@ -17,10 +17,7 @@
 namespace perfschema {
 namespace {
 
-pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-// Guarded by cold_mutex.
-bool is_inside = false;       // this process also holds the word of the segment
+// Guarded by the mutex.
 uint32_t section_seen = 0;    // in outsiders: the private indexes match the segment as it was after this section
 uint32_t stuck_word = 0;      // word of an outsider that did not release the lock
 uint64_t check_again_at = 0;  // nanoseconds: the next check whether it has died
@@ -55,7 +52,7 @@ struct flock FirstByte() {
 
 // Returns true if no outsider holds the file lock. Also returns false if that cannot be known.
 bool OutsiderIsDead() {
-  const int fd = open(g_runtime.segment.path().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  const int fd = open(g_runtime.segment.path(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return false;
   struct flock lock = FirstByte();
   const bool is_dead = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
@@ -141,34 +138,39 @@ void LeaveSegment() { Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask,
 }  // namespace
 
 bool LockCold() {
-  pthread_mutex_lock(&cold_mutex);
-  is_inside = false;
+  pthread_mutex_lock(&g_forking.cold_mutex);
+  g_forking.is_inside = false;
   bool is_open = true;
   if (outsider_descriptor >= 0) {
     is_open = is_in_section;
-  } else if (g_runtime.on) {
-    is_open = is_inside = EnterSegment();
+  } else if (g_runtime.on && !IsStillForked()) {  // a child that begins with this lock has no segment of its own yet
+    is_open = g_forking.is_inside = EnterSegment();
   }
-  if (!is_open) pthread_mutex_unlock(&cold_mutex);
+  if (!is_open) pthread_mutex_unlock(&g_forking.cold_mutex);
   return is_open;
 }
 
 void UnlockCold() {
-  if (is_inside) LeaveSegment();
-  is_inside = false;
-  pthread_mutex_unlock(&cold_mutex);
+  if (g_forking.is_inside) LeaveSegment();
+  g_forking.is_inside = false;
+  pthread_mutex_unlock(&g_forking.cold_mutex);
 }
 
-void ContinueColdLockInChild(bool was_locked) {
-  if (g_runtime.on && HolderOf(Holder().load(kRelaxed)) == kOutsider) {
+void EnterSegmentInChild() {
+  Holder().store((Holder().load(kRelaxed) & ~kColdHolderMask) | kInsider, kRelaxed);
+  g_forking.is_inside = true;
+}
+
+void ContinueColdLockInChild(bool was_locked, bool has_segment) {
+  if (has_segment && HolderOf(Holder().load(kRelaxed)) == kOutsider) {
     stuck_word = Holder().load(kRelaxed);  // dead, for this process: no outsider has a lock on its file
     check_again_at = 0;
   }
   if (!was_locked) return;
   // The copy may have been made before or after the parent released its own word.
-  if (is_inside) Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease);
-  is_inside = false;
-  pthread_mutex_init(&cold_mutex, nullptr);
+  if (has_segment && g_forking.is_inside) Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease);
+  g_forking.is_inside = false;
+  pthread_mutex_init(&g_forking.cold_mutex, nullptr);
 }
 
 void AwaitLockFreePath() {
@@ -184,13 +186,13 @@ void AwaitLockFreePath() {
 }
 
 void CloseLockFreePath() {
-  if (!is_inside) return;
+  if (!g_forking.is_inside) return;
   Holder().fetch_or(kLockFreePathClosed);
   AwaitLockFreePath();
 }
 
 void OpenLockFreePath() {
-  if (is_inside) Holder().fetch_and(~uint32_t{kLockFreePathClosed});
+  if (g_forking.is_inside) Holder().fetch_and(~uint32_t{kLockFreePathClosed});
 }
 
 void BecomeOutsider(int descriptor) { outsider_descriptor = descriptor; }

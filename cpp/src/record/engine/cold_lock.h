@@ -22,8 +22,11 @@ namespace perfschema {
 bool LockCold();
 void UnlockCold();
 // Resets the lock in a forked child, whose segment no outsider has entered. `was_locked`: the parent held the lock
-// for fork().
-void ContinueColdLockInChild(bool was_locked);
+// for fork(). `has_segment`: the child has a header of its own.
+void ContinueColdLockInChild(bool was_locked, bool has_segment);
+// Takes the lock between processes in a forked child, which gets its file next. REQUIRES: LockCold() in the child, which has left that
+// lock alone.
+void EnterSegmentInChild();
 
 // These functions control the lock-free path of objects (record/engine/free_lists.h). REQUIRES: cold lock.
 // AwaitLockFreePath() returns when every thread that was on that path at the call has left it. It gives up on a

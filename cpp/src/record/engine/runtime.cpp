@@ -7,9 +7,9 @@
 
 namespace perfschema {
 
+thread_local constinit uint32_t t_no_signals __attribute__((tls_model("initial-exec"))) = 0;
 thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec"))) = {};
-Runtime g_runtime;
-constinit std::atomic<Phase> g_phase{Phase::kNew};
+constinit Runtime g_runtime = {};
 bool g_is_lost_child = false;
 
 bool IsInterruptedInColdPath() {
@@ -25,7 +25,7 @@ ColdLock::ColdLock() : held_(!IsInColdPath() && !g_is_lost_child), cancel_state_
   t_locals.in_cold_lock = true;  // before locking: a handler that comes while we wait must not wait for us
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (__builtin_expect(LockCold(), 1)) {
-    if (__builtin_expect(!IsStillForked(), 1) || ContinueChild()) return;
+    if (__builtin_expect(!IsStillForked(), 1) || ContinueChild(true)) return;
     UnlockCold();
   }
   held_ = false;

@@ -4,6 +4,8 @@
 // paths use the pointers cached in `g_runtime`.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <optional>
 #include <string>
@@ -68,10 +70,27 @@ struct Pool {
   uint64_t chunks_held;  // chunks that a thread keeps for its history
 };
 
+// How far pfs has come in this process. kForked: a forked child that has not used pfs yet.
+enum class Phase { kNew, kStarted, kForked };
+
+// Is what fork() stores to, in the parent or in the child, besides the segment's copy for the child. All of that shares a page: the kernel
+// copies each page for itself, which takes 2 us.
+struct Forking {
+  pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;  // the cold lock inside this process
+  bool is_inside = false;                                  // this process also holds the word of the segment. Guarded by cold_mutex
+  bool holds_lock = false;                                 // the parent holds the cold lock over fork()
+  // Some thread holds a lock exclusively, and the child may release it without a call. Also true if not checked.
+  bool locks_are_held = true;
+  bool child_may_wait = false;  // with leaving its parent's memory, until its first event
+  bool child_had_lock = false;  // the child was forked under the cold lock: no object is half made
+  // State of the thread that called fork(), until it resumes. Its number in the system is the child's.
+  ThreadState* state = nullptr;
+  ThreadState* own = nullptr;
+};
+
 // Threads: constant after start, except where said.
 struct Runtime {
-  Segment segment;
-  ShmHeader* header;
+  ShmHeader* header;  // a forked child that has no event yet has an empty one
   ShmClass* classes;
   ShmThread* threads;
   ShmCell* thread_cells;
@@ -92,14 +111,15 @@ struct Runtime {
   uint32_t statement_stack;    // nested statements of a thread that are recorded
   uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId
   bool on;
+  std::atomic<Phase> phase;  // written under the cold lock
+  Forking forking;
+  Segment segment;  // last: its path is longer than all the rest
 };
 // Hidden: the compiler reaches the runtime without a load of its address from the global offset table.
-extern Runtime g_runtime __attribute__((visibility("hidden")));
+extern Runtime g_runtime __attribute__((visibility("hidden"), aligned(4096)));
+inline constexpr Forking& g_forking = g_runtime.forking;
 
-// How far pfs has come in this process. kForked: a forked child that has not used pfs yet. Written under the cold lock.
-enum class Phase { kNew, kStarted, kForked };
-extern std::atomic<Phase> g_phase __attribute__((visibility("hidden")));
-inline bool IsStillForked() { return g_phase.load(std::memory_order_relaxed) == Phase::kForked; }
+inline bool IsStillForked() { return g_runtime.phase.load(std::memory_order_relaxed) == Phase::kForked; }
 // Whether this is a child without memory of its own: pfs is off for good.
 extern bool g_is_lost_child __attribute__((visibility("hidden")));
 
@@ -159,8 +179,8 @@ void RefreshSetup();
 bool HearOfForks();
 
 // Gives a forked child its own segment, at its first use of pfs. Returns false if there is no memory, and pfs is off.
-// REQUIRES: cold lock, IsStillForked(); other threads may exist.
-bool ContinueChild();
+// `has_lock`: the caller holds the cold lock; else there is no other thread. REQUIRES: IsStillForked().
+bool ContinueChild(bool has_lock);
 // Runs in a forked child, in the thread that called fork(), before its first event: the child gets its own file, and
 // the thread continues. Returns the attached instrumentation, or nullptr. Cold. REQUIRES: t_locals.is_forked.
 [[gnu::noinline]] ThreadState* ResumeAfterFork();

@@ -28,6 +28,8 @@ uint32_t HashName(std::string_view name) { return Hash().Add(name).folded(); }
 
 // Files, and sockets, that have a slot. Guarded by the cold lock.
 uint64_t live_files = 0, live_sockets = 0;
+// A forked child has closed descriptors before its first event: its files count too many.
+bool closed_in_forked_child = false;
 uint64_t& LiveObjects(uint32_t class_index) {
   return g_runtime.classes[class_index].family == static_cast<uint32_t>(Family::kSocket) ? live_sockets : live_files;
 }
@@ -191,7 +193,19 @@ void ForgetDescriptor(int fd) {
   if (ShmFile* file = TakeDescriptor(fd); file != nullptr) Release(*file);
 }
 
+// Counts the descriptors of each file again.
+static void CountDescriptors() {
+  const uint64_t used = g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) g_runtime.files[i].open_count.store(0, kRelaxed);
+  for (uint32_t fd = 0; fd < g_max_descriptors; ++fd) {
+    if (const uint32_t index = g_file_of_descriptor[fd].load(kRelaxed); index != 0)
+      g_runtime.files[index].open_count.fetch_add(1, kRelaxed);
+  }
+  for (uint64_t i = 1; i < used; ++i) BuryIfUnused(g_runtime.files[i]);
+}
+
 void ForgetSocketsInChild() {
+  if (std::exchange(closed_in_forked_child, false)) CountDescriptors();
   const uint64_t used = g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmFile& file = g_runtime.files[i];
@@ -342,7 +356,11 @@ bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t li
     call->version = file->version.load(kRelaxed);
     return true;
   }
-  ReleaseWithoutLock(*file);
+  if (IsStillForked()) {  // the file is the parent's yet
+    closed_in_forked_child = true;
+  } else {
+    ReleaseWithoutLock(*file);
+  }
   return false;
 }
 
@@ -374,6 +392,7 @@ template <typename OnSuccess>
 void EndByName(NamedFileWait* call, const char* path, int rc, OnSuccess on_success) {
   const int error = errno;
   const EndedWait ended = EndWait(call->wait);
+  const NoSignals once;  // instead of twice, for each lock
   uint64_t more = 0;
   const bool names_file = call->operation != Operation::kMkdir && call->operation != Operation::kRmdir;
   if (names_file && path != nullptr && (rc == 0 || error != EFAULT)) {

@@ -234,7 +234,7 @@ void SetSocketThread(int fd) {
 
 void SetSocketState(int fd, bool is_idle) {
   ShmFile* socket = SocketOfDescriptor(fd);
-  if (socket == nullptr) return;
+  if (socket == nullptr || (IsStillForked() && !EnsureStarted())) return;  // the socket is the parent's yet
   if (is_idle) {
     socket->state.fetch_or(kSocketIdle, kRelaxed);
   } else {

@@ -18,7 +18,7 @@ struct Queues {
   uint64_t least_chunks, most_chunks;  // number of chunks for the rows of history_long: if all records take one place; if all take the most
   Word wide_chunks;                    // full chunks with larger records, counted up to the difference
 };
-Queues pools[kEventKinds];
+constinit Queues pools[kEventKinds] = {};
 
 Queues& QueuesOf(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
 
