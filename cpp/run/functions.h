@@ -266,16 +266,13 @@
   F(dladdr) \
   F(dladdr1) \
   F(dlclose) \
-  F(dlopen) \
   F(dlsym) \
   F(_dl_find_object) \
-  F(fstatat) \
   F(pthread_attr_setstacksize) \
   F(pthread_condattr_setclock) \
   F(pthread_getname_np) \
   F(pthread_key_create) \
   F(__pthread_key_create) \
-  F(pthread_once) \
   F(pthread_setspecific) \
   F(pthread_sigmask) \
   F(pthread_timedjoin_np)
