@@ -6,7 +6,7 @@
 #include <threads.h>
 
 #include <cerrno>
-#include <cstdio>
+#include <cstring>
 #include <ctime>
 
 #include "capi/owner_on_leave.h"
@@ -25,10 +25,7 @@ namespace {
 bool IsShared(const pthread_cond_t* c) { return (c->__data.__wrefs & 1) != 0; }
 
 // Since 2.25 a condition begins with a counter of its waits, whose lowest bit is for something else.
-const bool g_counts_waits = [] {
-  int major = 0, minor = 0;
-  return std::sscanf(gnu_get_libc_version(), "%d.%d", &major, &minor) == 2 && (major > 2 || minor >= 25);
-}();
+const bool g_counts_waits = strverscmp(gnu_get_libc_version(), "2.25") >= 0;
 
 uint64_t WaitsOf(const pthread_cond_t* c) { return __atomic_load_n(reinterpret_cast<const uint64_t*>(c), __ATOMIC_RELAXED) >> 1; }
 
