@@ -19,6 +19,44 @@ extern "C" __attribute__((used, visibility("hidden"))) void pfs_run_note_unseen(
   (void)pfs_log(PFS_LOG_WARNING, "PFS-RUN", "modules", text);
 }
 
+#if defined(__aarch64__)
+// x0 and x1 hold the path and the flags of dlopen(); the path of dlmopen() is in x1.
+asm(R"(
+.pushsection .text.pfs_modules,"ax"
+.globl dlopen
+.type dlopen, %function
+dlopen:
+  tbz w1, #3, 1f
+  stp x29, x30, [sp, #-32]!
+  mov x29, sp
+  stp x0, x1, [sp, #16]
+  bl pfs_run_note_unseen
+  ldp x0, x1, [sp, #16]
+  ldp x29, x30, [sp], #32
+1:
+  adrp x16, pfs_real_dlopen
+  ldr x16, [x16, #:lo12:pfs_real_dlopen]
+  br x16
+.size dlopen, . - dlopen
+.globl dlmopen
+.type dlmopen, %function
+dlmopen:
+  stp x29, x30, [sp, #-48]!
+  mov x29, sp
+  stp x0, x1, [sp, #16]
+  str x2, [sp, #32]
+  mov x0, x1
+  bl pfs_run_note_unseen
+  ldp x0, x1, [sp, #16]
+  ldr x2, [sp, #32]
+  ldp x29, x30, [sp], #48
+  adrp x16, pfs_real_dlmopen
+  ldr x16, [x16, #:lo12:pfs_real_dlmopen]
+  br x16
+.size dlmopen, . - dlmopen
+.popsection
+)");
+#else
 // %rdi and %rsi hold the path and the flags of dlopen(); the path of dlmopen() is in %rsi.
 asm(R"(
 .pushsection .text.pfs_modules,"ax"
@@ -53,4 +91,5 @@ dlmopen:
 .size dlmopen, . - dlmopen
 .popsection
 )");
+#endif
 static_assert(RTLD_DEEPBIND == 8);

@@ -41,12 +41,14 @@ constexpr bool IsSeen(long number) {
     case SYS_splice:
     case SYS_sendfile:
     case SYS_close:
-    case SYS_open:
     case SYS_openat:
-    case SYS_stat:
-    case SYS_lstat:
     case SYS_newfstatat:
     case SYS_statx:
+#ifdef SYS_open  // not on arm64
+    case SYS_open:
+    case SYS_stat:
+    case SYS_lstat:
+#endif
       return true;
     default:
       return false;
@@ -116,13 +118,15 @@ long OnFutex(const Arguments& with, const void* caller, Call call) {
       return plain(Operation::kStat);
     case SYS_close:
       return Closed(fd, caller, call);
-    case SYS_open:
-      return OpenedByName(AT_FDCWD, text(with.a), static_cast<int>(with.b), caller, call);
     case SYS_openat:
       return OpenedByName(fd, text(with.b), static_cast<int>(with.c), caller, call);
+#ifdef SYS_open
+    case SYS_open:
+      return OpenedByName(AT_FDCWD, text(with.a), static_cast<int>(with.b), caller, call);
     case SYS_stat:
     case SYS_lstat:
       return StatByName(0, AT_FDCWD, text(with.a), caller, call);
+#endif
     case SYS_newfstatat:
       return StatByName(static_cast<int>(with.d), fd, text(with.b), caller, call);
     default:
@@ -141,6 +145,30 @@ struct SeenCalls {
   }
 };
 extern "C" constexpr SeenCalls pfs_run_seen_calls __attribute__((used, visibility("hidden"))) = {};
+#if defined(__aarch64__)
+asm(R"(
+.pushsection .text.pfs_syscall,"ax"
+.globl syscall
+.type syscall, %function
+syscall:
+  cmp x0, #512
+  b.hs 1f
+  adrp x16, pfs_run_seen_calls
+  add x16, x16, #:lo12:pfs_run_seen_calls
+  lsr x17, x0, #6
+  ldr x16, [x16, x17, lsl #3]
+  lsr x16, x16, x0
+  tbnz x16, #0, 2f
+1:
+  adrp x16, pfs_real_syscall
+  ldr x16, [x16, #:lo12:pfs_real_syscall]
+  br x16
+2:
+  b pfs_run_seen_syscall
+.size syscall, . - syscall
+.popsection
+)");
+#else
 asm(R"(
 .pushsection .text.pfs_syscall,"ax"
 .globl syscall
@@ -155,6 +183,7 @@ syscall:
 .size syscall, . - syscall
 .popsection
 )");
+#endif
 
 // The program passes as many arguments as its call has; the others are what lies there.
 extern "C" __attribute__((used, visibility("hidden"), optimize("no-optimize-sibling-calls"))) long pfs_run_seen_syscall(  //

@@ -33,6 +33,7 @@ from pfs._metrics.metric import Metric, seconds
 from pfs._metrics.text import text_of
 from pfs._metrics.totals import Counts, Sums
 from pfs._outside.follow import all_processes
+from tests.conftest import Run
 from tests.python._programs.subject import clean_environment, subject
 
 WORK = """
@@ -481,6 +482,25 @@ def test_slow_and_broken_clients_stop_nobody(folder: Path) -> None:
         for reader in readers:
             reader.join()
         assert len(results) == 8
+
+
+def test_a_signal_inside_a_destructor_ends_the_command(fresh: Run) -> None:
+    """Python drops the exception that a handler raises there: --every and --listen went on for ever."""
+    out = fresh("""
+        import os, signal, sys
+        from pfs._cli.stopping import Stop
+        sys.unraisablehook = lambda dropped: print("dropped", dropped.exc_type.__name__)
+        class Signals:
+            def __del__(self):
+                os.kill(os.getpid(), signal.SIGTERM)
+        stop = Stop()
+        Signals()
+        try:
+            stop.sleep(60)
+        except KeyboardInterrupt:
+            print("ended")
+    """)
+    assert out.split("\n") == ["dropped KeyboardInterrupt", "ended", ""]
 
 
 def test_textfile_is_replaced_as_a_whole(folder: Path, tmp_path: Path) -> None:

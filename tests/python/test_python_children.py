@@ -106,7 +106,13 @@ OTHER_PROGRAMS = {
             work()
             print("in the child", flush=True)
             os._exit(3)
-        print(os.read(terminal, 100), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        said = b""
+        try:
+            while more := os.read(terminal, 100):
+                said += more
+        except OSError:  # the child has ended
+            pass
+        print(said, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """,
     "os.spawnl": """
         print([os.spawnl(os.P_WAIT, "/bin/sh", "sh", "-c", f"exit {n}") for n in range(10)])

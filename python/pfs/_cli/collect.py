@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 import pfs
+from pfs._cli.stopping import Stop
 
 if TYPE_CHECKING:
     from pfs._fleet.collector import Collector
@@ -77,16 +77,11 @@ def collect(
         if once:
             _cut(collector)
         else:
-            signal.signal(signal.SIGTERM, _end)
-            _collect(collector, every)
+            _collect(collector, every, Stop())
     except KeyboardInterrupt:
         pass  # it is how one ends it
     finally:
         collector.close()
-
-
-def _end(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _cut(collector: Collector) -> None:
@@ -102,7 +97,7 @@ def _where(error: Exception, folder: str) -> str:
     return f"{error.strerror}: {folder if os.path.dirname(path) == folder else path}"
 
 
-def _collect(collector: Collector, every: float) -> None:
+def _collect(collector: Collector, every: float, stop: Stop) -> None:
     said: frozenset[str] = frozenset()
     due = time.monotonic()
     while True:
@@ -114,4 +109,4 @@ def _collect(collector: Collector, every: float) -> None:
             click.echo(f"pfs: {problem}", err=True)
         said = problems
         due = max(due + every, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
+        stop.sleep(due - time.monotonic())

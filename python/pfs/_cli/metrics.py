@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import time
 from typing import TYPE_CHECKING
 
 import click
 
 from pfs._cli.options import Process
+from pfs._cli.stopping import Stop
 from pfs._metrics import DEFAULT_TOP
 
 if TYPE_CHECKING:
@@ -64,13 +63,14 @@ def metrics(
     import pfs.metrics
 
     exporter = pfs.metrics.exporter(process, top=top, compat=compat, directory=directory, all_users=all_users)
-    if listen is not None or every is not None:
-        signal.signal(signal.SIGTERM, _end)
+    stop = Stop() if listen is not None or every is not None else None
     try:
-        if listen is not None:
-            _listen(exporter, listen)
+        if listen is not None and stop is not None:
+            _listen(exporter, listen, stop)
         elif textfile is not None:
-            _write(exporter, textfile, every)
+            _write(exporter, textfile)
+            if every is not None and stop is not None:
+                _repeat(exporter, textfile, every, stop)
         else:
             from pfs._metrics.text import text_of
 
@@ -81,28 +81,28 @@ def metrics(
         exporter.close()
 
 
-def _end(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _listen(exporter: Exporter, listen: str) -> None:
+def _listen(exporter: Exporter, listen: str, stop: Stop) -> None:
     from pfs._metrics.http import Server, address_of
 
     host, port = address_of(listen)
     with Server(host, port, exporter) as server:
+        server.service_actions = stop.check  # type: ignore[method-assign]
         name = f"[{host}]" if ":" in host else host
         click.echo(f"metrics at http://{name}:{server.server_address[1]}/metrics", err=True)
         server.serve_forever()
 
 
-def _write(exporter: Exporter, path: str, every: float | None) -> None:
+def _write(exporter: Exporter, path: str) -> None:
     from pfs._metrics.file import write_whole
     from pfs._metrics.text import text_of
 
     write_whole(path, text_of(exporter.metrics(), openmetrics=False))
-    while every is not None:
-        time.sleep(every)
+
+
+def _repeat(exporter: Exporter, path: str, every: float, stop: Stop) -> None:
+    while True:
+        stop.sleep(every)
         try:
-            write_whole(path, text_of(exporter.metrics(), openmetrics=False))
+            _write(exporter, path)
         except OSError as error:  # a full disk must not forget the counts
             click.echo(f"pfs: {error.strerror}: {path}", err=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import time
 from typing import TYPE_CHECKING
 
 import click
 
 import pfs
 from pfs._cli.options import Process
+from pfs._cli.stopping import Stop
 
 if TYPE_CHECKING:
     from pfs._otel.exporter import Exporter
@@ -86,22 +85,18 @@ def otel(
     exporter = new_exporter(
         process, min_wait=picoseconds, sql_text=sql_text, service=service, directory=directory, all_users=all_users
     )
-    signal.signal(signal.SIGTERM, _end)
+    stop = Stop()
     try:
         outbox.put(*_read(exporter, only))
         if every is None:
             outbox.send()
             click.echo(_report(exporter, outbox), err=True)
             return
-        _repeat(exporter, outbox, every, only)
+        _repeat(exporter, outbox, every, only, stop)
     except KeyboardInterrupt:
         click.echo(_report(exporter, outbox), err=True)
     finally:
         exporter.close()
-
-
-def _end(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _read(exporter: Exporter, only: str | None) -> list[Request]:
@@ -113,7 +108,7 @@ def _read(exporter: Exporter, only: str | None) -> list[Request]:
     return made
 
 
-def _repeat(exporter: Exporter, outbox: Outbox, every: float, only: str | None) -> None:
+def _repeat(exporter: Exporter, outbox: Outbox, every: float, only: str | None, stop: Stop) -> None:
     said = 0
     while True:
         try:
@@ -124,7 +119,7 @@ def _repeat(exporter: Exporter, outbox: Outbox, every: float, only: str | None) 
         if missed != said:
             said = missed
             click.echo(_report(exporter, outbox), err=True)
-        time.sleep(every)
+        stop.sleep(every)
         outbox.put(*_read(exporter, only))
 
 
