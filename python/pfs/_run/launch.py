@@ -27,7 +27,7 @@ PARTS = {
     "memory": ("memory/%",),
 }
 # Parts of the Python layer: python/pfs/_auto/_pfs_run.
-PYTHON_PARTS = ("threads", "requests", "clients", "drivers")
+PYTHON_PARTS = ("threads", "requests", "clients", "drivers", "tasks", "tests", "cells")
 # A program has more instruments of its own than a program that was instrumented by hand.
 SIZES = {"mutex": 1024, "rwlock": 512, "cond": 512, "file": 256, "socket": 128, "statement": 256, "thread": 512}
 

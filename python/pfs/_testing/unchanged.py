@@ -82,7 +82,7 @@ def run(config: pytest.Config) -> int:
         command = [sys.executable, "-m", "pytest", *map(str, arguments)]  # pytest.main(): another program called it
     with launch.folder_of_run(keep=False) as folder, Parents(folder):
         try:
-            environment = os.environ | launch.environment(folder)
+            environment = os.environ | launch.environment(folder, python=[part for part in launch.PYTHON_PARTS if part != "tests"])
         except StateError as error:
             raise pytest.UsageError(f"--pfs-instrument: {error}") from None
         child = subprocess.Popen(command, env=environment, cwd=config.invocation_params.dir)

@@ -17,6 +17,12 @@ PARTS = {
         "starlette.applications": "requests",
         "django.core.handlers.wsgi": "requests",
         "django.core.handlers.asgi": "requests",
+        "wsgiref.handlers": "servers",
+        "gunicorn.workers.base": "servers",
+        "werkzeug.serving": "servers",
+        "waitress.server": "servers",
+        "uvicorn.protocols.http.h11_impl": "servers",
+        "uvicorn.protocols.http.httptools_impl": "servers",
     },
     "clients": {"http.client": "clients", "httpx._client": "clients", "aiohttp.client": "clients"},
     "drivers": {
@@ -25,7 +31,11 @@ PARTS = {
         "redis.asyncio.client": "redis_py",
         "asyncpg.connection": "asyncpg_py",
         "asyncpg.prepared_stmt": "asyncpg_py",
+        "pymongo.monitoring": "pymongo_py",
     },
+    "tasks": {"celery.app.trace": "tasks"},
+    "tests": {"_pytest.runner": "tests"},
+    "cells": {"IPython.core.interactiveshell": "cells"},
 }
 
 
