@@ -6,9 +6,10 @@
     PYTHONPATH=... python tests/bench/python_suites.py --interpreter /usr/bin/python3 cpython
 
 CPython's modules need an interpreter with its package `test`: --interpreter takes another one than this. Debian has the package
-apart (libpython3.11-testsuite): PYTHONPATH may be a folder whose `test` is that package and the interpreter's own `test`. Packages are fetched as sdists from PyPI, and are tested in an
-environment of their own, which has no pfs. A suite that differs runs a second time both ways: a test that differs once only is
-printed as unstable, and so is one whose two plain runs differ. Exits with 1 if a test differs twice.
+apart (libpython3.11-testsuite): PYTHONPATH may be a folder whose `test` is that package and the interpreter's own `test`.
+Packages are fetched as sdists from PyPI, and are tested in an environment of their own, which has no pfs. A suite that differs
+runs a second time both ways: a test that differs once only is printed as unstable, and so is one whose two plain runs differ.
+Exits with 1 if a test differs twice.
 """
 
 from __future__ import annotations

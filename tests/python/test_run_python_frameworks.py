@@ -1,5 +1,5 @@
-"""``pfs run`` makes statements of requests, tasks, tests and cells of frameworks that nobody has changed. Clients, logs and servers of the
-tests count them.
+"""``pfs run`` makes statements of requests, tasks, tests and cells of frameworks that nobody has changed. Clients, logs and
+servers of the tests count them.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def test_tasks_of_celery(tmp_path: Path, pool: str) -> None:
     (tmp_path / "shop.py").write_text(CELERY)
     send = "import shop\nfor n in range(12): shop.add.delay(n, 1)\nfor n in range(3): shop.bad.delay(); shop.again.delay()"
     run(sys.executable, "-c", send, cwd=tmp_path, check=True)
-    worker = [sys.executable, "-m", "celery", "-A", "shop", "worker", "-P", pool, "-c", "2", "--without-gossip", "--without-mingle"]
+    worker = [sys.executable, *f"-m celery -A shop worker -P {pool} -c 2 --without-gossip --without-mingle".split()]
     file, log = tmp_path / "report.json", tmp_path / "log"
     with open(tmp_path / "output", "w") as output:
         line = [*PFS, "run", "--json", "-o", str(file), "--", *worker]
@@ -284,7 +284,9 @@ def test_commands_of_pymongo(tmp_path: Path, mongo: tuple[int, Counter[str]]) ->
         "`find` `orders` `filter` { `state` : ? , `total` : { `$gt` : ? } } `sort` { `total` : ? }": (15, 30, 0, 0),
         "`find` `big` `filter` { }": (3, 6, 0, 0),
         "`getMore` `big`": (3, 3, 0, 0),
-        "`update` `orders` [ { `q` : { `state` : ? } , `u` : { `$set` : { `state` : ? } } , `multi` : ? , `upsert` : ? } ]": (1, 0, 3, 0),
+        "`update` `orders` [ { `q` : { `state` : ? } , `u` : { `$set` : { `state` : ? } } , `multi` : ? , `upsert` : ? } ]": (
+            *(1, 0, 3, 0),
+        ),
         "`nonsense`": (1, 0, 0, 1),
         "`find` `other` `filter` { `a` : ? } LIMIT ?": (4, 8, 0, 0),
     }
@@ -309,7 +311,7 @@ def test_later(): pytest.skip("later")
 def test_tests_of_pytest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "test_shop.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:pfs", "-p", "no:cacheprovider", "--junitxml=out.xml", "test_shop.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:pfs", "-p", "no:cacheprovider", "test_shop.py"]
     report = report_of(tmp_path, *command, code=1)
     rows = {row["digest_text"]: (row["count"], row["errors"]) for row in report["statements"]}
     assert {text: numbers for text, numbers in rows.items() if "test_shop" in text} == {

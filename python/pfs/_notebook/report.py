@@ -75,9 +75,7 @@ def _without_waiters(old: Sample, new: Sample, section: Section) -> Sample:
     before = {key: numbers[0] for key, numbers in old.sums[section.name].items()}
     ran = old.running[section.name]
     running = {
-        key: time
-        for key, time in new.running[section.name].items()
-        if key not in ran or counts.get(key, 0) != before.get(key, 0)
+        key: time for key, time in new.running[section.name].items() if key not in ran or counts.get(key, 0) != before.get(key, 0)
     }
     return replace(new, running={**new.running, section.name: running}, now={})
 

@@ -1,7 +1,7 @@
 """Makes a statement of each command that pymongo sends: statement/pymongo/find and its like.
 
-The commands are documents. The text of a statement has their names and fields, and ? for each value: it is its own digest. pymongo tells
-its listeners of commands, so nothing is wrapped.
+The commands are documents. The text of a statement has their names and fields, and ? for each value: it is its own digest.
+pymongo tells its listeners of commands, so nothing is wrapped.
 """
 
 import threading
@@ -12,7 +12,22 @@ from _pfs_run.statements import Keys, clean, identity
 _SKIPPED = "pymongo,gridfs,motor,mongoengine,bson,contextlib,concurrent,_pfs_run"
 _MOST_FIELDS, _DEEPEST, _MOST_OPEN = 40, 6, 10_000
 # Fields of a command that say what it does. Others are of the connection, or of one call.
-_TOLD = ("filter", "query", "update", "pipeline", "sort", "projection", "key", "fields", "remove", "new", "upsert", "hint", "limit", "skip")
+_TOLD = (
+    "filter",
+    "query",
+    "update",
+    "pipeline",
+    "sort",
+    "projection",
+    "key",
+    "fields",
+    "remove",
+    "new",
+    "upsert",
+    "hint",
+    "limit",
+    "skip",
+)
 _PARTS = {"insert": "documents", "update": "updates", "delete": "deletes"}
 _OF_PARTS = ("q", "u", "limit", "multi", "upsert")
 
