@@ -49,7 +49,10 @@ CPYTHON = [
     "test_multiprocessing_main_handling",
 ]
 
-RESOURCES = {"test_socketserver": ["-u", "network"]}  # without it, it runs nothing; it uses the loopback only
+OPTIONS = {
+    "test_socketserver": ["-u", "network"],  # without it, it runs nothing; it uses the loopback only
+    "test_socket": ["-i", "ThreadedVSOCKSocketStreamTest"],  # hangs on virtual machines, also without pfs
+}
 
 # Name and version: what the tests need more, and the arguments of pytest in the folder of the sdist.
 PACKAGES = {
@@ -61,9 +64,8 @@ PACKAGES = {
     "diskcache==5.6.3": (["django"], ["tests", "-o", "addopts=", "--ignore=tests/test_djangocache.py"]),
     "aiosqlite==0.21.0": ([], ["aiosqlite/tests/smoke.py"]),
     "requests==2.32.5": (["pytest-httpbin==2.1.0", "httpbin", "trustme", "PySocks", "pytest-mock"], ["tests"]),
-    "pyftpdlib==2.1.0": (["psutil", "pyopenssl"], ["tests"]),
+    "pyftpdlib==2.1.0": (["psutil", "pyopenssl", "pytest-instafail"], ["tests"]),
     "watchdog==6.0.0": (["flaky", "pytest-timeout", "PyYAML"], ["tests", "-o", "addopts="]),
-    "websockets==15.0.1": ([], ["tests", "-k", "not compression"]),
     "joblib==1.5.2": (["numpy"], ["--pyargs", "joblib.test.test_memory", "joblib.test.test_hashing"]),
 }
 
@@ -125,7 +127,7 @@ def cpython(names: list[str], at: Path, seconds: float, interpreter: str) -> boo
     (work := at / "cpython").mkdir(exist_ok=True)
     good = True
     for name in names:
-        command = [interpreter, "-m", "test", *RESOURCES.get(name, []), "--junit-xml", "OUT", name]
+        command = [interpreter, "-m", "test", *OPTIONS.get(name, []), "--junit-xml", "OUT", name]
         good &= compare(name, command, work, at, seconds)
     return good
 
