@@ -341,6 +341,53 @@ def test_cells_of_ipython(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert rows["? / ?"] == (1, 1)
 
 
+# ---- asyncio
+
+ASYNCIO = """\
+import asyncio
+async def main():
+    lock = asyncio.Lock()
+    gate = asyncio.BoundedSemaphore(2)
+    queue = asyncio.PriorityQueue()
+    ready = asyncio.Event()
+    changed = asyncio.Condition(lock)
+    async def pass_by(what):
+        async with what: await asyncio.sleep(0.001)
+    await asyncio.gather(*(pass_by(lock) for _ in range(5)), *(pass_by(gate) for _ in range(5)))
+    getters = asyncio.gather(*(queue.get() for _ in range(3)), *(ready.wait() for _ in range(2)))
+    await asyncio.sleep(0)
+    for n in range(4): await queue.put(n)
+    ready.set()
+    await getters
+    await queue.get(); await ready.wait()
+    async def wait_for_change():
+        async with changed: await changed.wait()
+    waiter = asyncio.create_task(wait_for_change())
+    await asyncio.sleep(0)
+    async with changed:
+        changed.notify_all()
+        try: await asyncio.wait_for(lock.acquire(), 0.01)
+        except asyncio.TimeoutError: pass
+    await waiter
+    assert not [name for name in vars(lock) if "pfs" in name]
+asyncio.run(main())
+"""
+
+
+def test_tasks_of_asyncio_wait_by_the_line_that_makes_the_object(tmp_path: Path) -> None:
+    """Who need not wait makes no statement: the first of five tasks at the lock, the first two at the semaphore."""
+    (path := tmp_path / "tasks.py").write_text(ASYNCIO)
+    report = report_of(tmp_path, sys.executable, path, options=("--python", "threads,asyncio"))
+    assert {row["digest_text"]: (row["count"], row["errors"]) for row in report["statements"]} == {
+        "`__main__:3`": (4 + 1 + 1, 1),  # one in vain; the task that waited for the condition takes the lock again
+        "`__main__:4`": (3, 0),
+        "`__main__:5`": (3, 0),
+        "`__main__:6`": (2, 0),
+        "`__main__:7`": (1, 0),
+    }
+    assert report_of(tmp_path, sys.executable, path)["statements"] == []
+
+
 # ---- sqlite3
 
 SQLITE = """\

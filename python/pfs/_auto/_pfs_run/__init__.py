@@ -33,6 +33,7 @@ PARTS = {
         "asyncpg.prepared_stmt": "asyncpg_py",
         "pymongo.monitoring": "pymongo_py",
     },
+    "asyncio": {"asyncio.locks": "asyncio_py", "asyncio.queues": "asyncio_py"},
     "tasks": {"celery.app.trace": "tasks"},
     "tests": {"_pytest.runner": "tests"},
     "cells": {"IPython.core.interactiveshell": "cells"},
