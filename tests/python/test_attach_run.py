@@ -67,7 +67,10 @@ time.sleep(100)
 
 def statements(schema: pfs.Schema) -> dict[str, tuple[int, int]]:
     rows = schema.table("events_statements_summary_by_digest")
-    return {row.DIGEST_TEXT: (int(row.COUNT_STAR), int(row.SUM_ERRORS)) for row in rows.itertuples()}
+    return {
+        text: (int(count), int(errors))
+        for text, count, errors in zip(rows["DIGEST_TEXT"], rows["COUNT_STAR"], rows["SUM_ERRORS"], strict=True)
+    }
 
 
 WANTED = {"`GET` / ? / `orders` / ? ?": (60, 0), "`GET` / ? / `absent`": (3, 3)}
