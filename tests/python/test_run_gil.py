@@ -60,6 +60,7 @@ def test_the_wait_for_the_gil_is_what_c_measures(tmp_path: Path) -> None:
     by_pfs = {name: int(gil[f"thread/python/{name}"]) / 1e12 for name in by_c}
     print(f"C measures {by_c}, pfs {by_pfs}")
     assert by_c.keys() == {"first", "second", "reader"}
-    for name, seconds in by_c.items():
-        assert seconds > 0.2, "three threads share 2 s"
-        assert by_pfs[name] == pytest.approx(seconds, rel=0.05)
+    assert min(by_c.values()) > 0.2, "three threads share 2 s"
+    assert sum(by_pfs.values()) == pytest.approx(sum(by_c.values()), rel=0.05)
+    # Of one thread, what it does between the two clocks weighs more if it queues for a processor there.
+    assert by_pfs == pytest.approx(by_c, rel=0.1)

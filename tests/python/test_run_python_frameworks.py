@@ -82,6 +82,7 @@ SERVERS = {
     "wsgiref": (BARE, ["wsgi.py", "PORT"]),
     "werkzeug": (BARE, ["served.py", "PORT"]),
     "gunicorn": (BARE, ["-m", "gunicorn", "--workers", "2", "-b", "127.0.0.1:PORT", "app:streamed"]),
+    "waitress": (BARE, ["-m", "waitress", "--listen=127.0.0.1:PORT", "app:streamed"]),
     "uvicorn": (BARE, ["-m", "uvicorn", "--port", "PORT", "app:asgi"]),
 }
 

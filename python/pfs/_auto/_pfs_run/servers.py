@@ -6,13 +6,18 @@ the frameworks count for themselves (requests.py); in a middleware, the middlewa
 
 from functools import wraps
 from inspect import isgeneratorfunction
+from weakref import WeakSet
 
 from _pfs_run.requests import answer_asgi, answer_wsgi
 from _pfs_run.wrapping import is_replaced, replace
 
+_serving = WeakSet()  # what `_served` has made
+
 
 def _served(application):
     """Returns what a server calls instead of a WSGI application."""
+    if type(application) is type(_served) and application in _serving:  # a server may pass it on to another one
+        return application
     if is_replaced(getattr(type(application), "__call__", None)):  # noqa: B004 (the class has the wrapped one)
         return application
     is_generator = isgeneratorfunction(application) or isgeneratorfunction(getattr(application, "__call__", None))  # noqa: B004
@@ -20,23 +25,23 @@ def _served(application):
     def serve(environ, start_response):
         return answer_wsgi(application, environ, start_response, is_generator)
 
-    return wraps(application)(serve)
+    serve = wraps(application)(serve)
+    _serving.add(serve)
+    return serve
 
 
-def _after(attribute):
-    """Wraps a method after which the server has its application in an attribute."""
+def _werkzeug(original):
+    def __init__(self, host, port, app, *arguments, **named):
+        original(self, host, port, _served(app), *arguments, **named)
 
-    def make(original):
-        def method(self, *arguments, **named):
-            result = original(self, *arguments, **named)
-            application = getattr(self, attribute, None)
-            if callable(application):
-                setattr(self, attribute, _served(application))
-            return result
+    return __init__
 
-        return method
 
-    return make
+def _waitress(original):
+    def __init__(self, application, *arguments, **named):  # it puts a middleware of its own around it
+        original(self, _served(application), *arguments, **named)
+
+    return __init__
 
 
 def _gunicorn(original):
@@ -74,8 +79,8 @@ def _of_uvicorn(module):
 PATCHES = {
     "wsgiref.handlers": lambda module: replace(module.BaseHandler, "run", _wsgiref),
     "gunicorn.workers.base": lambda module: replace(module.Worker, "load_wsgi", _gunicorn),
-    "werkzeug.serving": lambda module: replace(module.BaseWSGIServer, "__init__", _after("app")),
-    "waitress.server": lambda module: replace(module.BaseWSGIServer, "__init__", _after("application")),
+    "werkzeug.serving": lambda module: replace(module.BaseWSGIServer, "__init__", _werkzeug),
+    "waitress.server": lambda module: replace(module.BaseWSGIServer, "__init__", _waitress),
     "uvicorn.protocols.http.h11_impl": _of_uvicorn,
     "uvicorn.protocols.http.httptools_impl": _of_uvicorn,
 }
