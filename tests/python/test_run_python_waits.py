@@ -1,4 +1,4 @@
-"""``pfs run`` says how long each thread of a Python program waits for the GIL: as long as C code measures around the call."""
+"""``pfs run`` says what threads of Python wait for: conditions by their line, and the GIL, as long as C code measures."""
 
 from __future__ import annotations
 
@@ -15,6 +15,36 @@ from tests.conftest import ROOT
 from tests.python.test_run import PFS, own_folder, pytestmark, run
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
+
+CONDITIONS = """\
+import concurrent.futures, queue, threading, time
+event, items, changed = threading.Event(), queue.Queue(), threading.Condition()
+def late():
+    with changed: changed.notify()  # the main thread has let it go, so it waits
+    time.sleep(0.2); event.set()
+    time.sleep(0.2); items.put(1)
+with changed:
+    threading.Thread(target=late).start()
+    changed.wait()
+    changed.wait(0.01)
+event.wait()
+items.get()
+with concurrent.futures.ThreadPoolExecutor(1) as pool: pool.submit(time.sleep, 0.2).result()
+"""
+
+
+def test_a_wait_for_a_condition_has_its_line(tmp_path: Path) -> None:
+    """The line of the program that waits, not one of threading or queue: in the name, and in SOURCE."""
+    (path := tmp_path / "shop.py").write_text(CONDITIONS)
+    done = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, path)
+    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
+    with pfs.attach(segment) as schema:
+        rows = schema.table("events_waits_history_long", where="EVENT_NAME like 'wait/synch/cond/python/__main__:%'")
+    found = {int(name.rpartition(":")[2]) for name in rows["EVENT_NAME"]}
+    assert list(rows["SOURCE"]) == [f"shop.py:{name.rpartition(':')[2]}" for name in rows["EVENT_NAME"]]
+    # A start, too, may wait for its thread. The main thread need not wait where it comes late.
+    assert {9, 10} <= found <= {8, 9, 10, 11, 12, 13}
+
 
 SHARED = """\
 import ctypes, json, os, sys, threading, time
