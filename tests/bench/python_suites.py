@@ -64,7 +64,7 @@ PACKAGES = {
     "diskcache==5.6.3": (["django"], ["tests", "-o", "addopts=", "--ignore=tests/test_djangocache.py"]),
     "aiosqlite==0.21.0": ([], ["aiosqlite/tests/smoke.py"]),
     "requests==2.32.5": (["pytest-httpbin==2.1.0", "httpbin", "trustme", "PySocks", "pytest-mock"], ["tests"]),
-    "pyftpdlib==2.1.0": (["psutil", "pyopenssl", "pytest-instafail"], ["tests"]),
+    "pyftpdlib==2.1.0": (["psutil", "pyopenssl", "pytest-instafail", "pytest-xdist"], ["tests", "-o", "addopts="]),
     "watchdog==6.0.0": (["flaky", "pytest-timeout", "PyYAML"], ["tests", "-o", "addopts="]),
     "joblib==1.5.2": (["numpy"], ["--pyargs", "joblib.test.test_memory", "joblib.test.test_hashing"]),
 }
