@@ -3,10 +3,13 @@
     python tests/bench/python_suites.py                 # CPython's modules and the packages from PyPI
     python tests/bench/python_suites.py cpython         # or: packages, or names of both
     python tests/bench/python_suites.py --folder DIR    # keeps sources, environment and results there
+    PYTHONPATH=... python tests/bench/python_suites.py --interpreter /usr/bin/python3 cpython
 
-CPython's modules need an interpreter with its package `test`. Packages are fetched as sdists from PyPI, and are tested in an
-environment of their own, which has no pfs. A suite that differs runs a second time both ways: a test that differs once only is
-printed as unstable, and so is one whose two plain runs differ. Exits with 1 if a test differs twice.
+CPython's modules need an interpreter with its package `test`: --interpreter takes another one than this. Debian has the package
+apart (libpython3.11-testsuite): PYTHONPATH may be a folder whose `test` is that package and the interpreter's own `test`.
+Packages are fetched as sdists from PyPI, and are tested in an environment of their own, which has no pfs. A suite that differs
+runs a second time both ways: a test that differs once only is printed as unstable, and so is one whose two plain runs differ.
+Exits with 1 if a test differs twice.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ CPYTHON = [
     "test_multiprocessing_main_handling",
 ]
 
-RESOURCES = {"test_socketserver": ["-u", "network"]}  # without it, it runs nothing; it uses the loopback only
+OPTIONS = {
+    "test_socketserver": ["-u", "network"],  # without it, it runs nothing; it uses the loopback only
+    "test_socket": ["-i", "ThreadedVSOCKSocketStreamTest"],  # hangs on virtual machines, also without pfs
+}
 
 # Name and version: what the tests need more, and the arguments of pytest in the folder of the sdist.
 PACKAGES = {
@@ -58,6 +64,8 @@ PACKAGES = {
     "diskcache==5.6.3": (["django"], ["tests", "-o", "addopts=", "--ignore=tests/test_djangocache.py"]),
     "aiosqlite==0.21.0": ([], ["aiosqlite/tests/smoke.py"]),
     "requests==2.32.5": (["pytest-httpbin==2.1.0", "httpbin", "trustme", "PySocks", "pytest-mock"], ["tests"]),
+    "pyftpdlib==2.1.0": (["psutil", "pyopenssl", "pytest-instafail", "pytest-xdist"], ["tests", "-o", "addopts="]),
+    "watchdog==6.0.0": (["flaky", "pytest-timeout", "PyYAML"], ["tests", "-o", "addopts="]),
     "joblib==1.5.2": (["numpy"], ["--pyargs", "joblib.test.test_memory", "joblib.test.test_hashing"]),
 }
 
@@ -115,11 +123,11 @@ def compare(name: str, command: list[str], folder: Path, at: Path, seconds: floa
     return not always and len(tests) > 0
 
 
-def cpython(names: list[str], at: Path, seconds: float) -> bool:
+def cpython(names: list[str], at: Path, seconds: float, interpreter: str) -> bool:
     (work := at / "cpython").mkdir(exist_ok=True)
     good = True
     for name in names:
-        command = [sys.executable, "-m", "test", *RESOURCES.get(name, []), "--junit-xml", "OUT", name]
+        command = [interpreter, "-m", "test", *OPTIONS.get(name, []), "--junit-xml", "OUT", name]
         good &= compare(name, command, work, at, seconds)
     return good
 
@@ -148,6 +156,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="cpython, packages, or names of suites")
     parser.add_argument("--folder", type=Path, help="keeps everything there; without it, a temporary folder")
     parser.add_argument("--seconds", type=float, default=600, help="ends a suite after that time (600)")
+    parser.add_argument("--interpreter", default=sys.executable, metavar="PATH", help="runs CPython's modules (this one)")
     options = parser.parse_args()
     everything = {name.partition("==")[0]: name for name in PACKAGES}
     names = options.names or ["cpython", "packages"]
@@ -160,7 +169,7 @@ def main() -> int:
         at = (options.folder or Path(temporary)).resolve()
         at.mkdir(parents=True, exist_ok=True)
         print("| suite | tests | passed | failed | differ | unstable | plain | pfs run |\n|" + " --- |" * 8, flush=True)
-        good = cpython(modules, at, options.seconds)
+        good = cpython(modules, at, options.seconds, options.interpreter)
         good &= packages(wanted, at, options.seconds)
     return not good
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,65 @@ def test_a_line_below_a_long_cell_says_how_it_goes(tmp_path: Path, monkeypatch: 
     assert "; 70 waits, " in lines[-1]
     assert "<details>" in said[-1][1]["text/html"]
     assert "wait/synch/mutex/shop/LOCK_a" in said[-1][1]["text/html"]
+
+
+UNCHANGED = """%%pfs
+import sqlite3, threading, time
+lock = threading.Lock()
+def work():
+    for _ in range(5):
+        with lock:
+            time.sleep(0.01)
+            open("/etc/passwd").read()
+    sum(range(3_000_000))
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+db = sqlite3.connect(":memory:")
+for n in range(7): db.execute("select ?", (n,)).fetchall()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path(pfs.__file__).with_name("lib").joinpath("libperfschema-run.so").exists(), reason="without pfs run")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:jupyter_client", "ignore::DeprecationWarning:zmq")
+def test_a_kernel_under_pfs_run_shows_code_that_knows_nothing_of_pfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = pytest.importorskip("jupyter_client.manager")
+    for name, value in clean_environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    kernel = manager.KernelManager(kernel_name="python3")
+    start = [sys.executable, "-m", "pfs", "run", "--no-report", "--"]
+    kernel.kernel_spec.argv[:] = [*start, sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    kernel.start_kernel(cwd=str(tmp_path))
+    client = kernel.client()
+    said: list[str] = []
+
+    def execute(cell: str) -> None:
+        def hear(message: dict[str, Any]) -> None:
+            if "data" in message["content"]:
+                said.append(message["content"]["data"]["text/plain"])
+
+        assert client.execute_interactive(cell, output_hook=hear, timeout=60)["content"]["status"] == "ok"
+
+    try:
+        client.start_channels()
+        client.wait_for_ready(60)
+        execute("%load_ext pfs")
+        execute(UNCHANGED)
+        [report] = said
+        execute("%pfs on")
+        execute("with lock: open('/etc/passwd').read()")
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel(now=True)
+    rows = {line.split("  ")[0]: line.split("  ", 1)[1].split() for line in report.splitlines() if "  " in line}
+    assert rows["wait/synch/mutex/python/__main__:3"][0] == "15"
+    assert rows["wait/synch/mutex/python/__main__:3"][2] == "ms"
+    assert int(rows["wait/synch/cond/python/gil"][0]) > 0
+    assert int(rows["/etc/passwd"][0]) >= 15
+    assert rows["main: SELECT ?"][0] == "7"
+    assert not [name for name in rows if "pfs._" in name or "/proc/" in name or "pipe:" in name]
+    assert "waited in all threads" in said[1]
 
 
 def test_the_magic_of_a_cell_that_waits_for_nothing_says_why(fresh: Run) -> None:

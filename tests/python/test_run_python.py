@@ -344,7 +344,8 @@ def test_nothing_is_imported_outside_of_pfs_run() -> None:
 
 def test_the_parts_of_python_are_checked() -> None:
     wrong = run(*PFS, "run", "--python", "thread", "--", "true")
-    assert (wrong.returncode, "legal are threads, requests, clients, drivers, none" in wrong.stderr) == (2, True)
+    legal = "threads, requests, clients, drivers, tasks, tests, cells, asyncio, none"
+    assert (wrong.returncode, f"legal are {legal}" in wrong.stderr) == (2, True)
 
 
 # Modules of CPython's own tests. PFS_RUN_SUITES has others, or more.

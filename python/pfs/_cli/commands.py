@@ -15,6 +15,7 @@ from rich.text import Text
 
 import pfs
 from pfs import _core
+from pfs._cli.attach_run import attach_run
 from pfs._cli.collect import collect
 from pfs._cli.config import CONFIG_FLAGS, config_text, print_version
 from pfs._cli.metrics import metrics
@@ -278,5 +279,5 @@ def _demo_results(done: Demo, limit: int) -> dict[str, object]:
     }
 
 
-for _command in (*COMMANDS, collect, metrics, otel, run_program, serve, sql, top, trace):
+for _command in (*COMMANDS, attach_run, collect, metrics, otel, run_program, serve, sql, top, trace):
     pfs_command.add_command(_command)

@@ -98,8 +98,9 @@ def showing(folder: str, interval: float) -> Iterator[None]:
     "--python",
     metavar="A,B,...",
     default=",".join(launch.PYTHON_PARTS),
-    callback=some_of((*launch.PYTHON_PARTS, "none"), "part of Python"),
-    help=f"Of Python programs also record these, or none: {', '.join(launch.PYTHON_PARTS)}.  [default: all]",
+    callback=some_of((*launch.PYTHON_PARTS, *launch.PYTHON_MORE, "none"), "part of Python"),
+    help=f"Of Python programs also record these, or none: {', '.join((*launch.PYTHON_PARTS, *launch.PYTHON_MORE))}.  "
+    "[default: all but asyncio]",
 )
 @click.option("--all-on/--contended", help="Time each lock, or only locks that must be waited for.  [default: contended]")
 @click.option(

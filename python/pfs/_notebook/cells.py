@@ -8,9 +8,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pfs._core import statement
-from pfs._notebook.report import Report
-from pfs._source import OWN
-from pfs._tables.samples import SECTIONS, Sample, rows_between, take
+from pfs._notebook.report import Report, Samples
+from pfs._tables.samples import SECTIONS
 from pfs._tables.show import count_text, time_text
 
 if TYPE_CHECKING:
@@ -38,9 +37,9 @@ class _Line:
         return f"<details><summary style='{style}'>{escape(self._text)}</summary>{self._more}</details>"
 
 
-def _status(before: Sample, seconds: float) -> str:
+def _status(before: Samples, seconds: float) -> str:
     """Returns what a cell has waited for until now."""
-    rows = rows_between(before, take(OWN), 1.0, SECTIONS[0], "time")
+    rows = before.again().since(before, SECTIONS[0])
     text = f"running {seconds:.1f} s; {count_text(int(sum(row.count for row in rows)))} waits"
     total = sum(row.time for row in rows)
     if not total:
@@ -52,7 +51,7 @@ def _status(before: Sample, seconds: float) -> str:
 class _Status(threading.Thread):
     """Shows a line below a cell that runs for longer than a second, and keeps it up to date."""
 
-    def __init__(self, before: Sample) -> None:
+    def __init__(self, before: Samples) -> None:
         super().__init__(name="pfs status line", daemon=True)
         self._before = before
         self._ended = threading.Event()

@@ -1,46 +1,113 @@
-"""Reports what the program waited for during a piece of code."""
+"""Reports what the program waited for during a piece of code.
+
+In a kernel under ``pfs run`` that is what the library has recorded and what pfs has: two segments of one process.
+"""
 
 from __future__ import annotations
 
+import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pfs._notebook.timeline import Timeline, timeline
+from pfs._outside.recorded import is_noise, is_recorded, recorded
+from pfs._places.readable import Readable
 from pfs._source import OWN
 from pfs._tables import frame, show
-from pfs._tables.samples import SECTIONS, Row, Sample, Section, lost, rows_between, take
+from pfs._tables.samples import SECTIONS, Row, Sample, Section, in_order, rows_between, take
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-__all__ = ["Report"]
+    from pfs._source import Source
+
+__all__ = ["Report", "Samples"]
 
 _MOST = 10  # rows of each part
 _EVENTS = "events_waits_history_long"
+
+
+class Samples:
+    """Holds the sums of this process at one moment: those of pfs, and those that ``pfs run`` has recorded."""
+
+    def __init__(self, sources: list[tuple[Source, Readable]]) -> None:
+        self._sources = sources
+        self.each = [take(source, names=names) for source, names in sources]
+
+    @classmethod
+    def first(cls) -> Samples:
+        """Looks for the segments of this process, and takes the first samples."""
+        found = recorded() if is_recorded() else None
+        if found is None:
+            return cls([(OWN, Readable(OWN))])
+        # The library also records this reading. What is slow in it is done before: names are looked for in files.
+        names = Readable(found)
+        take(found, names=names)
+        return cls([(OWN, Readable(OWN)), (found, names)])
+
+    def again(self) -> Samples:
+        """Takes samples of the same segments."""
+        return Samples(self._sources)
+
+    def since(self, before: Samples, section: Section) -> list[Row]:
+        """Returns what happened to each key since then, busiest first. Counts and times are sums."""
+        rows = rows_between(before.each[0], self.each[0], 1.0, section, "time")
+        for old, new in zip(before.each[1:], self.each[1:], strict=True):
+            found = rows_between(old, _without_waiters(old, new, section), 1.0, section, "time")
+            rows += [row for row in found if _is_of_program(row)]
+        return in_order(rows, "time")
+
+    @property
+    def main(self) -> tuple[Source, Sample]:
+        """The segment that has the most of what the code does: a timeline has the clock and the threads of one."""
+        return self._sources[-1][0], self.each[-1]
+
+    @property
+    def lost(self) -> int:
+        return sum(sample.lost for sample in self.each)
+
+
+def _without_waiters(old: Sample, new: Sample, section: Section) -> Sample:
+    """Leaves out what ran before and has not ended: threads of the kernel wait all the time, for the next message or cell."""
+    counts = {key: numbers[0] for key, numbers in new.sums[section.name].items()}
+    before = {key: numbers[0] for key, numbers in old.sums[section.name].items()}
+    ran = old.running[section.name]
+    running = {
+        key: time for key, time in new.running[section.name].items() if key not in ran or counts.get(key, 0) != before.get(key, 0)
+    }
+    return replace(new, running={**new.running, section.name: running}, now={})
+
+
+def _is_of_program(row: Row) -> bool:
+    """Returns whether a row is neither the interpreter's nor of our reading."""
+    ours = row.name.startswith((f"/proc/{os.getpid()}/", "/proc/sys/kernel/")) or row.name.endswith(f"/{os.getpid()}.pfs")
+    return not ours and not is_noise(row.name)
 
 
 class Report:
     """Measures the code of a ``with`` block, and shows its busiest waits, files, statements and threads, and a timeline."""
 
     def __enter__(self) -> Self:
-        self.before: Sample = take(OWN)
-        ends = [row[0] for row in OWN.rows(_EVENTS, ("TIMER_END",)) if row[0] is not None]
+        self.before = Samples.first()
+        ends = [row[0] for row in self.before.main[0].rows(_EVENTS, ("TIMER_END",)) if row[0] is not None]
         self._begin: int = max(ends, default=0)
         self._started = time.monotonic()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.seconds = time.monotonic() - self._started
-        self._after = take(OWN)
-        self.lost = lost(OWN) - self.before.lost
-        events = frame.frame(_EVENTS, where=f"TIMER_END > {self._begin}")
-        self.events = events
-        self.timeline: Timeline = timeline(events, {**self.before.threads, **self._after.threads})
+        self._after = self.before.again()
+        self.lost = self._after.lost - self.before.lost
+        (source, after), (_, before) = self._after.main, self.before.main
+        events = frame.frame(_EVENTS, source=source, where=f"TIMER_END > {self._begin}")
+        self.events = events[~events["EVENT_NAME"].map(is_noise).astype(bool)]
+        self.timeline: Timeline = timeline(self.events, {**before.threads, **after.threads})
 
     def rows(self, section: Section) -> list[Row]:
         """Returns what happened to each key, busiest first. Counts and times are sums of the block."""
-        return rows_between(self.before, self._after, 1.0, section, "time")
+        return self._after.since(self.before, section)
 
     def _parts(self) -> list[tuple[str, list[str], list[list[object]]]]:
         parts = []
@@ -78,6 +145,7 @@ class Report:
         )
         if not self._parts():
             text += "; nothing here uses an instrumented object: pfs.Lock, pfs.Queue, pfs.open, pfs.dbapi ... are instrumented"
+            text += ", and everything is in a kernel under pfs run"
         return text + (f"; {self.lost} events or objects were lost" if self.lost else "")
 
     def __repr__(self) -> str:

@@ -116,7 +116,7 @@ def draw(what: What, ax: Axes | None) -> Axes:
         is_dead = thread in graph.deadlocked
         box = {"boxstyle": "round,pad=0.5", "facecolor": _BOX, "edgecolor": _RED if is_dead else GREY}
         ax.text(
-            x, y, cut(graph.names[thread], letters), ha="center", va="center", fontsize=9, bbox=box, zorder=3, parse_math=False
+            x, y, cut(graph.names[thread], letters), ha="center", va="center", fontsize=9, bbox=box, zorder=5, parse_math=False
         )
     if graph.deadlocked:
         ax.set_title(f"deadlock of {len(graph.deadlocked)} threads", color=_RED, loc="left", fontsize=10)
@@ -138,7 +138,7 @@ def _arrow(ax: Axes, wait: Wait, spots: dict[str, tuple[float, float]], letters:
     else:  # near the thread that waits: many may wait for one
         label_x, label_y = x + (to_x - x) * 0.2, y + (to_y - y) * 0.25
     back = {"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.9}
-    ax.text(label_x, label_y, text, ha="center", va="center", fontsize=8, color=color, parse_math=False, bbox=back, zorder=2)
+    ax.text(label_x, label_y, text, ha="center", va="center", fontsize=8, color=color, parse_math=False, bbox=back, zorder=4)
 
 
 def _blocked(what: What) -> pd.DataFrame:

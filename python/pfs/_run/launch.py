@@ -16,7 +16,7 @@ from pfs import _core
 from pfs._outside import processes
 from pfs.errors import StateError
 
-__all__ = ["PARTS", "PYTHON_PARTS", "end_as", "environment", "folder_of_run", "wait_for"]
+__all__ = ["PARTS", "PYTHON_MORE", "PYTHON_PARTS", "end_as", "environment", "folder_of_run", "wait_for"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What --only chooses, as patterns of setup_instruments. Memory is recorded only if it is chosen.
@@ -28,7 +28,8 @@ PARTS = {
     "memory": ("memory/%",),
 }
 # Parts of the Python layer: python/pfs/_auto/_pfs_run.
-PYTHON_PARTS = ("threads", "requests", "clients", "drivers")
+PYTHON_PARTS = ("threads", "requests", "clients", "drivers", "tasks", "tests", "cells")
+PYTHON_MORE = ("asyncio",)  # parts that only --python chooses
 # A program has more instruments of its own than a program that was instrumented by hand.
 SIZES = {"mutex": 1024, "rwlock": 512, "cond": 512, "file": 256, "socket": 128, "statement": 256, "thread": 512}
 

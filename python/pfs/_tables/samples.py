@@ -84,11 +84,11 @@ class Row:
         return (self.time - self.running) / self.count if self.count else 0.0
 
 
-def take(source: Source, is_dead: bool = False) -> Sample:
+def take(source: Source, is_dead: bool = False, names: Readable | None = None) -> Sample:
     """Reads the sums. It takes some twenty milliseconds for a big process, and does not disturb that process. All waits for locks
-    count as blocked if the process is dead: its time ends with its last event."""
+    count as blocked if the process is dead: its time ends with its last event. `names`: those of an earlier sample."""
     sample = Sample(time.monotonic(), {}, {}, {}, lost(source))
-    names = Readable(source)
+    names = names or Readable(source)
     for section in SECTIONS:
         sums: dict[tuple[Any, ...], list[int]] = {}
         columns = [*section.key, section.count, section.time, *section.extras.values()]

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pfs import _core
 from pfs._outside import processes
-from pfs._outside.segment import SegmentSource
+from pfs._outside.recorded import is_noise, is_recorded, recorded
 from pfs._run import launch
 from pfs._run import program as programs
 from pfs._run.tree import Parents
@@ -31,18 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Filter", "Started", "is_recorded", "packages_of", "run"]
 
-# Locks of the interpreter, and what pfs itself does: how often says nothing of a test. The wait for the GIL
-# (wait/synch/cond/python/gil) counts.
-_NOISE = re.compile(
-    r"wait/synch/(?:mutex/python/(?:gil|gil-switch|interpreter)|cond/python/interpreter)$|wait/\w+/\w+/(?:libperfsch\w*|_core\.\w+)/"
-)
 _OF_PYTHON = re.compile(r"wait/synch/\w+/python/([\w.<>]+):\d+$")
-
-
-def is_recorded() -> bool:
-    """Returns whether this process runs under ``pfs run``, or below a session with --pfs-instrument."""
-    library = os.environ.get("PFS_RUN_LIBRARY")
-    return bool(library) and library in os.environ.get("LD_PRELOAD", "").split(":")
 
 
 def packages_of(option: str) -> tuple[str, ...]:
@@ -82,7 +70,9 @@ def run(config: pytest.Config) -> int:
         command = [sys.executable, "-m", "pytest", *map(str, arguments)]  # pytest.main(): another program called it
     with launch.folder_of_run(keep=False) as folder, Parents(folder):
         try:
-            environment = os.environ | launch.environment(folder)
+            # A budget of statements is for those of the test, which is none itself.
+            parts = [part for part in launch.PYTHON_PARTS if part != "tests"]
+            environment = os.environ | launch.environment(folder, python=parts)
         except StateError as error:
             raise pytest.UsageError(f"--pfs-instrument: {error}") from None
         child = subprocess.Popen(command, env=environment, cwd=config.invocation_params.dir)
@@ -100,7 +90,7 @@ class Filter:
         return Totals({name: numbers for name, numbers in totals.counts.items() if self._has(name)}, totals.lost)
 
     def _has(self, name: str) -> bool:
-        if _NOISE.match(name):
+        if is_noise(name):
             return False
         if not self._packages or not name.startswith("wait/synch/") or name == "wait/synch/cond/python/gil":
             return True
@@ -114,15 +104,10 @@ class Started(Children):
     def __init__(self) -> None:
         super().__init__()
         self._before = processes.default_directory()
-        own = os.path.realpath(_core.segment_path() or "/")  # PFS_DIR may be relative
-        recorded = [
-            found.path
-            for found in processes.scan(self._before)
-            if found.identity.pid == self._pid and os.path.realpath(found.path) != own
-        ]
-        if not recorded:
+        source = recorded()
+        if source is None:
             raise StateError(f"there is no segment of this process in {self._before}: it does not record itself")
-        self._recorded = SegmentSource(_core.Segment(recorded[0]), write=False)
+        self._recorded = source
         self._folder = os.path.join(self._before, f"of-{self._pid}")
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         os.environ["PFS_DIR"] = self._folder

@@ -7,7 +7,7 @@ program to the function that wraps what is in it. A part is imported when the pr
 import os
 import sys
 
-__all__ = ["start"]
+__all__ = ["attach", "start"]
 
 # Part: modules of the program that it wraps, and its own module here.
 PARTS = {
@@ -17,6 +17,12 @@ PARTS = {
         "starlette.applications": "requests",
         "django.core.handlers.wsgi": "requests",
         "django.core.handlers.asgi": "requests",
+        "wsgiref.handlers": "servers",
+        "gunicorn.workers.base": "servers",
+        "werkzeug.serving": "servers",
+        "waitress.server": "servers",
+        "uvicorn.protocols.http.h11_impl": "servers",
+        "uvicorn.protocols.http.httptools_impl": "servers",
     },
     "clients": {"http.client": "clients", "httpx._client": "clients", "aiohttp.client": "clients"},
     "drivers": {
@@ -25,25 +31,50 @@ PARTS = {
         "redis.asyncio.client": "redis_py",
         "asyncpg.connection": "asyncpg_py",
         "asyncpg.prepared_stmt": "asyncpg_py",
+        "pymongo.monitoring": "pymongo_py",
     },
+    "asyncio": {"asyncio.locks": "asyncio_py", "asyncio.queues": "asyncio_py"},
+    "tasks": {"celery.app.trace": "tasks"},
+    "tests": {"_pytest.runner": "tests"},
+    "cells": {"IPython.core.interactiveshell": "cells"},
 }
 
 
 def start():
     """Loads the native module and begins to wait for imports. Returns False in a process without libperfschema-run.so."""
-    wanted = {}
-    for part in os.environ.get("PFS_RUN_PYTHON", "").split(","):
-        wanted.update(PARTS.get(part, {}))
+    wanted = _modules_of(os.environ.get("PFS_RUN_PYTHON", ""))
     if not wanted or "t" in getattr(sys, "abiflags", ""):
         return False
     if not _load_native(os.environ.get("PFS_RUN_LIBRARY", "")):
         return False
+    _wait_for(wanted)
+    return True
+
+
+def attach(library, parts):
+    """Begins in a program that runs already. `library` is the core, libperfschema.so.
+
+    Raises:
+        RuntimeError: the layer is there already.
+    """
+    if "_pfs_run_native" in sys.modules:
+        raise RuntimeError("this program is recorded already")
+    from _pfs_run import attached
+
+    attached.start(library)
+    _wait_for(_modules_of(parts))
+
+
+def _modules_of(parts):
+    return {name: module for part in parts.split(",") for name, module in PARTS.get(part, {}).items()}
+
+
+def _wait_for(wanted):
     sys.meta_path.insert(0, _Finder(wanted))
     for name in wanted:
         module = sys.modules.get(name)
         if module is not None:
             _wrap(module, wanted[name])
-    return True
 
 
 def _load_native(library):

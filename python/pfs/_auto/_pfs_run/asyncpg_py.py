@@ -1,7 +1,7 @@
 """Makes statements of what asyncpg sends: statement/asyncpg/statement."""
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, number_of
+from _pfs_run.statements import Keys, clean, number_of
 from _pfs_run.wrapping import replace
 
 _SKIPPED = "asyncpg,sqlalchemy,contextlib,_pfs_run"
@@ -23,13 +23,13 @@ def _counts(result):
 
 
 async def _run(query, call):
-    handle = native.begin(_key["statement"], str(query).encode("utf-8", "replace").decode(), None, _SKIPPED, True)
+    handle = native.begin(_key["statement"], clean(str(query)), None, _SKIPPED, True)
     if handle is None:
         return await call
     try:
         result = await call
     except BaseException as error:
-        native.end(handle, 0, 0, number_of(error), str(error).encode("utf-8", "replace").decode().replace("\0", "?"))
+        native.end(handle, 0, 0, number_of(error), clean(str(error)))
         raise
     native.end(handle, *_counts(result), 0, "")
     return result

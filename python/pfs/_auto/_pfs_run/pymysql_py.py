@@ -3,7 +3,7 @@
 from threading import local
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, is_shared, number_of
+from _pfs_run.statements import Keys, clean, is_shared, number_of
 from _pfs_run.wrapping import replace
 
 # Packages between the program's line and the driver.
@@ -31,7 +31,7 @@ def _pymysql(module):
             except BaseException as error:
                 if now.handle is not None:
                     message = str(error.args[1]) if len(getattr(error, "args", ())) > 1 else type(error).__name__
-                    native.end(now.handle, 0, 0, number_of(error), _clean(message))
+                    native.end(now.handle, 0, 0, number_of(error), clean(message))
                 raise
             else:
                 if now.handle is not None:
@@ -48,7 +48,7 @@ def _pymysql(module):
             if command == query_command and now is not None and now.handle is None:
                 text = sql if isinstance(sql, str) else bytes(sql).decode("utf-8", "replace")
                 schema = self.db.decode("utf-8", "replace") if isinstance(self.db, bytes) else self.db
-                now.handle = native.begin(key, _clean(text), schema and _clean(schema)[:64], _SKIPPED, is_shared())
+                now.handle = native.begin(key, clean(text), schema and clean(schema)[:64], _SKIPPED, is_shared())
             return original(self, command, sql)
 
         return _execute_command
@@ -57,10 +57,6 @@ def _pymysql(module):
         if name in vars(module.Connection):
             replace(module.Connection, name, entry)
     replace(module.Connection, "_execute_command", execute)
-
-
-def _clean(text):
-    return text.encode("utf-8", "replace").decode().replace("\0", "?")
 
 
 def _counts(connection):

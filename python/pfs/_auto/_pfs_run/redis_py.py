@@ -4,7 +4,7 @@ A command of a pipeline takes as long as the pipeline.
 """
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, is_shared, number_of
+from _pfs_run.statements import Keys, clean, is_shared, literal, number_of
 from _pfs_run.wrapping import replace
 
 _keys = Keys("redis-py")
@@ -14,11 +14,7 @@ _MOST_ARGUMENTS, _MOST_LETTERS = 20, 64
 
 def _argument(value):
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    return (
-        "'"
-        + text[:_MOST_LETTERS].encode("utf-8", "replace").decode().replace("\0", "?").replace("\\", "\\\\").replace("'", "''")
-        + "'"
-    )
+    return literal(text[:_MOST_LETTERS])
 
 
 def _begin(arguments, is_detached):
@@ -32,7 +28,7 @@ def _begin(arguments, is_detached):
 
 def _end(handle, error):
     if handle is not None:
-        message = str(error).encode("utf-8", "replace").decode().replace("\0", "?")
+        message = clean(str(error))
         native.end(handle, 0, 0, number_of(error) if error else 0, message if error else "")
 
 

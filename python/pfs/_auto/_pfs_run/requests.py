@@ -1,14 +1,17 @@
 """Makes a statement of each request that a WSGI or ASGI application answers: statement/http/get and its like.
 
-It wraps the __call__ of the frameworks' applications. An application inside another one answers the same request: only the
-outer one counts.
+It wraps the __call__ of the frameworks' applications. Applications without a framework are wrapped where a server calls them
+(servers.py). An application inside another one answers the same request: only the outer one counts.
 """
 
 from contextvars import ContextVar
+from types import GeneratorType, MethodType
 
 import _pfs_run_native as native
 from _pfs_run.statements import Keys, http_end, http_text, is_shared, number_of
 from _pfs_run.wrapping import replace
+
+__all__ = ["PATCHES", "answer_asgi", "answer_wsgi"]
 
 _keys = Keys("http")
 _is_in_request = ContextVar("pfs_run_is_in_request", default=False)
@@ -21,64 +24,95 @@ def _begin(method, path, query, is_detached, traceparent):
     return native.begin(_keys[method.lower()], text, None, _SKIPPED, is_detached, caller)
 
 
-def _wsgi(original):
-    def __call__(self, environ, start_response):
-        if _is_in_request.get():
-            return original(self, environ, start_response)
-        path = (environ.get("SCRIPT_NAME") or "") + (environ.get("PATH_INFO") or "/")
-        method, caller = environ.get("REQUEST_METHOD", "GET"), environ.get("HTTP_TRACEPARENT")
-        handle = _begin(method, path, environ.get("QUERY_STRING"), is_shared(), caller)
-        if handle is None:
-            return original(self, environ, start_response)
-        status = "200 OK"
+def _fail(handle, error):
+    native.end(handle, 0, 0, number_of(error), type(error).__name__)
 
-        def pfs_start_response(given, *more, **named):
-            nonlocal status
-            status = given
-            return start_response(given, *more, **named)
 
-        token = _is_in_request.set(True)
-        try:
-            response = original(self, environ, pfs_start_response)
-        except BaseException as error:
-            native.end(handle, 0, 0, number_of(error), type(error).__name__)
-            raise
-        finally:
-            _is_in_request.reset(token)
+def answer_wsgi(application, environ, start_response, is_generator=False):
+    """Calls the application. The statement of a generator ends with its last part, that of others when the call returns."""
+    if _is_in_request.get():
+        return application(environ, start_response)
+    path = (environ.get("SCRIPT_NAME") or "") + (environ.get("PATH_INFO") or "/")
+    method, caller = environ.get("REQUEST_METHOD", "GET"), environ.get("HTTP_TRACEPARENT")
+    handle = _begin(method, path, environ.get("QUERY_STRING"), is_generator or is_shared(), caller)
+    if handle is None:
+        return application(environ, start_response)
+    status = "200 OK"
+
+    def pfs_start_response(given, *more, **named):
+        nonlocal status
+        status = given
+        return start_response(given, *more, **named)
+
+    def end():
         number, _, reason = status.partition(" ")
         http_end(handle, int(number) if number.isdigit() else 0, reason)
-        return response
+
+    token = _is_in_request.set(True)
+    try:
+        response = application(environ, pfs_start_response)
+    except BaseException as error:
+        _fail(handle, error)
+        raise
+    finally:
+        _is_in_request.reset(token)
+    if is_generator and type(response) is GeneratorType:
+        return _parts(response, handle, end)
+    end()
+    return response
+
+
+def _parts(response, handle, end):
+    try:
+        yield from response
+    except GeneratorExit:  # the server has closed it
+        end()
+        raise
+    except BaseException as error:
+        _fail(handle, error)
+        raise
+    end()
+
+
+async def answer_asgi(application, scope, receive, send):
+    """Calls the application, and returns what it returns."""
+    if scope.get("type") != "http" or _is_in_request.get():
+        return await application(scope, receive, send)
+    query = scope.get("query_string") or b""
+    caller = next((value.decode("latin-1") for name, value in scope.get("headers") or () if name == b"traceparent"), None)
+    handle = _begin(scope.get("method", "GET"), scope.get("path") or "/", query.decode("latin-1"), True, caller)
+    if handle is None:
+        return await application(scope, receive, send)
+    status = 0
+
+    async def pfs_send(message):
+        nonlocal status
+        if message.get("type") == "http.response.start":
+            status = message.get("status", 0)
+        await send(message)
+
+    token = _is_in_request.set(True)
+    try:
+        result = await application(scope, receive, pfs_send)
+    except BaseException as error:
+        _fail(handle, error)
+        raise
+    finally:
+        _is_in_request.reset(token)
+    http_end(handle, status)
+    return result
+
+
+def _wsgi(original):
+    def __call__(self, environ, start_response):
+        return answer_wsgi(MethodType(original, self), environ, start_response)
 
     return __call__
 
 
 def _asgi(original):
     async def __call__(self, scope, receive, send):
-        if scope.get("type") != "http" or _is_in_request.get():
-            return await original(self, scope, receive, send)
-        query = scope.get("query_string") or b""
-        caller = next((value.decode("latin-1") for name, value in scope.get("headers") or () if name == b"traceparent"), None)
-        handle = _begin(scope.get("method", "GET"), scope.get("path") or "/", query.decode("latin-1"), True, caller)
-        if handle is None:
-            return await original(self, scope, receive, send)
-        status = 0
-
-        async def pfs_send(message):
-            nonlocal status
-            if message.get("type") == "http.response.start":
-                status = message.get("status", 0)
-            await send(message)
-
-        token = _is_in_request.set(True)
-        try:
-            result = await original(self, scope, receive, pfs_send)
-        except BaseException as error:
-            native.end(handle, 0, 0, number_of(error), type(error).__name__)
-            raise
-        finally:
-            _is_in_request.reset(token)
-        http_end(handle, status)
-        return result
+        return await answer_asgi(MethodType(original, self), scope, receive, send)
 
     return __call__
 

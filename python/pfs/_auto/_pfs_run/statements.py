@@ -4,7 +4,7 @@ import sys
 
 import _pfs_run_native as native
 
-__all__ = ["Keys", "http_end", "http_text", "is_shared", "number_of"]
+__all__ = ["Keys", "clean", "http_end", "http_text", "identity", "is_shared", "literal", "number_of"]
 
 
 class Keys(dict):
@@ -25,6 +25,21 @@ class Keys(dict):
 def is_shared():
     """Returns whether other tasks may run in this thread before a call has ended: greenlets."""
     return "gevent" in sys.modules or "eventlet" in sys.modules
+
+
+def clean(text):
+    """Returns a text as the tables can have it."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "?")
+
+
+def identity(name):
+    """Returns a name as a quoted identifier: digests keep it as it is."""
+    return "`" + clean(name).replace("`", "``") + "`"
+
+
+def literal(text):
+    """Returns a text as a quoted literal: digests have ? for it."""
+    return "'" + clean(text).replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def http_text(method, target):

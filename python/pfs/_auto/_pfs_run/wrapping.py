@@ -1,8 +1,11 @@
 """Replaces functions by functions: the type, the name, the signature and the attributes stay."""
 
 from functools import wraps
+from weakref import WeakSet
 
-__all__ = ["replace"]
+__all__ = ["is_replaced", "replace"]
+
+_replacements = WeakSet()
 
 
 def replace(owner, name, make):
@@ -14,4 +17,11 @@ def replace(owner, name, make):
     original = vars(owner)[name]
     if type(original) is not type(replace):
         raise TypeError(f"{owner.__name__}.{name} is a {type(original).__name__}")
-    setattr(owner, name, wraps(original)(make(original)))
+    replacement = wraps(original)(make(original))
+    _replacements.add(replacement)
+    setattr(owner, name, replacement)
+
+
+def is_replaced(function):
+    """Returns whether a function is one that `replace` has made."""
+    return type(function) is type(replace) and function in _replacements

@@ -1,0 +1,173 @@
+"""Takes the place of the module _pfs_run_native in a program that ``pfs attach-run`` has found running.
+
+The library that records calls of C can only come in when a program starts. Here the core is loaded with ctypes, and has what
+Python code can tell it: statements and names of threads.
+"""
+
+import ctypes
+import sys
+import threading
+
+__all__ = ["begin", "end", "key", "name_thread", "note", "request_text", "start"]
+
+_WAITING = ("threading", "queue", "asyncio", "concurrent", "multiprocessing")
+_ROWS_AFFECTED, _ROWS_SENT = 3, 4  # enum pfs_statement_counter
+_WARNING = 2  # enum pfs_log_priority
+_MOST_TEXT = 1024
+_core = None
+_kept = {}  # bytes that the core keeps the address of
+_named = threading.local()
+
+
+class _Info(ctypes.Structure):
+    """Is a pfs_instrument_info."""
+
+    _fields_ = [
+        ("key", ctypes.POINTER(ctypes.c_uint32)),
+        ("name", ctypes.c_char_p),
+        ("flags", ctypes.c_uint32),
+        ("documentation", ctypes.c_char_p),
+    ]
+
+
+class _Handle:
+    """Is a statement between begin() and end()."""
+
+    def __init__(self):
+        self.statement = (ctypes.c_uint64 * 48)()  # a pfs_statement_t
+        self.thread = threading.get_ident()
+        self.suspended = None
+        self.is_open = True
+
+    def resume(self):
+        if self.suspended is not None:
+            _core.pfs_statement_resume(self.statement, self.suspended)
+            self.suspended = None
+
+    def close(self):
+        if self.is_open and self.thread == threading.get_ident():
+            self.is_open = False
+            self.resume()
+            _core.pfs_statement_end(self.statement)
+
+    __del__ = close
+
+
+def start(library):
+    """Loads the core, and takes the place of the native module."""
+    global _core
+    core = ctypes.PyDLL(library)  # its functions take no long time: they keep the GIL
+    text, number, size = ctypes.c_char_p, ctypes.c_uint32, ctypes.c_size_t
+    for name, result, arguments in (
+        ("pfs_init", ctypes.c_int, (text,)),
+        ("pfs_register_statement", ctypes.c_int, (text, ctypes.POINTER(_Info), ctypes.c_int)),
+        ("pfs_set_thread_name", ctypes.c_int, (text,)),
+        ("pfs_log", ctypes.c_int, (ctypes.c_int, text, text, text)),
+        ("pfs_statement_begin_at", ctypes.c_int, (ctypes.c_void_p, number, ctypes.c_void_p, text, number)),
+        ("pfs_statement_set_text", None, (ctypes.c_void_p, text, size)),
+        ("pfs_statement_set_schema", None, (ctypes.c_void_p, text)),
+        ("pfs_statement_set_traceparent", ctypes.c_int, (ctypes.c_void_p, text, size)),
+        ("pfs_statement_suspend", size, (ctypes.c_void_p, ctypes.c_void_p, size)),
+        ("pfs_statement_resume", None, (ctypes.c_void_p, ctypes.c_void_p)),
+        ("pfs_statement_set", None, (ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64)),
+        ("pfs_statement_set_error", None, (ctypes.c_void_p, ctypes.c_int, text, text)),
+        ("pfs_statement_end", None, (ctypes.c_void_p,)),
+    ):
+        function = getattr(core, name)
+        function.restype, function.argtypes = result, arguments
+    core.pfs_init(None)
+    _core = core
+    sys.modules["_pfs_run_native"] = sys.modules[__name__]
+    name_thread(threading.current_thread().name)
+
+
+def _bytes(text):
+    return _kept.setdefault(text, text.encode("utf-8", "replace"))
+
+
+def name_thread(name):
+    """Names the calling thread thread/python/NAME."""
+    _named.is_named = True
+    _core.pfs_set_thread_name(f"python/{name}"[:100].encode("utf-8", "replace"))
+
+
+def key(component, name):
+    """Returns the number of the instrument statement/COMPONENT/NAME; 0 if there is none."""
+    found = ctypes.c_uint32(0)
+    about = b"Requests and queries of a Python program, by pfs attach-run."
+    info = _Info(ctypes.pointer(found), name.encode("utf-8", "replace"), 0, about)
+    _core.pfs_register_statement(component.encode(), ctypes.byref(info), 1)
+    return found.value
+
+
+def request_text(method, target):
+    """Returns the text of a request, as the native module does (cpp/run/conversations.cpp): what is no name is a literal."""
+    path, question, query = target.partition("?")
+
+    def part(text):
+        letters = text.replace("_", "").replace(".", "")
+        is_name = (not letters or (letters.isascii() and letters.isalnum())) and not text[:1].isdigit()
+        is_id = len(text) >= 16 and any(c.isdigit() for c in text)
+        return text if not text or text.isdigit() or (is_name and not is_id) else _literal(text)
+
+    text = method.upper() + " " + "/".join(map(part, path.split("/"))) + (" " + _literal(question + query) if question else "")
+    return text[:_MOST_TEXT]
+
+
+def _literal(text):
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _source(skipped):
+    """Returns the file and line of the innermost frame that belongs to no package in `skipped`."""
+    packages, frame = skipped.split(","), sys._getframe(2)
+    while frame is not None:
+        package = (frame.f_globals.get("__name__") or "unknown").partition(".")[0]
+        if package not in packages and package not in _WAITING:
+            return frame.f_code.co_filename, frame.f_lineno or 0
+        frame = frame.f_back
+    return "python", 0
+
+
+def begin(key, text, schema, skipped, detached, traceparent=None):
+    """Begins a statement. Returns a handle, or None if it is not recorded."""
+    if key == 0:
+        return None
+    if not getattr(_named, "is_named", False):
+        name_thread(threading.current_thread().name)
+    file, line = _source(skipped)
+    handle = _Handle()
+    if not _core.pfs_statement_begin_at(handle.statement, key, None, _bytes(file), line):
+        handle.is_open = False
+        return None
+    data = text.encode("utf-8", "replace")
+    _core.pfs_statement_set_text(handle.statement, data, len(data))
+    if schema:
+        _core.pfs_statement_set_schema(handle.statement, schema.encode("utf-8", "replace"))
+    if traceparent is not None:
+        _core.pfs_statement_set_traceparent(handle.statement, traceparent.encode(), len(traceparent))
+    if detached:
+        size = _core.pfs_statement_suspend(handle.statement, None, 0)
+        state = ctypes.create_string_buffer(size) if size else None
+        if size and _core.pfs_statement_suspend(handle.statement, state, size) == size:
+            handle.suspended = state
+    return handle
+
+
+def end(handle, rows, affected, error, message):
+    """Ends the statement. error: 0 = none."""
+    if not handle.is_open or handle.thread != threading.get_ident():
+        return
+    handle.resume()
+    if rows > 0:
+        _core.pfs_statement_set(handle.statement, _ROWS_SENT, rows)
+    if affected > 0:
+        _core.pfs_statement_set(handle.statement, _ROWS_AFFECTED, affected)
+    if error:
+        _core.pfs_statement_set_error(handle.statement, error, b"HY000", message.encode("utf-8", "replace"))
+    handle.close()
+
+
+def note(message):
+    """Adds a row to error_log."""
+    _core.pfs_log(_WARNING, b"PFS-PYTHON", b"run", message.encode("utf-8", "replace"))

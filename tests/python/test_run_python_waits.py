@@ -1,0 +1,96 @@
+"""``pfs run`` says what threads of Python wait for: conditions by their line, and the GIL, as long as C code measures."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pfs
+from tests.conftest import ROOT
+from tests.python.test_run import PFS, own_folder, pytestmark, run
+
+__all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
+
+CONDITIONS = """\
+import concurrent.futures, queue, threading, time
+event, items, changed = threading.Event(), queue.Queue(), threading.Condition()
+def late():
+    with changed: changed.notify()  # the main thread has let it go, so it waits
+    time.sleep(0.2); event.set()
+    time.sleep(0.2); items.put(1)
+with changed:
+    threading.Thread(target=late).start()
+    changed.wait()
+    changed.wait(0.01)
+event.wait()
+items.get()
+with concurrent.futures.ThreadPoolExecutor(1) as pool: pool.submit(time.sleep, 0.2).result()
+"""
+
+
+def test_a_wait_for_a_condition_has_its_line(tmp_path: Path) -> None:
+    """The line of the program that waits, not one of threading or queue: in the name, and in SOURCE."""
+    (path := tmp_path / "shop.py").write_text(CONDITIONS)
+    done = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, path)
+    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
+    with pfs.attach(segment) as schema:
+        rows = schema.table("events_waits_history_long", where="EVENT_NAME like 'wait/synch/cond/python/__main__:%'")
+    found = {int(name.rpartition(":")[2]) for name in rows["EVENT_NAME"]}
+    assert list(rows["SOURCE"]) == [f"shop.py:{name.rpartition(':')[2]}" for name in rows["EVENT_NAME"]]
+    # A start, too, may wait for its thread. The main thread need not wait where it comes late.
+    assert {9, 10} <= found <= {8, 9, 10, 11, 12, 13}
+
+
+SHARED = """\
+import ctypes, json, os, sys, threading, time
+c = ctypes.PyDLL(sys.argv[1])  # a call of it has the GIL
+c.compute.argtypes, c.receive.argtypes = (ctypes.c_double, ctypes.c_double), (ctypes.c_double, ctypes.c_int)
+c.compute.restype = c.receive.restype = ctypes.c_double
+end = time.monotonic() + 2
+out, into = os.pipe()
+waited, done, stay = {}, threading.Barrier(4), threading.Event()
+def work(name, call, *arguments):
+    waited[name] = call(end, *arguments)
+    done.wait()
+    stay.wait()
+calls = {"first": (c.compute, 0.012), "second": (c.compute, 0.008), "reader": (c.receive, out)}
+for name, arguments in calls.items():
+    threading.Thread(target=work, args=(name, *arguments), name=name).start()
+writer = os.fork()  # it has no GIL to wait for
+if writer == 0:
+    while time.monotonic() < end + 0.1:
+        os.write(into, b"x"); time.sleep(0.005)
+    os._exit(0)
+done.wait()
+print(json.dumps(waited), flush=True)
+os.kill(writer, 9)
+os.kill(os.getpid(), 9)  # the rows of threads that are alive stay
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_the_wait_for_the_gil_is_what_c_measures(tmp_path: Path) -> None:
+    """Two threads compute, and one reads. Both measures end when the thread runs again, so other load changes both."""
+    library = tmp_path / "gil.so"
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, ROOT / "tests/programs/extensions/gil.c"], check=True)
+    (path := tmp_path / "shared.py").write_text(SHARED)
+    done = run(*PFS, "run", "--keep", "--no-report", "--children", "none", "--", sys.executable, path, library)
+    by_c: dict[str, float] = json.loads(done.stdout)
+    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
+    with pfs.attach(segment) as schema:
+        threads = schema.table("threads").set_index("THREAD_ID")["NAME"]
+        waits = schema.table("events_waits_summary_by_thread_by_event_name")
+    waits["THREAD"] = waits["THREAD_ID"].map(threads)
+    gil = waits[waits["EVENT_NAME"] == "wait/synch/cond/python/gil"].groupby("THREAD")["SUM_TIMER_WAIT"].sum()
+    by_pfs = {name: int(gil[f"thread/python/{name}"]) / 1e12 for name in by_c}
+    print(f"C measures {by_c}, pfs {by_pfs}")
+    assert by_c.keys() == {"first", "second", "reader"}
+    assert min(by_c.values()) > 0.2, "three threads share 2 s"
+    assert sum(by_pfs.values()) == pytest.approx(sum(by_c.values()), rel=0.05)
+    # Of one thread, what it does between the two clocks weighs more if it queues for a processor there.
+    assert by_pfs == pytest.approx(by_c, rel=0.1)
