@@ -52,6 +52,7 @@ def child(tmp_path: Path, kind: str) -> Path:
         "setuid": ["cc"],
         "32 bits": ["cc", "-m32"],
         "musl": ["musl-gcc"],
+        "address sanitizer": ["cc", "-fsanitize=address"],
         "script of musl": ["musl-gcc"],
     }
     if kind == "script":
@@ -75,7 +76,7 @@ def child(tmp_path: Path, kind: str) -> Path:
     return made
 
 
-@pytest.mark.parametrize("kind", ["dynamic", "static", "setuid", "script", "32 bits", "musl", "script of musl"])
+@pytest.mark.parametrize("kind", ["dynamic", "static", "setuid", "script", "32 bits", "musl", "script of musl", "address sanitizer"])
 def test_a_child_of_any_kind_runs_as_without(starts: Path, tmp_path: Path, kind: str) -> None:
     made = child(tmp_path, kind)
     plain = run(tmp_path, starts, made)

@@ -80,5 +80,6 @@ def test_with_another_allocator(tmp_path: Path, allocator: str) -> None:
 
 @pytest.mark.parametrize("sanitizer", SANITIZERS)
 def test_a_program_built_with_a_sanitizer(tmp_path: Path, sanitizer: str) -> None:
+    """Its library must be loaded first. What the program starts is not recorded then."""
     program = built(tmp_path, f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all")
     same_as_without(tmp_path, program, "fvpsjc", ())
