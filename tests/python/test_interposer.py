@@ -26,7 +26,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     source = ROOT / "tests/programs/interposer.c"
     flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC"]
     subprocess.run(["cc", *flags, "-o", library, source, *where, "-ldl"], check=True)
-    subprocess.run(["cc", *flags, "-DPFS_DISABLE", "-o", folder / "disabled.so", source, *where[:1], "-ldl"], check=True)
     return program, library
 
 
