@@ -2,7 +2,8 @@
 //
 // Programs that the recorded one starts find the library in LD_PRELOAD. A 32-bit program would complain about it on its stderr; a program
 // of another C library (musl), or one with a sanitizer, whose library must be the first, would not start. So the head of the file is
-// read, and LD_PRELOAD loses this library for such a program. A static program ignores LD_PRELOAD; what it starts may not. A setuid program ignores and forgets it.
+// read, and LD_PRELOAD loses this library for such a program. A static program ignores LD_PRELOAD; what it starts may not. A setuid
+// program ignores and forgets it.
 //
 // All of this may run in the child of a vfork(), which shares the parent's memory: it stores to its own stack only, and takes no lock.
 #include <alloca.h>

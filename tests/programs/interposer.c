@@ -13,7 +13,7 @@
 #define HERE __builtin_return_address(0), PFS_CODE
 static void *real_open, *real_read, *real_write, *real_fsync, *real_close, *real_sem_wait;
 static void *real_pthread_mutex_lock, *real_pthread_mutex_trylock, *real_pthread_mutex_unlock, *real_pthread_mutex_init;
-static void *real_pthread_cond_wait;
+static void* real_pthread_cond_wait;
 
 static pfs_key_t key_mutex, key_cond, key_semaphore, key_file;
 static int is_ready;
@@ -133,15 +133,15 @@ static void adopt(int fd) {
   if (pfs_fd_kind(fd) == PFS_FD_UNKNOWN) pfs_file_bind(key_file, fd, "inherited");
 }
 
-#define ON_FILE(type, name, parameters, op, requested, bytes, ...)       \
-  type name parameters {                                                 \
-    if (is_plain()) return REAL(name)(__VA_ARGS__);                      \
-    if ((op) != PFS_FILE_CLOSE) adopt(fd);                               \
-    pfs_wait_t wait;                                                     \
-    pfs_file_wait_begin_at(&wait, fd, op, requested, HERE);              \
-    const type done = REAL(name)(__VA_ARGS__);                           \
-    pfs_file_wait_end(&wait, bytes);                                     \
-    return done;                                                         \
+#define ON_FILE(type, name, parameters, op, requested, bytes, ...) \
+  type name parameters {                                           \
+    if (is_plain()) return REAL(name)(__VA_ARGS__);                \
+    if ((op) != PFS_FILE_CLOSE) adopt(fd);                         \
+    pfs_wait_t wait;                                               \
+    pfs_file_wait_begin_at(&wait, fd, op, requested, HERE);        \
+    const type done = REAL(name)(__VA_ARGS__);                     \
+    pfs_file_wait_end(&wait, bytes);                               \
+    return done;                                                   \
   }
 ON_FILE(ssize_t, read, (int fd, void* to, size_t size), PFS_FILE_READ, (int64_t)size, done, fd, to, size)
 ON_FILE(ssize_t, write, (int fd, const void* from, size_t size), PFS_FILE_WRITE, (int64_t)size, done, fd, from, size)

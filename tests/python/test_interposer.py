@@ -1,4 +1,4 @@
-"""A library of the user's own that stands between a program and its functions: tests/programs/interposer.c, built on the installed pfs."""
+"""A user's own library between a program and its functions: tests/programs/interposer.c, built on the installed pfs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def environment(library: Path, tmp_path: Path, mode: str = "YES") -> dict[str, str]:
-    options = f"performance_schema_instrument='wait/synch/mutex/%=CONTENDED'" if mode == "CONTENDED" else ""
+    options = "performance_schema_instrument='wait/synch/mutex/%=CONTENDED'" if mode == "CONTENDED" else ""
     (tmp_path / "segments").mkdir(mode=0o700, exist_ok=True)
     return os.environ | {
         "LD_PRELOAD": str(library),
@@ -50,7 +50,7 @@ def test_numbers_are_those_of_the_program(built: tuple[Path, Path], tmp_path: Pa
     (segment,) = (tmp_path / "segments").glob("*.pfs")
     with pfs.attach(str(segment)) as schema:
         waits = schema.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")["COUNT_STAR"]
-        counts = {name.rpartition("/")[2]: int(count) for name, count in waits.items() if count and "/interposed-" in name}
+        counts = {name.rpartition("/")[2]: int(count) for name, count in zip(map(str, waits.index), waits, strict=True) if count and "/interposed-" in name}
         assert counts.pop("COND") >= 1
         files = schema.table("file_summary_by_instance").set_index("FILE_NAME")
         columns = ["COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "COUNT_WRITE", "SUM_NUMBER_OF_BYTES_WRITE", "COUNT_MISC"]
@@ -59,13 +59,15 @@ def test_numbers_are_those_of_the_program(built: tuple[Path, Path], tmp_path: Pa
         assert counts == {"LOCK": 10 + 2, "sem-any": 1, "file": 6}
         mutexes = schema.table("mutex_instances")
         assert (mutexes["NAME"].str.startswith("wait/synch/mutex/interposed-") & mutexes["LOCKED_BY_THREAD_ID"].isna()).sum() == 2
-        status = schema.table("global_status").set_index("VARIABLE_NAME")["VARIABLE_VALUE"]
+        status = schema.table("global_status")
         assert {name: value for name, value in status.items() if str(name).endswith("_lost") and str(value) != "0"} == {}
 
 
 def test_a_hang_shows_lock_holder_and_line(built: tuple[Path, Path], tmp_path: Path) -> None:
     program, library = built
-    process = subprocess.Popen([program, tmp_path / "file", "hang"], env=environment(library, tmp_path), stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [program, tmp_path / "file", "hang"], env=environment(library, tmp_path), stdout=subprocess.DEVNULL
+    )
     try:
         deadline = time.monotonic() + 60
         blocked = None
@@ -79,9 +81,11 @@ def test_a_hang_shows_lock_holder_and_line(built: tuple[Path, Path], tmp_path: P
         assert blocked is not None
         (name,), (source,) = blocked["EVENT_NAME"], sources
         line = next(i for i, text in enumerate(PROGRAM.read_text().splitlines(), 1) if "/* hangs */" in text)
-        assert name.startswith("wait/synch/mutex/interposed-") and name.endswith("/LOCK")
+        assert name.startswith("wait/synch/mutex/interposed-")
+        assert name.endswith("/LOCK")
         assert blocked["HOLDER"].notna().all()
-        assert source is not None and f"interposed.c:{line}" in source
+        assert source is not None
+        assert f"interposed.c:{line}" in source
     finally:
         process.kill()
         process.wait()

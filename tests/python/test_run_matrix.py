@@ -1,4 +1,4 @@
-"""``pfs run`` over and over: forks, execs, signals, jumps and cancellations in a random order, with other allocators, with sanitizers."""
+"""``pfs run`` over and over: forks, execs, signals, jumps in a random order, with other allocators, with sanitizers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def same_as_without(folder: Path, program: Path, letters: str, options: tuple[st
     """Runs a program without pfs and with it. Nothing may differ, and nothing may be lost."""
     plain = outcome(program, letters, **environment)
     report = folder / "report.json"
-    command = (*PFS, "run", "--json", "-o", str(report), *options, "--", program, letters)
+    command: list[str | Path] = [*PFS, "run", "--json", "-o", str(report), *options, "--", program, letters]
     said = f"matrix {letters} with {options} {environment}; PFS_RUN_SEED={SEED}"
     assert outcome(*command, **environment) == plain, said
     assert plain[2] == 42, said

@@ -39,7 +39,8 @@ extern "C" {
 /* Says what a descriptor is to pfs. */
 enum pfs_fd_kind { PFS_FD_UNKNOWN = 0, PFS_FD_FILE = 1, PFS_FD_SOCKET = 2 };
 
-/* Names the operation of a wait on a descriptor. Shown as OPERATION. On a socket: recv, send, seek, stat, close; the others make no event. */
+/* Names the operation of a wait on a descriptor. Shown as OPERATION. On a socket they are recv, send, seek, stat and close; the others
+ * make no event. */
 enum pfs_file_op {
   PFS_FILE_READ = 1,
   PFS_FILE_WRITE = 2,

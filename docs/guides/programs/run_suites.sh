@@ -24,7 +24,7 @@ redis() {
   pfs run --no-report -- ./runtest --clients 2 "${only[@]}" >../seen 2>&1 || true
   cd ..
   for each in plain seen; do
-    grep -aoE '\[(ok|err|exception|skip)\]: [^(]*' "$each" | sed 's/ *$//' | sort >"$each.tests"
+    sed 's/\x1b\[[0-9;]*m//g' "$each" | grep -aoE '\[(ok|err|exception)\]: [^(]*' | sed 's/ *$//' | sort >"$each.tests"
     echo "$each: $(grep -c '^\[ok\]' "$each.tests") ok, $(grep -cE '^\[(err|exception)\]' "$each.tests" || true) failed"
   done
   diff plain.tests seen.tests && echo "redis: the same tests pass"

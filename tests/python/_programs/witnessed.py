@@ -25,15 +25,15 @@ __all__ = ["Key", "Numbers", "Witnessed", "descendants", "until", "witnessed"]
 
 # System calls by what they do. `sendfile` and its like count for the descriptor that they write to.
 ACTIONS = {
-    "read": "read pread64 readv preadv preadv2 recvfrom recvmsg".split(),
-    "write": "write pwrite64 writev pwritev pwritev2 sendto sendmsg sendfile".split(),
-    "sync": "fsync fdatasync sync_file_range".split(),
+    "read": ["read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg"],
+    "write": ["write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg", "sendfile"],
+    "sync": ["fsync", "fdatasync", "sync_file_range"],
     "seek": ["lseek"],
 }
 ACTION_OF_CALL = {call: action for action, calls in ACTIONS.items() for call in calls}
 ACTION_OF_OPERATION = {
-    **{operation: "read" for operation in ("read", "recv", "recvfrom", "recvmsg")},
-    **{operation: "write" for operation in ("write", "send", "sendto", "sendmsg")},
+    **dict.fromkeys(("read", "recv", "recvfrom", "recvmsg"), "read"),
+    **dict.fromkeys(("write", "send", "sendto", "sendmsg"), "write"),
     **{operation: operation for operation in ("sync", "seek")},
     "tell": "seek",
 }
@@ -43,7 +43,8 @@ WITHOUT_BYTES = ("sendmsg", "recvmsg")
 ALWAYS_UNSEEN = {
     r"\.so(\.[0-9.]+)?$|^/etc/ld\.so": "the dynamic linker",
     r"^anon_inode:": "pfs records no epoll, eventfd and signalfd",
-    r"/locale/|^/etc/locale\.alias$|/gconv/|^/usr/share/zoneinfo/|^/proc/(\d+/(maps|task/\d+/comm)|sys/kernel/ngroups_max)$": "glibc",
+    r"/locale/|^/etc/locale\.alias$|/gconv/|^/usr/share/zoneinfo/": "glibc",
+    r"^/proc/(\d+/(maps|task/\d+/comm)|sys/kernel/ngroups_max)$": "glibc",
     r"^/sys/devices/system/cpu/(online|possible)$": "glibc",
     r"^/etc/(nsswitch\.conf|passwd|group|hosts|resolv\.conf|host\.conf|gai\.conf|services)$": "glibc",
     r"\.pfs$|^/proc/\d+/(cmdline|stat)$|^/proc/sys/kernel/random/boot_id$|^/sys/devices/system/clocksource/": "pfs",
@@ -106,10 +107,8 @@ def witnessed(folder: Path, *command: str | Path, **more: Any) -> Iterator[subpr
     calls = ",".join([*ACTION_OF_CALL, "clone", "clone3", "fork", "vfork", "rename", "renameat", "renameat2"])
     given = [word for name, value in variables.items() for word in ("-E", f"{name}={value}")]
     trace = ["strace", "-ff", "-yy", "-s", "0", "--signal=none", "-e", f"trace={calls}", "-o", str(traces / "trace"), *given]
-    process = subprocess.Popen(
-        [*trace, *map(str, command)],
-        **({"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "cwd": folder} | more),
-    )
+    plain: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "cwd": folder}
+    process: subprocess.Popen[str] = subprocess.Popen([*trace, *map(str, command)], text=True, **(plain | more))
     try:
         yield process
     finally:
