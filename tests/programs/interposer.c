@@ -23,6 +23,7 @@ static void* real_of(void** place, const char* name) {
   if (*place == NULL) *place = dlsym(RTLD_NEXT, name);
   return *place;
 }
+#define GUARDED(...) (is_inside = 1, (void)(__VA_ARGS__), is_inside = 0)
 static int is_plain(void) { return !is_ready || is_inside; }
 
 __attribute__((constructor)) static void start(void) {
@@ -77,13 +78,13 @@ int pthread_mutex_lock(pthread_mutex_t* m) {
   if (is_plain()) return REAL(pthread_mutex_lock)(m);
   pfs_instance_t* const row = row_of(m, pfs_mutex_create, key_mutex, 0);
   if (pfs_mutex_is_contended(row) && REAL(pthread_mutex_trylock)(m) == 0) {
-    pfs_mutex_counted(row, PFS_LOCK);
+    GUARDED(pfs_mutex_counted(row, PFS_LOCK));
     return 0;
   }
   pfs_wait_t wait;
-  pfs_mutex_wait_begin_at(&wait, row, PFS_LOCK, HERE);
+  GUARDED(pfs_mutex_wait_begin_at(&wait, row, PFS_LOCK, HERE));
   const int rc = REAL(pthread_mutex_lock)(m);
-  pfs_mutex_wait_end(&wait, rc, PFS_NO_SPINS);
+  GUARDED(pfs_mutex_wait_end(&wait, rc, PFS_NO_SPINS));
   return rc;
 }
 
@@ -96,20 +97,22 @@ int pthread_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
   if (is_plain()) return REAL(pthread_cond_wait)(c, m);
   pfs_instance_t* const mutex = row_of(m, pfs_mutex_create, key_mutex, 0);
   pfs_wait_t wait;
-  pfs_cond_wait_begin_at(&wait, row_of(c, pfs_cond_create, key_cond, 0), PFS_WAIT, HERE);
+  pfs_instance_t* const cond = row_of(c, pfs_cond_create, key_cond, 0);
+  GUARDED(pfs_cond_wait_begin_at(&wait, cond, PFS_WAIT, HERE));
   const uint64_t left = pfs_mutex_leave(mutex);
   const int rc = REAL(pthread_cond_wait)(c, m);
   pfs_mutex_return_at(mutex, left, HERE);
-  pfs_cond_wait_end(&wait, rc);
+  GUARDED(pfs_cond_wait_end(&wait, rc));
   return rc;
 }
 
 int sem_wait(sem_t* s) {
   if (is_plain()) return REAL(sem_wait)(s);
   pfs_wait_t wait;
-  pfs_cond_wait_begin_at(&wait, row_of(s, pfs_cond_create, key_semaphore, 0), PFS_WAIT, HERE);
+  pfs_instance_t* const semaphore = row_of(s, pfs_cond_create, key_semaphore, 0);
+  GUARDED(pfs_cond_wait_begin_at(&wait, semaphore, PFS_WAIT, HERE));
   const int rc = REAL(sem_wait)(s);
-  pfs_cond_wait_end(&wait, rc);
+  GUARDED(pfs_cond_wait_end(&wait, rc));
   return rc;
 }
 
@@ -122,26 +125,26 @@ int open(const char* path, int flags, ...) {
   va_end(arguments);
   if (is_plain()) return REAL(open)(path, flags, mode);
   pfs_wait_t wait;
-  pfs_file_open_begin_at(&wait, key_file, path, flags, HERE);
+  GUARDED(pfs_file_open_begin_at(&wait, key_file, path, flags, HERE));
   const int fd = REAL(open)(path, flags, mode);
-  pfs_file_open_end(&wait, path, fd);
+  GUARDED(pfs_file_open_end(&wait, path, fd));
   return fd;
 }
 
 /* A descriptor that was not seen opened gets a name at its first use. */
 static void adopt(int fd) {
-  if (pfs_fd_kind(fd) == PFS_FD_UNKNOWN) pfs_file_bind(key_file, fd, "inherited");
+  if (pfs_fd_kind(fd) == PFS_FD_UNKNOWN) GUARDED(pfs_file_bind(key_file, fd, "inherited"));
 }
 
-#define ON_FILE(type, name, parameters, op, requested, bytes, ...) \
-  type name parameters {                                           \
-    if (is_plain()) return REAL(name)(__VA_ARGS__);                \
-    if ((op) != PFS_FILE_CLOSE) adopt(fd);                         \
-    pfs_wait_t wait;                                               \
-    pfs_file_wait_begin_at(&wait, fd, op, requested, HERE);        \
-    const type done = REAL(name)(__VA_ARGS__);                     \
-    pfs_file_wait_end(&wait, bytes);                               \
-    return done;                                                   \
+#define ON_FILE(type, name, parameters, op, requested, bytes, ...)   \
+  type name parameters {                                             \
+    if (is_plain()) return REAL(name)(__VA_ARGS__);                  \
+    if ((op) != PFS_FILE_CLOSE) adopt(fd);                           \
+    pfs_wait_t wait;                                                 \
+    GUARDED(pfs_file_wait_begin_at(&wait, fd, op, requested, HERE)); \
+    const type done = REAL(name)(__VA_ARGS__);                       \
+    GUARDED(pfs_file_wait_end(&wait, bytes));                        \
+    return done;                                                     \
   }
 ON_FILE(ssize_t, read, (int fd, void* to, size_t size), PFS_FILE_READ, (int64_t)size, done, fd, to, size)
 ON_FILE(ssize_t, write, (int fd, const void* from, size_t size), PFS_FILE_WRITE, (int64_t)size, done, fd, from, size)
