@@ -24,7 +24,13 @@ static void* real_of(void** place, const char* name) {
   return *place;
 }
 #define GUARDED(...) (is_inside = 1, (void)(__VA_ARGS__), is_inside = 0)
-static int is_plain(void) { return !is_ready || is_inside; }
+static struct dl_find_object pfs_itself; /* its locks at the end of a thread or a process are not the program's */
+static int is_of_pfs(const void* caller) {
+  return (uintptr_t)caller - (uintptr_t)pfs_itself.dlfo_map_start <
+         (uintptr_t)pfs_itself.dlfo_map_end - (uintptr_t)pfs_itself.dlfo_map_start;
+}
+static int is_plain_from(const void* caller) { return !is_ready || is_inside || is_of_pfs(caller); }
+#define is_plain() is_plain_from(__builtin_return_address(0))
 
 __attribute__((constructor)) static void start(void) {
   static char component[14];
@@ -36,6 +42,7 @@ __attribute__((constructor)) static void start(void) {
   pfs_register_mutex(component, mutexes, 1);
   pfs_register_cond(component, conds, 2);
   pfs_register_file(component, files, 1);
+  _dl_find_object((void*)&pfs_is_on, &pfs_itself);
   is_ready = pfs_is_on();
   is_inside = 0;
 }
