@@ -55,7 +55,7 @@ def test_numbers_are_those_of_the_program(built: tuple[Path, Path], tmp_path: Pa
         assert counts.pop("COND") >= 1
         files = schema.table("file_summary_by_instance").set_index("FILE_NAME")
         columns = ["COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "COUNT_WRITE", "SUM_NUMBER_OF_BYTES_WRITE", "COUNT_MISC"]
-        assert files.loc[str(tmp_path / "file"), columns].tolist() == [1, 7, 1, 7, 3]  # open, sync, close
+        assert files.loc[[str(tmp_path / "file")], columns].values.tolist() == [[1, 7, 1, 7, 3]]  # open, sync, close
         assert files.loc[files.index.str.endswith("inherited"), columns].values.tolist() == [[0, 0, 1, 7, 0]]
         assert counts == {"LOCK": 10 + 2, "sem-any": 1, "file": 6}
         mutexes = schema.table("mutex_instances")
