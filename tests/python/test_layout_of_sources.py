@@ -1,7 +1,8 @@
-"""Every source file is built."""
+"""Every source file is built, and the maps of the tree name what there is."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 
@@ -16,3 +17,27 @@ def test_every_source_file_is_in_cmake(root: Path) -> None:
         if name.startswith(("cpp/src/", "cpp/bindings/", "cpp/bench/", "cpp/run/")):
             continue  # found by pattern; have a list of their own
         assert name in text, f"{name} is not built"
+
+
+def test_the_map_stays_short(root: Path) -> None:
+    assert len((root / "docs/architecture.md").read_text().split()) <= 1000
+
+
+def test_the_map_of_the_writer_has_every_header_in_its_group(root: Path) -> None:
+    folder = root / "cpp/src/record"
+    groups = re.split(r"^## (\w+)/", (folder / "README.md").read_text(), flags=re.MULTILINE)
+    listed = {
+        f"{group}/{name}"
+        for group, text in zip(groups[1::2], groups[2::2], strict=True)
+        for name in re.findall(r"^\| `([\w.]+)`", text, re.MULTILINE)
+    }
+    there = {path.relative_to(folder).as_posix() for path in folder.glob("*/*.h")}
+    assert listed == there, {"not in the map": sorted(there - listed), "not in the tree": sorted(listed - there)}
+
+
+def test_private_packages_are_explained_where_one_begins_to_work(root: Path) -> None:
+    text = (root / "CONTRIBUTING.md").read_text()
+    packages = {path.parent.name for path in (root / "python/pfs").glob("_*/__init__.py")}
+    missing = {name for name in packages if f"`{name}`" not in text}
+    assert packages
+    assert not missing, f"CONTRIBUTING.md does not name {sorted(missing)}"
