@@ -1,8 +1,9 @@
 // run/exec.cpp: replaces exec and posix_spawn: a program that this library would harm runs without it.
 //
-// Programs that the recorded one starts find the library in LD_PRELOAD. A 32-bit program would complain about it on its stderr, and a
-// program of another C library (musl) would not start. So the head of the file is read, and LD_PRELOAD loses this library for such a
-// program. A static program ignores LD_PRELOAD; what it starts may not. A setuid program ignores and forgets it.
+// Programs that the recorded one starts find the library in LD_PRELOAD. A 32-bit program would complain about it on its stderr; a program
+// of another C library (musl), or one with a sanitizer, whose library must be the first, would not start. So the head of the file is
+// read, and LD_PRELOAD loses this library for such a program. A static program ignores LD_PRELOAD; what it starts may not. A setuid
+// program ignores and forgets it.
 //
 // All of this may run in the child of a vfork(), which shares the parent's memory: it stores to its own stack only, and takes no lock.
 #include <alloca.h>
@@ -58,18 +59,54 @@ constexpr int kMachine = EM_X86_64;
 constexpr char kLinker[] = "/ld-linux-x86-64.so";
 #endif
 
-// Returns whether the dynamic linker of an ELF file is glibc's for this processor, or there is none.
-bool HasOurLinker(int fd, const char* head) {
+// Reads an object of an ELF file. Returns false if the file ends before.
+template <typename Object>
+bool ReadAt(int fd, uint64_t at, Object* object) {
+  return PFS_REAL(pread)(fd, object, sizeof *object, static_cast<off_t>(at)) == sizeof *object;
+}
+
+bool IsSanitizer(const char* library_name) {
+  for (const char* const start : {"libasan.so", "libhwasan.so", "liblsan.so", "libtsan.so"}) {
+    if (std::strncmp(library_name, start, std::strlen(start)) == 0) return true;
+  }
+  return false;
+}
+
+// Returns whether an ELF file needs the library of a sanitizer. `dynamic`: its PT_DYNAMIC.
+bool NeedsSanitizer(int fd, const Elf64_Ehdr& header, const Elf64_Phdr& dynamic) {
+  constexpr size_t kMost = 8;  // a compiler names the library of a sanitizer first
+  uint64_t needed[kMost], texts = 0;
+  size_t count = 0;
+  Elf64_Dyn entry;
+  for (uint64_t at = 0; at + sizeof entry <= dynamic.p_filesz && ReadAt(fd, dynamic.p_offset + at, &entry) && entry.d_tag != DT_NULL;
+       at += sizeof entry) {
+    if (entry.d_tag == DT_NEEDED && count < kMost) needed[count++] = entry.d_un.d_val;
+    if (entry.d_tag == DT_STRTAB) texts = entry.d_un.d_ptr;
+    if (entry.d_tag == DT_STRTAB && count != 0) break;  // the needed ones come first
+  }
+  Elf64_Phdr part;
+  for (int i = 0; i < header.e_phnum && ReadAt(fd, header.e_phoff + static_cast<uint64_t>(i) * header.e_phentsize, &part); ++i) {
+    if (part.p_type != PT_LOAD || texts < part.p_vaddr || texts - part.p_vaddr >= part.p_filesz) continue;
+    for (size_t k = 0; k < count; ++k) {
+      char name[16] = "";
+      if (ReadAt(fd, part.p_offset + (texts - part.p_vaddr) + needed[k], &name) && IsSanitizer(name)) return true;
+    }
+  }
+  return false;
+}
+
+// Returns whether an ELF file can have this library: its dynamic linker is glibc's for this processor, or there is none, and no library
+// must be loaded before.
+bool CanHave(int fd, const char* head) {
   const auto* const header = reinterpret_cast<const Elf64_Ehdr*>(head);
   if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != kMachine) return false;
-  for (int i = 0; i < header->e_phnum; ++i) {
-    Elf64_Phdr part;
-    const auto at = static_cast<off_t>(header->e_phoff + static_cast<uint64_t>(i) * header->e_phentsize);
-    if (PFS_REAL(pread)(fd, &part, sizeof part, at) != sizeof part) return true;
+  Elf64_Phdr part;
+  for (int i = 0; i < header->e_phnum && ReadAt(fd, header->e_phoff + static_cast<uint64_t>(i) * header->e_phentsize, &part); ++i) {
+    if (part.p_type == PT_DYNAMIC && NeedsSanitizer(fd, *header, part)) return false;
     if (part.p_type != PT_INTERP) continue;
     char name[256] = "";
     if (part.p_filesz >= sizeof name || PFS_REAL(pread)(fd, name, part.p_filesz, static_cast<off_t>(part.p_offset)) < 0) return true;
-    return std::strstr(name, kLinker) != nullptr;
+    if (std::strstr(name, kLinker) == nullptr) return false;
   }
   return true;
 }
@@ -83,7 +120,7 @@ bool HasOurLinker(int fd, const char* head) {
     if (fd < 0) return true;
     const ssize_t bytes = PFS_REAL(pread)(fd, head, sizeof head - 1, 0);
     const bool is_elf = bytes >= static_cast<ssize_t>(sizeof(Elf64_Ehdr)) && std::memcmp(head, ELFMAG, SELFMAG) == 0;
-    const bool may = !is_elf || HasOurLinker(fd, head);
+    const bool may = !is_elf || CanHave(fd, head);
     PFS_REAL(close)(fd);
     if (bytes < 2 || head[0] != '#' || head[1] != '!') return may;
     head[bytes] = 0;

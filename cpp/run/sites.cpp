@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/clip.h"
 #include "run/address_map.h"
 #include "run/real.h"
 
@@ -88,23 +89,9 @@ const Module* FindModule(uintptr_t begin, uintptr_t base, const char* path) {
   return nullptr;
 }
 
-uint32_t Hash(std::string_view text) {
-  uint32_t hash = 2166136261u;
-  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
-  return hash;
-}
-
-// Copies a text of at most `most` bytes. A longer one ends in two digits of its hash, so that two such texts differ.
 template <size_t N>
 void CopyClipped(char (&to)[N], std::string_view text, size_t most) {
-  most = std::min(most, N - 1);
-  const size_t kept = text.size() <= most ? text.size() : most - 2;
-  for (size_t i = 0; i < kept; ++i) {
-    const char c = text[i];
-    to[i] = static_cast<unsigned char>(c) < 0x20 || c == '%' || c == '/' ? '_' : c;
-  }
-  to[kept] = 0;
-  if (kept < text.size()) std::snprintf(to + kept, 3, "%02x", Hash(text) & 0xff);
+  perfschema::CopyClipped(to, text, std::min(most, N - 1));
 }
 
 constexpr size_t kMostComponent = 12;  // legal in every family (wait/synch/mutex/)

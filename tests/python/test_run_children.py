@@ -52,6 +52,7 @@ def child(tmp_path: Path, kind: str) -> Path:
         "setuid": ["cc"],
         "32 bits": ["cc", "-m32"],
         "musl": ["musl-gcc"],
+        "address sanitizer": ["cc", "-fsanitize=address"],
         "script of musl": ["musl-gcc"],
     }
     if kind == "script":
@@ -75,7 +76,9 @@ def child(tmp_path: Path, kind: str) -> Path:
     return made
 
 
-@pytest.mark.parametrize("kind", ["dynamic", "static", "setuid", "script", "32 bits", "musl", "script of musl"])
+@pytest.mark.parametrize(
+    "kind", ["dynamic", "static", "setuid", "script", "32 bits", "musl", "script of musl", "address sanitizer"]
+)
 def test_a_child_of_any_kind_runs_as_without(starts: Path, tmp_path: Path, kind: str) -> None:
     made = child(tmp_path, kind)
     plain = run(tmp_path, starts, made)
@@ -127,3 +130,32 @@ def test_a_library_that_is_loaded_apart_is_reported(tmp_path: Path) -> None:
         assert next(row["writes"] for row in report["files"] if row["file"] == f"{tmp_path}/file") == writes
         assert len(report["notes"]) == len(more)
         assert all(f"{tmp_path}/plugin.so has been loaded apart" in note for note in report["notes"])
+
+
+def test_children_of_a_server_that_overwrites_its_environment_are_in_the_run(tmp_path: Path) -> None:
+    """A title that ps shows goes over the arguments and the environment: nginx, PostgreSQL and others do that."""
+    (tmp_path / "titled.c").write_text(
+        """
+        #include <fcntl.h>
+        #include <string.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        extern char** environ;
+        int main(int count, char** arguments) {
+          int fd = open(arguments[1], O_CREAT | O_WRONLY, 0644), status;
+          if (chdir("/") != 0 || write(fd, "p", 1) != 1) return 1;
+          for (char** each = environ; *each != NULL; ++each) memset(*each, 'x', strlen(*each));
+          environ[0] = NULL;
+          for (int i = 0; i < 3; ++i) {
+            if (fork() == 0) _exit(write(fd, "child", 5) != 5);
+            wait(&status);
+            if (status != 0) return 2;
+          }
+          return 40 + count;
+        }"""
+    )
+    subprocess.run(["cc", "-O1", "-o", tmp_path / "titled", tmp_path / "titled.c"], check=True)
+    done, report = report_of(tmp_path, tmp_path / "titled", tmp_path / "file")
+    assert done.returncode == 42
+    assert len(report["processes"]) == 4
+    assert next(row["writes"] for row in report["files"] if row["file"] == str(tmp_path / "file")) == 4

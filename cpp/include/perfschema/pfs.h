@@ -348,6 +348,7 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 #include "perfschema/connection.h"
 #include "perfschema/program.h"
 #include "perfschema/log.h"
+#include "perfschema/interpose.h"
 /* clang-format on */
 
 #endif /* PERFSCHEMA_PFS_H */

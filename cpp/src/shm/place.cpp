@@ -73,11 +73,38 @@ bool MapsFile(uint64_t pid, const std::string& name) {
 
 namespace {
 
+// Holds what the environment says about segments, as it was when this process or an ancestor first asked: a server may overwrite its
+// environment to show a title in ps, and its forked children must find the same place.
+struct Settings {
+  std::string directory;  // PFS_DIR, absolute; "" = the default
+  std::string mode;       // PFS_MODE
+  bool keeps = false;     // PFS_KEEP
+};
+
+std::string FromEnvironment(const char* name) {
+  const char* const text = secure_getenv(name);  // secure: ignored in a setuid program
+  return text != nullptr ? text : "";
+}
+
+std::string Absolute(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();  // "link/" would follow the link
+  if (path.empty() || path.front() == '/') return path;
+  char here[4096];  // the program may change it later
+  return getcwd(here, sizeof here) == nullptr ? path : std::string(here) + "/" + path;
+}
+
+// Threads: called under the cold lock, or at the end of the process. Never destroyed: RemoveAtExit() asks late.
+const Settings& TheSettings() {
+  static const Settings& settings =
+      *new Settings{Absolute(FromEnvironment("PFS_DIR")), FromEnvironment("PFS_MODE"), FromEnvironment("PFS_KEEP") == "1"};
+  return settings;
+}
+
 // Returns PFS_MODE: users who may read the file (SELECT), and those who may store to it (UPDATE, TRUNCATE). A bad value leaves both to
 // the owner alone.
 mode_t ModeOfFile(std::string* reason) {
-  const char* text = secure_getenv("PFS_MODE");
-  if (text == nullptr || *text == 0) return 0600;
+  const char* text = TheSettings().mode.c_str();
+  if (*text == 0) return 0600;
   for (const mode_t legal : {0600, 0640, 0644, 0660, 0664}) {
     char* end = nullptr;
     if (std::strtoul(text, &end, 8) == legal && *end == 0 && *text != '-' && *text != '+') return legal;
@@ -185,26 +212,17 @@ int MakeIn(int dir, const std::string& directory, std::string* name, std::string
 
 }  // namespace
 
-bool KeepsSegment() {
-  const char* const keep = secure_getenv("PFS_KEEP");
-  return keep != nullptr && std::strcmp(keep, "1") == 0;
-}
+bool KeepsSegment() { return TheSettings().keeps; }
 
 std::string SegmentDirectory() {
-  const char* chosen = secure_getenv("PFS_DIR");  // secure: ignored in a setuid program
-  if (chosen == nullptr || *chosen == 0) return "/dev/shm/pfs-" + std::to_string(geteuid());
-  std::string path = chosen;
-  while (path.size() > 1 && path.back() == '/') path.pop_back();  // "link/" would follow the link
-  if (path.front() == '/') return path;
-  char here[4096];  // the program may change it later
-  return getcwd(here, sizeof here) == nullptr ? path : std::string(here) + "/" + path;
+  const std::string& chosen = TheSettings().directory;
+  return chosen.empty() ? "/dev/shm/pfs-" + std::to_string(geteuid()) : chosen;
 }
 
 int MakeSegmentFile(std::string* path, mode_t* mode, std::string* remark, std::string* reason) {
   *mode = ModeOfFile(remark);
   const std::string directory = SegmentDirectory();
-  const char* chosen = secure_getenv("PFS_DIR");
-  const int dir = OpenDirectory(directory, *mode, chosen != nullptr && *chosen != 0, reason);
+  const int dir = OpenDirectory(directory, *mode, !TheSettings().directory.empty(), reason);
   if (dir < 0) return -1;
   std::string name = std::to_string(getpid()) + kSuffix;
   const int fd = MakeIn(dir, directory, &name, reason);

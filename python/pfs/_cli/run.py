@@ -163,7 +163,7 @@ def run(
         if names is not None:
             with open(os.path.join(folder, own_names.BESIDE), "w", encoding="utf-8") as file:
                 file.write(names)
-        environment = os.environ | launch.environment(folder, only, decode, python, all_on, children)
+        environment = os.environ | launch.environment(folder, only, decode, python, all_on, children, program.sanitizers)
         with Parents(folder):
             try:
                 child = subprocess.Popen(command, env=environment, close_fds=False)

@@ -53,14 +53,20 @@ def environment(
     python: Sequence[str] = PYTHON_PARTS,
     all_on: bool = False,
     children: str = "all",
+    sanitizers: Sequence[str] = (),
 ) -> dict[str, str]:
     """Returns the variables of a program whose segments are to be in `folder`; the others are options of ``pfs run``.
+
+    A program built with `sanitizers` gets these first. Programs that it starts get neither: they were built without.
 
     Raises:
         StateError: this installation cannot record.
     """
     recorder, before = _library(), os.environ.get("LD_PRELOAD")
     preload = f"{recorder}:{recorder.replace('-run.so', '-run-memory.so')}" if "memory" in only else recorder
+    if sanitizers:
+        preload = ":".join([*sanitizers, preload])
+        children = "fork" if children == "all" else children
     return {
         "LD_PRELOAD": f"{preload}:{before}" if before else preload,
         "PFS_CYCLE_RATE": _cycle_rate(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import struct
@@ -19,6 +20,8 @@ _OWN_LOCKS = {
     b"LWLock": "PostgreSQL: its LWLocks and spinlocks are instructions of its own; only their sleeps on semaphores are seen",
     b"ngx_shmtx_lock": "nginx: its locks in shared memory are instructions of its own",
 }
+# A run-time library of a sanitizer, as the dynamic linker has its name. It must be the first of all that are loaded.
+_SANITIZER = re.compile(rb"\0(lib(?:a|hwa|l|t)san\.so\.\d+)\0")
 
 
 @dataclass(slots=True)
@@ -28,6 +31,7 @@ class Program:
     path: str
     blind: str = ""  # empty = it can be seen
     unseen: list[str] = field(default_factory=list)
+    sanitizers: list[str] = field(default_factory=list)  # libraries that must be loaded before all others
 
 
 def look(name: str, environment: Mapping[str, str]) -> Program:
@@ -100,6 +104,9 @@ def _check_elf(path: str, program: Program) -> None:
         program.unseen.append("Go: its own locks, and files and sockets that it opens without the C library")
     elif b"rustc version" in text or b"/rustc/" in text:
         program.unseen.append("Rust: locks of std::sync, and folders that are listed")
+    program.sanitizers = [name.decode() for name in dict.fromkeys(_SANITIZER.findall(text))]
+    if program.sanitizers:
+        program.unseen.append("programs that it starts: it was built with a sanitizer, whose library must be loaded first")
     program.unseen += [what for marker, what in _OWN_LOCKS.items() if marker in text]
     if os.path.basename(path) == "java":
         program.unseen.append("Java: its monitors and java.util.concurrent")

@@ -1,11 +1,15 @@
 #include "record/engine/sources.h"
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
+
+#include "base/clip.h"
 
 namespace perfschema {
 namespace {
@@ -19,6 +23,21 @@ uint32_t HashText(const char* text, size_t bytes) {
   uint32_t hash = 2166136261u;
   for (size_t i = 0; i < bytes; ++i) hash = (hash ^ static_cast<uint8_t>(text[i])) * 16777619u;
   return hash;
+}
+
+// Writes MODULE+0xOFFSET, which readers resolve. Outside the cold lock: dladdr() takes a lock of the dynamic linker.
+template <size_t N>
+const char* TextOfCode(const void* address, char (&to)[N]) {
+  Dl_info info;
+  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "unknown";
+  const char* const slash = std::strrchr(info.dli_fname, '/');
+  const char* const name = slash == nullptr ? info.dli_fname : slash + 1;
+  const char* const suffix = std::strstr(name, ".so");
+  char module[40];
+  CopyClipped(module, {name, suffix != nullptr ? static_cast<size_t>(suffix - name) : std::strlen(name)}, sizeof module - 1);
+  const auto offset = reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(info.dli_fbase);
+  (void)std::snprintf(to, N, "%s+0x%lx", module, static_cast<unsigned long>(offset));
+  return to;
 }
 
 }  // namespace
@@ -37,8 +56,9 @@ bool StartSources() {
 
 uint32_t InternSource(const char* file, uint32_t line) {
   const int error = errno;
+  char place[80];
   if (line == kIsCode) {
-    file = g_text_of_code != nullptr ? g_text_of_code(file) : "unknown";
+    file = g_text_of_code != nullptr ? g_text_of_code(file) : TextOfCode(file, place);
     line = kWholePlace;
   }
   const char* base = std::strrchr(file, '/');
