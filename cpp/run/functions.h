@@ -78,6 +78,7 @@
   F(posix_spawn) \
   F(posix_spawnp) \
   F(vfork) \
+  F(__register_atfork) \
   F(open) \
   F(open64) \
   F(openat) \

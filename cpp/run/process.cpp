@@ -16,6 +16,8 @@
 #include "run/real.h"
 #include "run/sites.h"
 
+extern "C" int __register_atfork(void (*prepare)(), void (*in_parent)(), void (*in_child)(), void* object);  // what pthread_atfork() calls
+
 namespace perfschema::run {
 
 void RememberPid();
@@ -70,9 +72,17 @@ bool HasForeignAllocator() {
 // Before glibc 2.34 a program may have no libpthread, in which these are. It has no second thread then either.
 bool HasThreads() { return PFS_HAS(pthread_key_create) && PFS_HAS(pthread_setspecific) && PFS_HAS(pthread_sigmask); }
 
+// Registers what fork() calls before it forks, earlier than the program and its libraries register theirs. So BeforeFork() runs last. The
+// handler of an allocator waits for the allocator's locks, and a thread that holds one of them may wait for the cold lock: BeforeFork()
+// must not have it by then. In the child the order is the other one: pfs goes on when the allocator's handler has given its locks back.
+void HearOfForksEarly() {
+  pfs_run_find_all();
+  if (HasThreads()) (void)HearOfForksInParent();
+}
+
 // glibc gives constructors the arguments of main().
 __attribute__((constructor)) void StartRun(int count, char** arguments, char**) {
-  pfs_run_find_all();
+  HearOfForksEarly();
   RememberPid();
   const Children children = WantedChildren();
   if (children != Children::kAll) LeavePreload();
@@ -93,6 +103,11 @@ __attribute__((constructor)) void StartRun(int count, char** arguments, char**) 
 }  // namespace perfschema::run
 
 using namespace perfschema::run;
+
+PFS_REPLACES int __register_atfork(void (*prepare)(), void (*in_parent)(), void (*in_child)(), void* object) {
+  HearOfForksEarly();
+  return PFS_REAL(__register_atfork)(prepare, in_parent, in_child, object);
+}
 
 namespace {
 

@@ -137,7 +137,7 @@ void NoteHolds(ShmInstance* instances) {
 void BeforeFork() {
   // Holding the lock over fork() means that no object is half made in the child. A handler that forks inside the slow
   // path cannot take it.
-  g_forking.holds_lock = !t_locals.in_cold_lock && LockCold();
+  g_forking.holds_lock = g_forking.is_heard_in_child && !t_locals.in_cold_lock && LockCold();
   g_forking.locks_are_held = true;
   g_forking.child_may_wait = false;
   if (!g_forking.holds_lock) return;
@@ -255,10 +255,16 @@ bool ContinueChild(bool has_lock) {
   return true;
 }
 
-bool HearOfForks() {
+bool HearOfForksInParent() {
   static constinit bool is_heard = false;
-  is_heard = is_heard || pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild) == 0;
+  is_heard = is_heard || pthread_atfork(BeforeFork, AfterForkInParent, nullptr) == 0;
   return is_heard;
+}
+
+bool HearOfForks() {
+  if (!HearOfForksInParent()) return false;
+  g_forking.is_heard_in_child = g_forking.is_heard_in_child || pthread_atfork(nullptr, nullptr, AfterForkInChild) == 0;
+  return g_forking.is_heard_in_child;
 }
 
 void StartTraceInChild() {

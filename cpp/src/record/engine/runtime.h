@@ -78,6 +78,7 @@ enum class Phase { kNew, kStarted, kForked };
 struct Forking {
   pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;  // the cold lock inside this process
   bool is_inside = false;                                  // this process also holds the word of the segment. Guarded by cold_mutex
+  bool is_heard_in_child = false;                          // without that, nothing is done before the fork either
   bool holds_lock = false;                                 // the parent holds the cold lock over fork()
   // Some thread holds a lock exclusively, and the child may release it without a call. Also true if not checked.
   bool locks_are_held = true;
@@ -175,8 +176,10 @@ bool AdoptSetup();
 void ReindexSetup();
 void RefreshSetup();
 
-// Registers the handlers of fork(), also while pfs is off. Called once. Returns false without memory.
+// Registers the handlers of fork(), also while pfs is off. Returns false without memory. HearOfForksInParent() registers those that the
+// parent runs, for a caller that wants them earlier than the child's.
 bool HearOfForks();
+bool HearOfForksInParent();
 
 // Gives a forked child its own segment, at its first use of pfs. Returns false if there is no memory, and pfs is off.
 // `has_lock`: the caller holds the cold lock; else there is no other thread. REQUIRES: IsStillForked().
