@@ -79,11 +79,15 @@ def built(name: str, folder: Path, root: Path) -> Path:
             settings |= CLANG
         done = run("cmake", "-S", root, "-B", build, "-G", "Ninja", *(f"-D{key}={value}" for key, value in settings.items()))
         assert done.returncode == 0, done.stdout
+    compiled(build, "tests/cpp/all")
+    return build
+
+
+def compiled(build: Path, target: str) -> None:
     # Beside another worker of pytest-xdist, one job is half of two cores.
     jobs = ("-j", "1") if "PYTEST_XDIST_WORKER" in os.environ else ()
-    done = run("ninja", "-C", build, *jobs, "tests/cpp/all")
+    done = run("ninja", "-C", build, *jobs, target)
     assert done.returncode == 0, done.stdout[-20_000:]
-    return build
 
 
 @pytest.mark.native
@@ -129,8 +133,7 @@ def sanitized(folder: Path, root: Path, tmp_path_factory: pytest.TempPathFactory
     }
     done = run("cmake", "-B", build, *(f"-D{key}={value}" for key, value in settings.items()))
     assert done.returncode == 0, done.stdout
-    done = run("ninja", "-C", build, "_core")
-    assert done.returncode == 0, done.stdout[-20_000:]
+    compiled(build, "_core")
     package = tmp_path_factory.mktemp("package") / "pfs"
     shutil.copytree(Path(pfs.__file__).parent, package, ignore=shutil.ignore_patterns("*.so*", "include", "lib"))
     (module,) = build.glob("cpp/bindings/_core*.so")
