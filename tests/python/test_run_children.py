@@ -164,12 +164,9 @@ def test_children_of_a_server_that_overwrites_its_environment_are_in_the_run(tmp
 def test_a_handler_of_fork_that_takes_a_lock_meets_no_lock_of_pfs(tmp_path: Path) -> None:
     """redis with jemalloc stood still: pfs held its own lock while jemalloc's handler waited for a thread that waited for pfs."""
     library, program = tmp_path / "libforklocks.so", tmp_path / "fork_locks"
-    source = str(SOURCES / "fork_locks.c")
-    for command in (
-        ["cc", "-O1", "-shared", "-fPIC", "-DLIBRARY", "-o", library, source],
-        ["cc", "-O1", "-o", program, source, f"-L{tmp_path}", "-lforklocks", f"-Wl,-rpath,{tmp_path}", "-lpthread"],
-    ):
-        subprocess.run(command, check=True)
+    source, linked = SOURCES / "fork_locks.c", (f"-L{tmp_path}", "-lforklocks", f"-Wl,-rpath,{tmp_path}", "-lpthread")
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-DLIBRARY", "-o", library, source], check=True)
+    subprocess.run(["cc", "-O1", "-o", program, source, *linked], check=True)
     done = subprocess.run(
         [*PFS, "run", "--no-report", "--all-on", "--", program, "300"], capture_output=True, text=True, timeout=120, check=False
     )

@@ -73,8 +73,7 @@ bool MapsFile(uint64_t pid, const std::string& name) {
 
 namespace {
 
-// Holds what the environment says about segments, as it was when this process or an ancestor first asked: a server may overwrite its
-// environment to show a title in ps, and its forked children must find the same place.
+// Holds what the environment says about segments.
 struct Settings {
   std::string directory;  // PFS_DIR, absolute; "" = the default
   std::string mode;       // PFS_MODE
@@ -93,17 +92,20 @@ std::string Absolute(std::string path) {
   return getcwd(here, sizeof here) == nullptr ? path : std::string(here) + "/" + path;
 }
 
-// Threads: called under the cold lock, or at the end of the process. Never destroyed: RemoveAtExit() asks late.
-const Settings& TheSettings() {
-  static const Settings& settings =
-      *new Settings{Absolute(FromEnvironment("PFS_DIR")), FromEnvironment("PFS_MODE"), FromEnvironment("PFS_KEEP") == "1"};
-  return settings;
+// Returns what the environment says now. A server may overwrite its environment, to show a title in ps, and its forked children must find
+// the same place: if PFS_DIR was there and is not any more, what counts is what this process or an ancestor first read.
+// Threads: called under the cold lock, or at the end of the process. `first` is never destroyed: RemoveAtExit() asks late.
+Settings TheSettings() {
+  Settings now{Absolute(FromEnvironment("PFS_DIR")), FromEnvironment("PFS_MODE"), FromEnvironment("PFS_KEEP") == "1"};
+  static const Settings& first = *new Settings(now);
+  return now.directory.empty() && !first.directory.empty() ? first : now;
 }
 
 // Returns PFS_MODE: users who may read the file (SELECT), and those who may store to it (UPDATE, TRUNCATE). A bad value leaves both to
 // the owner alone.
 mode_t ModeOfFile(std::string* reason) {
-  const char* text = TheSettings().mode.c_str();
+  const std::string wanted = TheSettings().mode;
+  const char* text = wanted.c_str();
   if (*text == 0) return 0600;
   for (const mode_t legal : {0600, 0640, 0644, 0660, 0664}) {
     char* end = nullptr;
@@ -215,7 +217,7 @@ int MakeIn(int dir, const std::string& directory, std::string* name, std::string
 bool KeepsSegment() { return TheSettings().keeps; }
 
 std::string SegmentDirectory() {
-  const std::string& chosen = TheSettings().directory;
+  const std::string chosen = TheSettings().directory;
   return chosen.empty() ? "/dev/shm/pfs-" + std::to_string(geteuid()) : chosen;
 }
 
