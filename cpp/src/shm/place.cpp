@@ -92,13 +92,15 @@ std::string Absolute(std::string path) {
   return getcwd(here, sizeof here) == nullptr ? path : std::string(here) + "/" + path;
 }
 
+const Settings* g_first_settings = nullptr;  // never destroyed: the end of the process asks late
+
 // Returns what the environment says now. A server may overwrite its environment, to show a title in ps, and its forked children must find
 // the same place: if PFS_DIR was there and is not any more, what counts is what this process or an ancestor first read.
-// Threads: called under the cold lock, or at the end of the process. `first` is never destroyed: RemoveAtExit() asks late.
+// Threads: called under the cold lock, or at the end of the process.
 Settings TheSettings() {
   Settings now{Absolute(FromEnvironment("PFS_DIR")), FromEnvironment("PFS_MODE"), FromEnvironment("PFS_KEEP") == "1"};
-  static const Settings& first = *new Settings(now);
-  return now.directory.empty() && !first.directory.empty() ? first : now;
+  if (g_first_settings == nullptr) g_first_settings = new Settings(now);
+  return now.directory.empty() && !g_first_settings->directory.empty() ? *g_first_settings : now;
 }
 
 // Returns PFS_MODE: users who may read the file (SELECT), and those who may store to it (UPDATE, TRUNCATE). A bad value leaves both to
@@ -214,7 +216,14 @@ int MakeIn(int dir, const std::string& directory, std::string* name, std::string
 
 }  // namespace
 
-bool KeepsSegment() { return TheSettings().keeps; }
+// As TheSettings(), but without memory: the end of the process may have none.
+bool KeepsSegment() {
+  const char* const directory = secure_getenv("PFS_DIR");
+  const bool is_there = directory != nullptr && *directory != 0;
+  if (!is_there && g_first_settings != nullptr && !g_first_settings->directory.empty()) return g_first_settings->keeps;
+  const char* const keep = secure_getenv("PFS_KEEP");
+  return keep != nullptr && std::strcmp(keep, "1") == 0;
+}
 
 std::string SegmentDirectory() {
   const std::string chosen = TheSettings().directory;
