@@ -23,23 +23,36 @@ SymbolName::SymbolName(std::string_view of) : text(of.data()), hash(5381) {
   for (const char c : of) hash = hash * 33 + static_cast<uint8_t>(c);
 }
 
-Exported::Exported(const link_map& object) : base_(object.l_addr) {
+DynamicSection::DynamicSection(const link_map& object) {
   for (const ElfW(Dyn)* entry = object.l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    const auto read = [&]<typename T>(const T** pointer) { *pointer = PointerOf<T>(*entry, object.l_addr); };
     switch (entry->d_tag) {
       case DT_SYMTAB:
-        symbols_ = PointerOf<ElfW(Sym)>(*entry, base_);
+        read(&symbols);
         break;
       case DT_STRTAB:
-        names_ = PointerOf<char>(*entry, base_);
+        read(&names);
         break;
       case DT_VERSYM:
-        versions_ = PointerOf<uint16_t>(*entry, base_);
+        read(&versions);
         break;
       case DT_GNU_HASH:
-        gnu_hash_ = PointerOf<uint32_t>(*entry, base_);
+        read(&gnu_hash);
         break;
       case DT_HASH:
-        hash_ = PointerOf<uint32_t>(*entry, base_);
+        read(&hash);
+        break;
+      case DT_RELA:
+        read(&relocations[0]);
+        break;
+      case DT_RELASZ:
+        sizes[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
+        break;
+      case DT_JMPREL:
+        read(&relocations[1]);
+        break;
+      case DT_PLTRELSZ:
+        sizes[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
         break;
       default:
         break;
@@ -47,18 +60,20 @@ Exported::Exported(const link_map& object) : base_(object.l_addr) {
   }
 }
 
+Exported::Exported(const link_map& object) : base_(object.l_addr), from_(object) {}
+
 bool Exported::Is(uint32_t index, const char* name) const {
-  const ElfW(Sym)& symbol = symbols_[index];
+  const ElfW(Sym)& symbol = from_.symbols[index];
   const bool is_defined = symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && ELF64_ST_BIND(symbol.st_info) != STB_LOCAL;
-  return is_defined && std::strcmp(names_ + symbol.st_name, name) == 0 &&
-         (versions_ == nullptr || (versions_[index] & kHiddenVersion) == 0);
+  return is_defined && std::strcmp(from_.names + symbol.st_name, name) == 0 &&
+         (from_.versions == nullptr || (from_.versions[index] & kHiddenVersion) == 0);
 }
 
 // The table: number of buckets, first symbol, words of the Bloom filter, a shift; the filter; the buckets; hashes of the symbols, of which
 // the last one of a bucket has its lowest bit set.
 uint32_t Exported::IndexByGnuHash(const SymbolName& name) const {
-  const uint32_t buckets = gnu_hash_[0], first = gnu_hash_[1], words = gnu_hash_[2], shift = gnu_hash_[3];
-  const auto* const filter = reinterpret_cast<const uint64_t*>(gnu_hash_ + 4);
+  const uint32_t buckets = from_.gnu_hash[0], first = from_.gnu_hash[1], words = from_.gnu_hash[2], shift = from_.gnu_hash[3];
+  const auto* const filter = reinterpret_cast<const uint64_t*>(from_.gnu_hash + 4);
   const uint64_t word = filter[name.hash / 64 & (words - 1)];
   if (buckets == 0 || (word >> (name.hash % 64) & word >> ((name.hash >> shift) % 64) & 1) == 0) return 0;
   const auto* const bucket = reinterpret_cast<const uint32_t*>(filter + words);
@@ -78,19 +93,19 @@ uint32_t Exported::IndexByHash(const SymbolName& name) const {
     hash = (hash << 4) + static_cast<uint8_t>(*c);
     hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
   }
-  const uint32_t buckets = hash_[0];
-  const uint32_t *const bucket = hash_ + 2, *const next = bucket + buckets;
+  const uint32_t buckets = from_.hash[0];
+  const uint32_t *const bucket = from_.hash + 2, *const next = bucket + buckets;
   uint32_t index = buckets == 0 ? 0 : bucket[hash % buckets];
   while (index != 0 && !Is(index, name.text)) index = next[index];
   return index;
 }
 
 void* Exported::Find(const SymbolName& name) const {
-  if (symbols_ == nullptr || names_ == nullptr || (gnu_hash_ == nullptr && hash_ == nullptr)) return nullptr;
-  const uint32_t index = gnu_hash_ != nullptr ? IndexByGnuHash(name) : IndexByHash(name);
+  if (from_.symbols == nullptr || from_.names == nullptr || (from_.gnu_hash == nullptr && from_.hash == nullptr)) return nullptr;
+  const uint32_t index = from_.gnu_hash != nullptr ? IndexByGnuHash(name) : IndexByHash(name);
   if (index == 0) return nullptr;
-  const ElfW(Addr) address = base_ + symbols_[index].st_value;
-  if (ELF64_ST_TYPE(symbols_[index].st_info) != STT_GNU_IFUNC) return reinterpret_cast<void*>(address);
+  const ElfW(Addr) address = base_ + from_.symbols[index].st_value;
+  if (ELF64_ST_TYPE(from_.symbols[index].st_info) != STT_GNU_IFUNC) return reinterpret_cast<void*>(address);
   return reinterpret_cast<void* (*)()>(address)();
 }
 

@@ -6,10 +6,23 @@
 
 #include <link.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 namespace perfschema::run {
+
+// Is what is read of the dynamic section of an object. What it lacks is nullptr.
+struct DynamicSection {
+  explicit DynamicSection(const link_map& object);
+  const ElfW(Sym) * symbols = nullptr;
+  const char* names = nullptr;
+  const uint16_t* versions = nullptr;
+  const uint32_t* gnu_hash = nullptr;
+  const uint32_t* hash = nullptr;          // of an object that has no other
+  const ElfW(Rela) * relocations[2] = {};  // of data, and of calls
+  size_t sizes[2] = {};
+};
 
 // Is a name with the hash that the objects' tables have for it. `text` ends with a zero.
 struct SymbolName {
@@ -32,11 +45,7 @@ class Exported {
   uint32_t IndexByHash(const SymbolName& name) const;
 
   const ElfW(Addr) base_;
-  const ElfW(Sym) * symbols_ = nullptr;
-  const char* names_ = nullptr;
-  const uint16_t* versions_ = nullptr;
-  const uint32_t* gnu_hash_ = nullptr;
-  const uint32_t* hash_ = nullptr;  // of an object that has no other
+  const DynamicSection from_;
 };
 
 // Returns the first object of the program, in the order in which the dynamic linker looks for symbols; `l_next` leads to the others.

@@ -30,83 +30,20 @@ asm(".pushsection .data.pfs_real,\"aw\"\n.balign 8\n.globl pfs_real_all\n.hidden
 #if defined(__aarch64__)
 #include "run/stubs_aarch64.h"
 #elif defined(__x86_64__)
-
-// A tail jump keeps arguments of any number and type, also of variadic functions.
-#define PFS_RUN_JUMPS(name)                      \
-  asm(".pushsection .text.pfs_real,\"ax\"\n"     \
-      ".globl __wrap_" #name                     \
-      "\n"                                       \
-      ".hidden __wrap_" #name                    \
-      "\n"                                       \
-      ".type __wrap_" #name                      \
-      ", @function\n"                            \
-      "__wrap_" #name ": jmp *pfs_real_" #name   \
-      "(%rip)\n"                                 \
-      ".globl pfs_first_" #name                  \
-      "\n"                                       \
-      ".hidden pfs_first_" #name                 \
-      "\n"                                       \
-      ".type pfs_first_" #name                   \
-      ", @function\n"                            \
-      "pfs_first_" #name ": lea pfs_real_" #name \
-      "(%rip), %r11\n"                           \
-      "jmp pfs_run_first\n"                      \
-      ".popsection\n");
-
-// Saves the registers of the arguments, finds all functions and jumps to the one that %r11 points to.
-asm(R"(
-.pushsection .text.pfs_real,"ax"
-.type pfs_run_first, @function
-pfs_run_first:
-  push %rbp
-  mov %rsp, %rbp
-  push %rax
-  push %rdi
-  push %rsi
-  push %rdx
-  push %rcx
-  push %r8
-  push %r9
-  push %r11
-  sub $128, %rsp
-  and $-16, %rsp
-  movups %xmm0, (%rsp)
-  movups %xmm1, 16(%rsp)
-  movups %xmm2, 32(%rsp)
-  movups %xmm3, 48(%rsp)
-  movups %xmm4, 64(%rsp)
-  movups %xmm5, 80(%rsp)
-  movups %xmm6, 96(%rsp)
-  movups %xmm7, 112(%rsp)
-  call pfs_run_find_all
-  movups (%rsp), %xmm0
-  movups 16(%rsp), %xmm1
-  movups 32(%rsp), %xmm2
-  movups 48(%rsp), %xmm3
-  movups 64(%rsp), %xmm4
-  movups 80(%rsp), %xmm5
-  movups 96(%rsp), %xmm6
-  movups 112(%rsp), %xmm7
-  lea -64(%rbp), %rsp
-  pop %r11
-  pop %r9
-  pop %r8
-  pop %rcx
-  pop %rdx
-  pop %rsi
-  pop %rdi
-  pop %rax
-  pop %rbp
-  jmp *(%r11)
-.popsection
-)");
-
+#include "run/stubs_x86_64.h"
 #else
 #error "libperfschema-run.so exists for x86-64 and arm64 only."
 #endif
 
+// The code of a hidden symbol.
+#define PFS_RUN_CODE(symbol, code) ".globl " symbol "\n.hidden " symbol "\n.type " symbol ", %function\n" symbol ": " code "\n"
+// A tail jump keeps arguments of any number and type, also of variadic functions.
+#define PFS_RUN_JUMPS(name)                                                                                 \
+  asm(".pushsection .text.pfs_real,\"ax\"\n" PFS_RUN_CODE("__wrap_" #name, PFS_RUN_JUMP("pfs_real_" #name)) \
+          PFS_RUN_CODE("pfs_first_" #name, PFS_RUN_FIRST("pfs_real_" #name)) ".popsection\n");
 PFS_RUN_ALL(PFS_RUN_JUMPS)
 #undef PFS_RUN_JUMPS
+#undef PFS_RUN_CODE
 
 // What newer C libraries have, and the code inside this one would take from there.
 extern "C" {

@@ -1,32 +1,11 @@
-// run/stubs_aarch64.h: the symbols of each replaced function on arm64 (real.cpp). A tail call by x16 or x17 keeps all arguments: the linker
-// itself may change these two registers between a call and the function.
+// run/stubs_aarch64.h: what real.cpp needs of the instructions of arm64. The linker itself may change x16 and x17 between a call and the
+// function.
 #pragma once
 
-#define PFS_RUN_JUMPS(name)                            \
-  asm(".pushsection .text.pfs_real,\"ax\"\n"           \
-      ".globl __wrap_" #name                           \
-      "\n"                                             \
-      ".hidden __wrap_" #name                          \
-      "\n"                                             \
-      ".type __wrap_" #name                            \
-      ", %function\n"                                  \
-      "__wrap_" #name ": adrp x16, pfs_real_" #name    \
-      "\n"                                             \
-      "ldr x16, [x16, #:lo12:pfs_real_" #name          \
-      "]\n"                                            \
-      "br x16\n"                                       \
-      ".globl pfs_first_" #name                        \
-      "\n"                                             \
-      ".hidden pfs_first_" #name                       \
-      "\n"                                             \
-      ".type pfs_first_" #name                         \
-      ", %function\n"                                  \
-      "pfs_first_" #name ": adrp x17, pfs_real_" #name \
-      "\n"                                             \
-      "add x17, x17, #:lo12:pfs_real_" #name           \
-      "\n"                                             \
-      "b pfs_run_first\n"                              \
-      ".popsection\n");
+// Jumps to the function that `pointer` leads to.
+#define PFS_RUN_JUMP(pointer) "adrp x16, " pointer "\nldr x16, [x16, #:lo12:" pointer "]\nbr x16"
+// Does so when all functions have been found.
+#define PFS_RUN_FIRST(pointer) "adrp x17, " pointer "\nadd x17, x17, #:lo12:" pointer "\nb pfs_run_first"
 
 // Saves the registers of the arguments, finds all functions and jumps to the one that x17 points to.
 asm(R"(
