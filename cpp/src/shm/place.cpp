@@ -92,15 +92,26 @@ std::string Absolute(std::string path) {
   return getcwd(here, sizeof here) == nullptr ? path : std::string(here) + "/" + path;
 }
 
-const Settings* g_first_settings = nullptr;  // never destroyed: the end of the process asks late
+const Settings* g_first_settings = nullptr;  // what was read first. Never destroyed: the end of the process asks late
 
-// Returns what the environment says now. A server may overwrite its environment, to show a title in ps, and its forked children must find
-// the same place: if PFS_DIR was there and is not any more, what counts is what this process or an ancestor first read.
-// Threads: called under the cold lock, or at the end of the process.
+// Returns whether PFS_DIR was there and is not any more. A server may overwrite its environment, to show a title in ps, and its forked
+// children must find the same place: what this process or an ancestor first read counts then. Needs no memory.
+bool IsOverwritten() {
+  const char* const directory = secure_getenv("PFS_DIR");
+  return (directory == nullptr || *directory == 0) && g_first_settings != nullptr && !g_first_settings->directory.empty();
+}
+
+bool SaysKeep() {
+  const char* const keep = secure_getenv("PFS_KEEP");
+  return keep != nullptr && std::strcmp(keep, "1") == 0;
+}
+
+// Returns what the environment says now, unless it is overwritten. Threads: called under the cold lock.
 Settings TheSettings() {
-  Settings now{Absolute(FromEnvironment("PFS_DIR")), FromEnvironment("PFS_MODE"), FromEnvironment("PFS_KEEP") == "1"};
+  if (IsOverwritten()) return *g_first_settings;
+  Settings now{Absolute(FromEnvironment("PFS_DIR")), FromEnvironment("PFS_MODE"), SaysKeep()};
   if (g_first_settings == nullptr) g_first_settings = new Settings(now);
-  return now.directory.empty() && !g_first_settings->directory.empty() ? *g_first_settings : now;
+  return now;
 }
 
 // Returns PFS_MODE: users who may read the file (SELECT), and those who may store to it (UPDATE, TRUNCATE). A bad value leaves both to
@@ -216,14 +227,7 @@ int MakeIn(int dir, const std::string& directory, std::string* name, std::string
 
 }  // namespace
 
-// As TheSettings(), but without memory: the end of the process may have none.
-bool KeepsSegment() {
-  const char* const directory = secure_getenv("PFS_DIR");
-  const bool is_there = directory != nullptr && *directory != 0;
-  if (!is_there && g_first_settings != nullptr && !g_first_settings->directory.empty()) return g_first_settings->keeps;
-  const char* const keep = secure_getenv("PFS_KEEP");
-  return keep != nullptr && std::strcmp(keep, "1") == 0;
-}
+bool KeepsSegment() { return IsOverwritten() ? g_first_settings->keeps : SaysKeep(); }
 
 std::string SegmentDirectory() {
   const std::string chosen = TheSettings().directory;

@@ -25,9 +25,7 @@ bool ReadProcessFacts(uint64_t pid, ProcessFacts* facts);
 // Returns whether the process has a file of this name mapped. Returns true, too, if the process hides its mappings.
 bool MapsFile(uint64_t pid, const std::string& name);
 
-// These and PFS_MODE are read from the environment once, at the first use, and stay so in forked children.
-//
-// Returns whether the segment stays when its process has ended (PFS_KEEP=1).
+// Returns whether the segment stays when its process has ended (PFS_KEEP=1). Needs no memory: the end of the process may have none.
 bool KeepsSegment();
 
 // Returns where segments of this user are: PFS_DIR, else /dev/shm/pfs-<uid>. Absolute.
