@@ -31,7 +31,6 @@ int __fxstatat(int, int, const char*, struct stat*, int);
 int __fxstatat64(int, int, const char*, struct stat64*, int);
 }
 
-#define PFS_CALLER __builtin_return_address(0)
 #define PFS_MODE_ARGUMENT             \
   mode_t mode = 0;                    \
   if (HasMode(flags)) {               \
@@ -94,16 +93,14 @@ PFS_CREATES(mkostemps, (char* pattern, int suffix, int flags), pattern, true, pa
 PFS_CREATES(mkostemps64, (char* pattern, int suffix, int flags), pattern, true, pattern, suffix, flags)
 
 // Files without a name have the one that the kernel gives them, from their first use on.
-PFS_REPLACES FILE* tmpfile() {
-  FILE* const stream = PFS_REAL(tmpfile)();
-  if (stream != nullptr) IsFresh(fileno_unlocked(stream));
-  return stream;
-}
-PFS_REPLACES FILE* tmpfile64() {
-  FILE* const stream = PFS_REAL(tmpfile64)();
-  if (stream != nullptr) IsFresh(fileno_unlocked(stream));
-  return stream;
-}
+#define PFS_TMPFILE(name)                                    \
+  PFS_REPLACES FILE* name() {                                \
+    FILE* const stream = PFS_REAL(name)();                   \
+    if (stream != nullptr) IsFresh(fileno_unlocked(stream)); \
+    return stream;                                           \
+  }
+PFS_TMPFILE(tmpfile)
+PFS_TMPFILE(tmpfile64)
 PFS_REPLACES int memfd_create(const char* name, unsigned flags) {
   const int fd = PFS_REAL(memfd_create)(name, flags);
   IsFresh(fd);

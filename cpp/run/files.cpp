@@ -35,8 +35,6 @@ int Duplicate(int from, int to, const void* caller) {
 
 }  // namespace
 
-#define PFS_CALLER __builtin_return_address(0)
-
 PFS_REPLACES int close(int fd) {
   const auto call = [=] { return PFS_REAL(close)(fd); };
   return IsPlain() ? call() : Closed(fd, PFS_CALLER, call);
@@ -100,37 +98,30 @@ PFS_ON_DESCRIPTOR(int, fallocate64, (int fd, int mode, off64_t at, off64_t size)
 PFS_ON_DESCRIPTOR(int, posix_fallocate, (int fd, off_t at, off_t size), Operation::kChsize, at, fd, at, size)
 PFS_ON_DESCRIPTOR(int, posix_fallocate64, (int fd, off64_t at, off64_t size), Operation::kChsize, at, fd, at, size)
 
-PFS_REPLACES int ftruncate(int fd, off_t length) {
-  if (IsPlain()) return PFS_REAL(ftruncate)(fd, length);
-  const capi::Site site = KnownSite(fd, PFS_CALLER);
-  return pfs_ftruncate_at(fd, length, site.file, site.line);
-}
-PFS_REPLACES int ftruncate64(int fd, off64_t length) {
-  if (IsPlain()) return PFS_REAL(ftruncate64)(fd, length);
-  const capi::Site site = KnownSite(fd, PFS_CALLER);
-  return pfs_ftruncate_at(fd, length, site.file, site.line);
-}
+#define PFS_FTRUNCATE(name, offset)                            \
+  PFS_REPLACES int name(int fd, offset length) {               \
+    if (IsPlain()) return PFS_REAL(name)(fd, length);          \
+    const capi::Site site = KnownSite(fd, PFS_CALLER);         \
+    return pfs_ftruncate_at(fd, length, site.file, site.line); \
+  }
+PFS_FTRUNCATE(ftruncate, off_t)
+PFS_FTRUNCATE(ftruncate64, off64_t)
 
 PFS_REPLACES int dup(int fd) { return Duplicate(fd, PFS_REAL(dup)(fd), PFS_CALLER); }
 PFS_REPLACES int dup2(int fd, int to) { return Duplicate(fd, PFS_REAL(dup2)(fd, to), PFS_CALLER); }
 PFS_REPLACES int dup3(int fd, int to, int flags) { return Duplicate(fd, PFS_REAL(dup3)(fd, to, flags), PFS_CALLER); }
 
-PFS_REPLACES int fcntl(int fd, int command, ...) {
-  va_list arguments;
-  va_start(arguments, command);
-  void* const argument = va_arg(arguments, void*);
-  va_end(arguments);
-  const int rc = PFS_REAL(fcntl)(fd, command, argument);
-  return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? Duplicate(fd, rc, PFS_CALLER) : rc;
-}
-PFS_REPLACES int fcntl64(int fd, int command, ...) {
-  va_list arguments;
-  va_start(arguments, command);
-  void* const argument = va_arg(arguments, void*);
-  va_end(arguments);
-  const int rc = PFS_REAL(fcntl64)(fd, command, argument);
-  return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? Duplicate(fd, rc, PFS_CALLER) : rc;
-}
+#define PFS_FCNTL(name)                                                                           \
+  PFS_REPLACES int name(int fd, int command, ...) {                                               \
+    va_list arguments;                                                                            \
+    va_start(arguments, command);                                                                 \
+    void* const argument = va_arg(arguments, void*);                                              \
+    va_end(arguments);                                                                            \
+    const int rc = PFS_REAL(name)(fd, command, argument);                                         \
+    return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? Duplicate(fd, rc, PFS_CALLER) : rc; \
+  }
+PFS_FCNTL(fcntl)
+PFS_FCNTL(fcntl64)
 
 namespace {
 // Says that all descriptors of a range are free. Before the call, as for close(): if it fails, they are adopted again.

@@ -14,8 +14,6 @@ using Oid = unsigned int;
 
 using namespace perfschema::run;
 
-#define PFS_CALLER __builtin_return_address(0)
-
 namespace {
 
 constexpr int kTuples = 2, kNonfatal = 6, kFatal = 7, kBad = 5, kSingleTuple = 9;  // PGRES_...

@@ -176,8 +176,6 @@ void Ends(Lock* lock) {
 
 pfs_instance_t* perfschema::run::RowOfMutex(const pthread_mutex_t* m) { return RowOf(m); }
 
-#define PFS_CALLER __builtin_return_address(0)
-
 // Replaces a function that takes a lock: `lock` is its first parameter.
 #define PFS_TAKES(name, parameters, operation, ...)                                        \
   PFS_REPLACES int name parameters {                                                       \
@@ -228,20 +226,17 @@ PFS_REPLACES void mtx_destroy(mtx_t* m) {
   PFS_REAL(mtx_destroy)(m);
 }
 
-#define PFS_TAKES_C11(name, parameters, operation, ...)                                 \
-  PFS_REPLACES int name parameters {                                                    \
-    return Take<operation>(m, PFS_CALLER, [=] { return PFS_REAL(name)(__VA_ARGS__); }); \
-  }
-PFS_TAKES_C11(mtx_lock, (mtx_t * m), Operation::kLock, m)
-PFS_TAKES_C11(mtx_trylock, (mtx_t * m), Operation::kTryLock, m)
-PFS_TAKES_C11(mtx_timedlock, (mtx_t * m, const timespec* deadline), Operation::kTimedLock, m, deadline)
+PFS_TAKES(mtx_lock, (mtx_t * lock), Operation::kLock, lock)
+PFS_TAKES(mtx_trylock, (mtx_t * lock), Operation::kTryLock, lock)
+PFS_TAKES(mtx_timedlock, (mtx_t * lock, const timespec* deadline), Operation::kTimedLock, lock, deadline)
 
 PFS_REPLACES int mtx_unlock(mtx_t* m) {
   return ReleaseRare(m, [=] { return PFS_REAL(mtx_unlock)(m); });
 }
 
-// ---- Spinlocks: mutexes to the tables. They have no tag; glibc does not keep whether one is shared: shared ones are recorded, too
-// --------
+// ---- Spinlocks: mutexes to the tables ----------------------------------------------------------------------------------------------
+//
+// They have no tag. glibc does not keep whether one is shared: shared ones are recorded, too.
 
 PFS_REPLACES int pthread_spin_init(pthread_spinlock_t* spin, int shared) {
   const int rc = PFS_REAL(pthread_spin_init)(spin, shared);

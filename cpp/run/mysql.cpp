@@ -14,8 +14,6 @@ struct MYSQL_STMT;
 
 using namespace perfschema::run;
 
-#define PFS_CALLER __builtin_return_address(0)
-
 namespace {
 
 constexpr int kNoData = 100;           // MYSQL_NO_DATA

@@ -168,7 +168,7 @@ PFS_REPLACES int thrd_create(thrd_t* thread, thrd_start_t start, void* argument)
 
 PFS_REPLACES int pthread_setname_np(pthread_t thread, const char* name) {
   const int rc = PFS_REAL(pthread_setname_np)(thread, name);
-  if (rc == 0 && pthread_equal(thread, pthread_self()) != 0) NameThisThread(name, __builtin_return_address(0));
+  if (rc == 0 && pthread_equal(thread, pthread_self()) != 0) NameThisThread(name, PFS_CALLER);
   return rc;
 }
 
@@ -182,7 +182,7 @@ PFS_REPLACES int prctl(int option, ...) {
   if (option == PR_SET_NAME && rc == 0) {
     char name[16];  // what the kernel keeps
     std::snprintf(name, sizeof name, "%s", reinterpret_cast<const char*>(words[0]));
-    NameThisThread(name, __builtin_return_address(0));
+    NameThisThread(name, PFS_CALLER);
   }
   return rc;
 }

@@ -15,8 +15,6 @@
 using perfschema::Operation;
 using namespace perfschema::run;
 
-#define PFS_CALLER __builtin_return_address(0)
-
 namespace {
 
 // Is the line of the thread's last try that failed.

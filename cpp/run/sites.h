@@ -69,5 +69,7 @@ void StartSites();
 
 }  // namespace perfschema::run
 
+// Is where the program has called a replacement.
+#define PFS_CALLER __builtin_return_address(0)
 // Is the site of the caller of a replacement.
-#define PFS_RUN_SITE (perfschema::run::SiteOf(__builtin_return_address(0)))
+#define PFS_RUN_SITE (perfschema::run::SiteOf(PFS_CALLER))

@@ -18,8 +18,6 @@ int __ppoll_chk(pollfd*, nfds_t, const timespec*, const sigset_t*, size_t);
 int epoll_pwait2(int, epoll_event*, int, const timespec*, const sigset_t*);
 }
 
-#define PFS_CALLER __builtin_return_address(0)
-
 namespace {
 
 // Returns the SOURCE of a call on a descriptor, of kIsCode.

@@ -11,8 +11,6 @@ struct sqlite3_stmt;
 
 using namespace perfschema::run;
 
-#define PFS_CALLER __builtin_return_address(0)
-
 namespace {
 
 constexpr int kRow = 100, kDone = 101, kOk = 0;  // SQLITE_ROW, SQLITE_DONE, SQLITE_OK

@@ -29,8 +29,6 @@ int __printf_chk(int, const char*, ...);
 int __fprintf_chk(FILE*, int, const char*, ...);
 }
 
-#define PFS_CALLER __builtin_return_address(0)
-
 namespace {
 
 int DescriptorOf(FILE* stream) {
@@ -88,7 +86,7 @@ PFS_REPLACES FILE* freopen64(const char* path, const char* mode, FILE* stream) {
 PFS_REPLACES int fclose(FILE* stream) {
   if (IsPlain()) return PFS_REAL(fclose)(stream);
   if (const int fd = DescriptorOf(stream); fd >= 0) ForgetAdopted(fd);
-  return pfs_fclose_at(stream, static_cast<const char*>(__builtin_return_address(0)), kIsCode);
+  return pfs_fclose_at(stream, static_cast<const char*>(PFS_CALLER), kIsCode);
 }
 
 #define PFS_ITEMS(name, parameters, operation, ...)                                               \
@@ -195,12 +193,12 @@ PFS_PRINTF(__fprintf_chk, (FILE * stream, int flag, const char* format, ...), st
            PFS_REAL(__vfprintf_chk)(stream, flag, format, arguments))
 
 // A call that moves no bytes. A stream that has made no event is not adopted for it.
-#define PFS_ON_STREAM(type, name, parameters, operation, ...)                                      \
-  PFS_REPLACES type name parameters {                                                              \
-    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                 \
-    const int fd = DescriptorOf(stream);                                                           \
-    if (IsPlain() || perfschema::FileOfDescriptor(fd) == nullptr) return call();                   \
-    return capi::Plain(fd, operation, capi::kNoOffset, SiteAt(__builtin_return_address(0)), call); \
+#define PFS_ON_STREAM(type, name, parameters, operation, ...)                     \
+  PFS_REPLACES type name parameters {                                             \
+    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                \
+    const int fd = DescriptorOf(stream);                                          \
+    if (IsPlain() || perfschema::FileOfDescriptor(fd) == nullptr) return call();  \
+    return capi::Plain(fd, operation, capi::kNoOffset, SiteAt(PFS_CALLER), call); \
   }
 PFS_ON_STREAM(int, fflush, (FILE * stream), Operation::kFlush, stream)
 PFS_ON_STREAM(int, fseek, (FILE * stream, long offset, int whence), Operation::kSeek, stream, offset, whence)

@@ -129,8 +129,10 @@ long OnFutex(const Arguments& with, const void* caller, Call call) {
 #endif
     case SYS_newfstatat:
       return StatByName(static_cast<int>(with.d), fd, text(with.b), caller, call);
-    default:
+    case SYS_statx:
       return StatByName(static_cast<int>(with.c), fd, text(with.b), caller, call);
+    default:
+      return call();
   }
 }
 
@@ -189,5 +191,5 @@ syscall:
 extern "C" __attribute__((used, visibility("hidden"), optimize("no-optimize-sibling-calls"))) long pfs_run_seen_syscall(  //
     long number, long a, long b, long c, long d, long e, long f) {
   if (IsPlain()) return PFS_REAL(syscall)(number, a, b, c, d, e, f);
-  return Seen(number, {a, b, c, d, e, f}, __builtin_return_address(0));
+  return Seen(number, {a, b, c, d, e, f}, PFS_CALLER);
 }

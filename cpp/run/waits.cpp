@@ -17,8 +17,6 @@ using perfschema::Operation;
 using perfschema::capi::OwnerOnLeave;
 using namespace perfschema::run;
 
-#define PFS_CALLER __builtin_return_address(0)
-
 namespace {
 
 // glibc keeps whether a condition is shared between processes in its first bit of references.
