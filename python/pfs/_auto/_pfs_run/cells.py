@@ -6,7 +6,7 @@ Cells of a kernel may run in turns with other tasks, so waits are not nested in 
 from contextvars import ContextVar
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, clean, number_of
+from _pfs_run.statements import Keys, clean, fail, number_of
 from _pfs_run.wrapping import replace
 
 _SKIPPED = "IPython,ipykernel,_pfs_run"
@@ -25,7 +25,7 @@ def _cell(original):
         try:
             result = await original(self, raw_cell, *arguments, **named)
         except BaseException as error:
-            native.end(handle, 0, 0, number_of(error), type(error).__name__)
+            fail(handle, error)
             raise
         finally:
             _is_in_cell.reset(token)

@@ -6,7 +6,7 @@ The text has the host as the first part of the path. A statement ends when the h
 from weakref import WeakKeyDictionary
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, http_end, http_text, number_of
+from _pfs_run.statements import Keys, fail, http_end, http_text
 from _pfs_run.wrapping import replace
 
 _keys = Keys("http-client")
@@ -16,10 +16,6 @@ _SKIPPED = "http,urllib,urllib3,requests,httpx,httpcore,aiohttp,anyio,contextlib
 def _begin(method, host, target):
     text = http_text(method, f"/{host}{target}" if target.startswith("/") else f"/{host}/{target}")
     return native.begin(_keys[method.lower()], text, None, _SKIPPED, True)
-
-
-def _fail(handle, error):
-    native.end(handle, 0, 0, number_of(error), type(error).__name__)
 
 
 def _http_client(module):
@@ -47,7 +43,7 @@ def _http_client(module):
             try:
                 response = original(self)
             except BaseException as error:
-                _fail(handle, error)
+                fail(handle, error)
                 raise
             http_end(handle, response.status, response.reason or "")
             return response
@@ -71,7 +67,7 @@ def _httpx(module):
             try:
                 response = original(self, request)
             except BaseException as error:
-                _fail(handle, error)
+                fail(handle, error)
                 raise
             http_end(handle, response.status_code, response.reason_phrase)
             return response
@@ -86,7 +82,7 @@ def _httpx(module):
             try:
                 response = await original(self, request)
             except BaseException as error:
-                _fail(handle, error)
+                fail(handle, error)
                 raise
             http_end(handle, response.status_code, response.reason_phrase)
             return response
@@ -108,7 +104,7 @@ def _aiohttp(module):
             try:
                 response = await original(self, method, str_or_url, **named)
             except BaseException as error:
-                _fail(handle, error)
+                fail(handle, error)
                 raise
             http_end(handle, response.status, response.reason or "")
             return response

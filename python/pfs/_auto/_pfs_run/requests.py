@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from types import GeneratorType, MethodType
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, http_end, http_text, is_shared, number_of
+from _pfs_run.statements import Keys, fail, http_end, http_text, is_shared
 from _pfs_run.wrapping import replace
 
 __all__ = ["PATCHES", "answer_asgi", "answer_wsgi"]
@@ -22,10 +22,6 @@ def _begin(method, path, query, is_detached, traceparent):
     text = http_text(method, path + ("?" + query if query else ""))
     caller = traceparent if traceparent and traceparent.isascii() and "\0" not in traceparent else None
     return native.begin(_keys[method.lower()], text, None, _SKIPPED, is_detached, caller)
-
-
-def _fail(handle, error):
-    native.end(handle, 0, 0, number_of(error), type(error).__name__)
 
 
 def answer_wsgi(application, environ, start_response, is_generator=False):
@@ -52,7 +48,7 @@ def answer_wsgi(application, environ, start_response, is_generator=False):
     try:
         response = application(environ, pfs_start_response)
     except BaseException as error:
-        _fail(handle, error)
+        fail(handle, error)
         raise
     finally:
         _is_in_request.reset(token)
@@ -69,7 +65,7 @@ def _parts(response, handle, end):
         end()
         raise
     except BaseException as error:
-        _fail(handle, error)
+        fail(handle, error)
         raise
     end()
 
@@ -95,7 +91,7 @@ async def answer_asgi(application, scope, receive, send):
     try:
         result = await application(scope, receive, pfs_send)
     except BaseException as error:
-        _fail(handle, error)
+        fail(handle, error)
         raise
     finally:
         _is_in_request.reset(token)

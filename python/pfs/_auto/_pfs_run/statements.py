@@ -4,7 +4,7 @@ import sys
 
 import _pfs_run_native as native
 
-__all__ = ["Keys", "clean", "http_end", "http_text", "identity", "is_shared", "literal", "number_of"]
+__all__ = ["Keys", "clean", "fail", "http_end", "http_text", "identity", "is_shared", "literal", "number_of"]
 
 
 class Keys(dict):
@@ -25,6 +25,11 @@ class Keys(dict):
 def is_shared():
     """Returns whether other tasks may run in this thread before a call has ended: greenlets."""
     return "gevent" in sys.modules or "eventlet" in sys.modules
+
+
+def fail(handle, error):
+    """Ends a statement that an exception has left."""
+    native.end(handle, 0, 0, number_of(error), type(error).__name__)
 
 
 def clean(text):

@@ -1,7 +1,7 @@
 """Makes a statement of each Celery task that this process runs: statement/celery/task. Its digest is the name of the task."""
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, identity, is_shared, number_of
+from _pfs_run.statements import Keys, fail, identity, is_shared
 from _pfs_run.wrapping import replace
 
 _SKIPPED = "celery,kombu,billiard,vine,_pfs_run"
@@ -20,12 +20,12 @@ def _tracer(original):
             try:
                 result = trace(*arguments, **named)
             except BaseException as error:
-                native.end(handle, 0, 0, number_of(error), type(error).__name__)
+                fail(handle, error)
                 raise
             # A task that has failed returns; `info` has its state. A retry is no failure.
             info = getattr(result, "info", None)
             if getattr(info, "state", None) == "FAILURE":
-                native.end(handle, 0, 0, number_of(info.retval), type(info.retval).__name__)
+                fail(handle, info.retval)
             else:
                 native.end(handle, 0, 0, 0, "")
             return result
