@@ -15,17 +15,10 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "instruments.h"
+
 enum { MOST = 20000, FORKERS = 8 };
 
-static pfs_key_t key_lock, key_tree, key_cond, key_file, key_socket, key_stage, key_statement, key_memory;
-static pfs_mutex_info_t mutexes[] = {{&key_lock, "LOCK", 0, NULL}};
-static pfs_rwlock_info_t rwlocks[] = {{&key_tree, "tree", 0, NULL}};
-static pfs_cond_info_t conds[] = {{&key_cond, "cond", 0, NULL}};
-static pfs_file_info_t files[] = {{&key_file, "file", 0, NULL}};
-static pfs_socket_info_t sockets[] = {{&key_socket, "socket", 0, NULL}};
-static pfs_stage_info_t stages[] = {{&key_stage, "stage", 0, NULL}};
-static pfs_statement_info_t statements[] = {{&key_statement, "statement", 0, NULL}};
-static pfs_memory_info_t blocks[] = {{&key_memory, "block", 0, NULL}};
 static pfs_mutex_t shared;
 static long done;
 
@@ -260,14 +253,7 @@ int main(int argc, char** argv) {
   const char* const way = argc > 1 ? argv[1] : "";
   const char* const word = argc > 2 ? argv[2] : "";
   const long count = atol(word);
-  pfs_register_mutex("extremes", mutexes, 1);
-  pfs_register_rwlock("extremes", rwlocks, 1);
-  pfs_register_cond("extremes", conds, 1);
-  pfs_register_file("extremes", files, 1);
-  pfs_register_socket("extremes", sockets, 1);
-  pfs_register_stage("extremes", stages, 1);
-  pfs_register_statement("extremes", statements, 1);
-  pfs_register_memory("extremes", blocks, 1);
+  register_instruments("extremes");
   pfs_mutex_init(key_lock, &shared, NULL);
   if (strcmp(way, "small_stacks") == 0) return small_stacks();
   if (strcmp(way, "crowd") == 0 && count > 0 && count <= MOST) return crowd(count);

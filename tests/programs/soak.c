@@ -8,15 +8,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-static pfs_key_t key_lock, key_tree, key_cond, key_file, key_socket, key_stage, key_statement, key_memory, key_thread;
-static pfs_mutex_info_t mutexes[] = {{&key_lock, "LOCK", 0, NULL}};
-static pfs_rwlock_info_t rwlocks[] = {{&key_tree, "tree", 0, NULL}};
-static pfs_cond_info_t conds[] = {{&key_cond, "cond", 0, NULL}};
-static pfs_file_info_t files[] = {{&key_file, "file", 0, NULL}};
-static pfs_socket_info_t sockets[] = {{&key_socket, "socket", 0, NULL}};
-static pfs_stage_info_t stages[] = {{&key_stage, "stage", 0, NULL}};
-static pfs_statement_info_t statements[] = {{&key_statement, "statement", 0, NULL}};
-static pfs_memory_info_t blocks[] = {{&key_memory, "block", 0, NULL}};
+#include "instruments.h"
+
+static pfs_key_t key_thread;
 static pfs_thread_info_t threads[] = {{&key_thread, "thread", PFS_USER, NULL}};
 
 static void use_locks(void) {
@@ -100,14 +94,7 @@ int main(int argc, char** argv) {
   const long names = argc > 2 ? atol(argv[2]) : 10;
   long made = 0;
   int is_half = 0;
-  pfs_register_mutex("soak", mutexes, 1);
-  pfs_register_rwlock("soak", rwlocks, 1);
-  pfs_register_cond("soak", conds, 1);
-  pfs_register_file("soak", files, 1);
-  pfs_register_socket("soak", sockets, 1);
-  pfs_register_stage("soak", stages, 1);
-  pfs_register_statement("soak", statements, 1);
-  pfs_register_memory("soak", blocks, 1);
+  register_instruments("soak");
   pfs_register_thread("soak", threads, 1);
   while (now() < begin + seconds || made < 2 * names) { /* each name before half time */
     pthread_t both[2];
