@@ -19,6 +19,7 @@ import pytest
 
 import pfs
 from tests.python import servers
+from tests.python._programs.witnessed import until_at_rest
 from tests.python.test_run import PFS, own_folder, pytestmark, report_of, run
 from tests.python.test_run_decode import free_port, redis_program
 from tests.python.test_run_python import running
@@ -95,6 +96,7 @@ def answered(tmp_path: Path, command: list[str], port: int, asked: dict[tuple[st
                 thread.start()
             for thread in threads:
                 thread.join()
+            until_at_rest(server.pid)
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(60)

@@ -11,7 +11,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.python._programs.witnessed import descendants, read, until, witnessed
+from tests.python._programs.witnessed import descendants, read, until, until_at_rest, witnessed
 from tests.python.test_run import pytestmark
 
 __all__ = ["pytestmark"]  # test_run's mark holds here, too
@@ -67,7 +66,7 @@ def serving(folder: Path, *command: str, port: int, ends: int = 15, **more: Any)
         until(lambda: listens(port) or process.poll() is not None, "the server does not listen")
         assert process.poll() is None, (folder / "log").read_text()
         yield
-        time.sleep(0.5)  # a server that the signal kills must have ended its last event
+        until_at_rest(process.pid)
         os.kill(descendants(process.pid)[0], ends)
         process.wait(60)
 

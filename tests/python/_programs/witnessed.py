@@ -22,7 +22,7 @@ import pandas as pd
 import pfs
 from pfs._run.launch import environment
 
-__all__ = ["Key", "Numbers", "Witnessed", "descendants", "until", "witnessed"]
+__all__ = ["Key", "Numbers", "Witnessed", "descendants", "until", "until_at_rest", "witnessed"]
 
 # System calls by what they do. `sendfile` and its like count for the descriptor that they write to.
 ACTIONS = {
@@ -93,6 +93,24 @@ def descendants(pid: int) -> list[int]:
         children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
         return [*children, *(below for child in children for below in descendants(child))]
     return []
+
+
+def until_at_rest(pid: int) -> None:
+    """Waits until no thread of what a process has started runs. A signal would come into the middle of a server's last event:
+    its client has the answer before the server has done with it."""
+    quiet = 0
+
+    def rests() -> bool:
+        nonlocal quiet
+        tasks = [task for below in descendants(pid) for task in Path(f"/proc/{below}/task").glob("*/stat")]
+        states = set()
+        for task in tasks:
+            with contextlib.suppress(OSError):
+                states.add(task.read_text().rpartition(")")[2].split()[0])
+        quiet = quiet + 1 if states <= {"S"} else 0
+        return quiet == 10
+
+    until(rests, "the server does not come to rest")
 
 
 @contextlib.contextmanager
