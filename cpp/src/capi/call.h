@@ -44,17 +44,26 @@ inline __attribute__((always_inline)) auto Transfer(int fd, Operation operation,
   return OnDescriptor(fd, operation, static_cast<int64_t>(requested), offset, site, call, [](auto n) { return static_cast<int64_t>(n); });
 }
 
+// The same, for a descriptor that is a socket as often as a file.
+template <typename Call>
+inline __attribute__((always_inline)) auto TransferAnywhere(int fd, Operation operation, size_t requested, Site site, Call call) {
+  return DescriptorOperation<true>(fd, operation, static_cast<int64_t>(requested), kNoOffset, site.file, site.line, call,
+                                   [](auto n) { return static_cast<int64_t>(n); });
+}
+
 // Makes a call without bytes.
 template <typename Call>
 inline __attribute__((always_inline)) auto Plain(int fd, Operation operation, int64_t offset, Site site, Call call) {
   return OnDescriptor(fd, operation, kNoBytes, offset, site, call, [](auto) { return kNoBytes; });
 }
 
-// Makes a call that opens `path`. `descriptor` gets the new descriptor from its result, -1 if there is none.
+// Makes a call that opens `path`. `descriptor` gets the new descriptor from its result, -1 if there is none. `is_readable`:
+// IsReadable(path) has said so.
 template <typename Call, typename Descriptor>
 inline auto Open(pfs_key_t key, Operation operation, const char* path, int flags, bool temporary, Site site, Call call,
-                 Descriptor descriptor) {
+                 Descriptor descriptor, bool is_readable = false) {
   NamedFileWait wait;
+  wait.is_readable = is_readable;
   const bool makes_name = temporary && operation == Operation::kCreate;  // mkstemp
   if (IsNull(path) || !BeginFileOpen(&wait, key, operation, makes_name ? nullptr : path, flags, site.file, site.line)) {
     const auto result = call();
@@ -91,8 +100,9 @@ inline auto Close(int fd, Site site, Call call) {
 
 // Makes a call on a name. `end(wait, rc)` ends the event; without an event it is not called.
 template <typename Call, typename End>
-inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call, End end) {
+inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call, End end, bool is_readable = false) {
   NamedFileWait wait;
+  wait.is_readable = is_readable;
   if (IsNull(path) || !BeginFileName(&wait, key, operation, path, site.file, site.line)) {
     const int plain = call();
     if (plain == 0) end(nullptr, 0);
