@@ -192,6 +192,11 @@ void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary);
 bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line);
 void EndFileClose(FileWait* call, int rc);
 
+// Looks for a file that has just this absolute name, and begins an open or another operation for the file's instrument. Returns false if
+// that is not so: then the caller begins for an instrument of its own. REQUIRES: the name may be read.
+bool BeginOnKnownName(NamedFileWait* call, Operation operation, const char* path, uint64_t state_bits, int open_flags,
+                      const char* source_file, uint32_t line);
+
 // Operations that name a file: stat, delete, rename, truncate, mkdir, rmdir.
 bool BeginFileName(NamedFileWait* call, uint32_t key, Operation operation, const char* path, const char* source_file, uint32_t line);
 void EndFileName(NamedFileWait* call, const char* path, int rc);
