@@ -249,7 +249,7 @@ static void* open_often(void* failures) {
 }
 
 static int last_descriptor(void) {
-  enum { OBJECTS = 20000 };
+  enum { OBJECTS = 200000 };
   static pfs_mutex_t objects[OBJECTS];
   const int last = open("/dev/null", O_RDONLY);
   const struct rlimit limit = {(rlim_t)last + 1, (rlim_t)last + 1}, size = {1 << 16, 1 << 16};
