@@ -144,6 +144,7 @@ void BeforeFork() {
   t_locals.in_cold_lock = true;
   if (!g_runtime.on || IsStillForked()) return;  // a child that has not used pfs: the kernel copies everything
   CloseLockFreePath();
+  NoteDescriptorsBeforeFork();
   Segment& segment = g_runtime.segment;
   if (!segment.CopyBeforeFork(KeptByChild) || !segment.has_copy()) return;
   NoteHolds(segment.copied_element<ShmInstance>(ArrayId::kInstances, 0));

@@ -150,6 +150,9 @@ Status InitRuntime(std::string_view text);
 // Returns true if pfs is on. The first call starts it: PFS_OPTIONS, PFS_DIR, PFS_SEGMENT.
 bool EnsureStarted();
 
+// Returns true if pfs has started and is off, which it stays.
+inline bool IsOff() { return g_runtime.phase.load(kAcquire) == Phase::kStarted && !__atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE); }
+
 // Returns the options in force, also if pfs is off.
 const Options& StartOptions();
 

@@ -101,6 +101,14 @@ PFS_ALWAYS_INLINE FileEvent<Operate, Bytes> EventOf(ShmFile& file, Operation ope
   return {{file, operation, requested_bytes, offset, file.class_index.load(kRelaxed), VersionFor(file, operation)}, call, bytes_of};
 }
 
+// A file's operation on a socket, which is all on: read() and write() on sockets are common.
+template <typename Operate, typename Bytes>
+[[gnu::noinline]] auto SharedOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted, const char* source_file,
+                                       uint32_t line) {
+  FileEvent<Operate, Bytes> event = EventOf(*file, operation, wanted.requested_bytes, -1, wanted.call, wanted.bytes_of);
+  return FastCall(event, file->flags.load(kRelaxed), source_file, line);
+}
+
 template <Counting kWay, typename Operate, typename Bytes>
 [[gnu::noinline]] auto UnrecordedFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
                                                const char* source_file, uint32_t line) {
@@ -113,6 +121,10 @@ template <typename Operate, typename Bytes>
 [[gnu::noinline]] auto FileOperationBySettings(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
                                                const char* source_file, uint32_t line) {
   const uint32_t flags = file->flags.load(kRelaxed);
+  const Operation on_socket = OnSocket(operation);
+  if (IsAllOn(flags, kFlagSocket) && on_socket != Operation::kNone && wanted.requested_bytes >= 0) {
+    return SharedOperation(file, on_socket, wanted, source_file, line);
+  }
   if (((flags & kFlagSocket) != 0) == IsOfSocket(operation)) {
     if (IsTimedOnly(flags)) return UnrecordedFileOperation<Counting::kTimed>(file, operation, wanted, source_file, line);
     if (IsCounted(flags)) return UnrecordedFileOperation<Counting::kCounted>(file, operation, wanted, source_file, line);
@@ -120,8 +132,9 @@ template <typename Operate, typename Bytes>
   return SlowFileOperation(file, operation, wanted, source_file, line);
 }
 
-// Does the operation, as an event if the file's instrument is enabled. `call` and `bytes_of`: as in FileCall.
-template <typename Operate, typename Bytes>
+// Does the operation, as an event if the file's instrument is enabled. `call` and `bytes_of`: as in FileCall. kMayBeSocket: operations of
+// files on sockets are as common as on files, and have a fast path of their own here.
+template <bool kMayBeSocket = false, typename Operate, typename Bytes>
 PFS_ALWAYS_INLINE auto DescriptorOperation(int fd, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
                                            uint32_t line, Operate call, Bytes bytes_of) {
   ShmFile* const file = FileOfDescriptor(fd);
@@ -129,6 +142,10 @@ PFS_ALWAYS_INLINE auto DescriptorOperation(int fd, Operation operation, int64_t 
   const uint32_t flags = file->flags.load(kRelaxed);
   if (__builtin_expect(!IsAllOn(flags, IsOfSocket(operation) ? kFlagSocket : 0), 0)) {
     if ((flags & kFlagEnabled) == 0) return call();
+    if (kMayBeSocket && IsAllOn(flags, kFlagSocket) && requested_bytes >= 0) {
+      FileEvent<Operate, Bytes> event = EventOf(*file, OnSocket(operation), requested_bytes, -1, call, bytes_of);
+      return FastCall(event, flags, source_file, line);
+    }
     const FileCall<Operate, Bytes> wanted{requested_bytes, offset, call, bytes_of};
     return FileOperationBySettings(file, operation, wanted, source_file, line);
   }
