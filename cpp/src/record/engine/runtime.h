@@ -70,6 +70,14 @@ struct Pool {
   uint64_t chunks_held;  // chunks that a thread keeps for its history
 };
 
+// Sizes of the texts of a running statement (record/family/text_buffers.h). Threads: constant after start.
+struct TextSizes {
+  uint32_t sql_limit, digest_limit;  // bytes that are kept
+  uint32_t first;                    // where the buffers begin
+  uint32_t tokens;                   // where the tokens begin in a buffer
+  uint32_t buffer;                   // bytes of a buffer
+};
+
 // How far pfs has come in this process. kForked: a forked child that has not used pfs yet.
 enum class Phase { kNew, kStarted, kForked };
 
@@ -108,8 +116,9 @@ struct Runtime {
   ShmCell* global_cells;
   Pool pools[kEventKinds];
   Pool& pool(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
-  uint64_t cells_per_thread;   // columns of a row of thread_cells
-  uint32_t statement_stack;    // nested statements of a thread that are recorded
+  uint64_t cells_per_thread;  // columns of a row of thread_cells
+  uint32_t statement_stack;   // nested statements of a thread that are recorded
+  TextSizes text_sizes;
   uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId
   bool on;
   std::atomic<Phase> phase;  // written under the cold lock

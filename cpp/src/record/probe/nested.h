@@ -120,7 +120,9 @@ inline void EndRecord(ThreadState& thread, ShmRecord* record, uint64_t begun_sta
   record->end_info.store(thread.event_id - record->event_id.load(kRelaxed), kRelease);
   record->end_ticks.store(end_ticks, kRelease);
   record->state.store((begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);
-  KeepChunkOf(thread, kKind, record);
+  // The last record that was taken is in the chunk that is being written.
+  const char* const behind = reinterpret_cast<const char*>(record) + g_runtime.pool(kKind).record_bytes;
+  if (reinterpret_cast<const char*>(thread.CursorOf(kKind).next) != behind) KeepChunkOf(thread, kKind, record);
 }
 
 // Hides an event from all views if its record will never be completed.
