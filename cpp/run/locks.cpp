@@ -291,8 +291,10 @@ PFS_TAKES(pthread_rwlock_timedwrlock, (pthread_rwlock_t * lock, const timespec* 
 PFS_TAKES(pthread_rwlock_clockwrlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline), Operation::kTimedWriteLock,
           lock, clock, deadline)
 
+namespace {
+
 // As pfs_rwlock_unlock().
-PFS_REPLACES int pthread_rwlock_unlock(pthread_rwlock_t* rw) {
+[[gnu::noinline]] int ReleaseRwlock(pthread_rwlock_t* rw) {
   pfs_instance_t* const row = RowOf(rw);
   if (row == nullptr) return PFS_REAL(pthread_rwlock_unlock)(rw);
   const uint64_t owner = pfs_owner_release_(row);
@@ -303,4 +305,18 @@ PFS_REPLACES int pthread_rwlock_unlock(pthread_rwlock_t* rw) {
     if (was_shared) perfschema::UndoRelease(*AsInstance(row));
   }
   return rc;
+}
+
+}  // namespace
+
+// A reader lets the lock go by a tail call: glibc refuses no lock that is held.
+PFS_REPLACES int pthread_rwlock_unlock(pthread_rwlock_t* rw) {
+  const Tag tag = TagOf(rw);
+  if (tag.HasInstance() && Tag::IsOf(tag.instance(), rw)) {
+    pfs_instance_t* const row = tag.instance();
+    if (pfs_owner_(row) == 0 && pfs_has_readers_(row) && perfschema::ReleaseSharedFast(*AsInstance(row))) {
+      return PFS_REAL(pthread_rwlock_unlock)(rw);
+    }
+  }
+  return ReleaseRwlock(rw);
 }

@@ -136,9 +136,10 @@ std::string_view Copied(std::string_view text, char* to, size_t size) {
 
 // The texts that live as long as the process: names of locks, and files. Found by their hash; grows only.
 struct Text {
-  Site site;
+  Site site;  // first
   size_t size;
   const Text* next;
+  mutable std::atomic<uint32_t> classes[2];  // of locks and of conditions
 };
 constexpr size_t kPlaces = 4096, kMostTexts = 16384;
 constinit std::atomic<const Text*> texts[kPlaces] = {};
@@ -163,6 +164,7 @@ const Site* SiteOfText(std::string_view text) {
   copy[text.copy(copy, text.size())] = 0;
   made->site = {copy, nullptr, 0, copy};
   made->size = text.size();
+  new (made->classes) std::atomic<uint32_t>[2] {};
   do {
     made->next = head;
   } while (!first.compare_exchange_weak(head, made, std::memory_order_release, std::memory_order_acquire));  // two may add it: harmless
@@ -172,7 +174,7 @@ const Site* SiteOfText(std::string_view text) {
 // The module that PyThread_allocate_lock() is in. Constant after start.
 const link_map* interpreter = nullptr;
 
-constexpr Site kOfInterpreter = {"interpreter", nullptr, 0, "interpreter"};
+constinit const Text of_interpreter = {{"interpreter", nullptr, 0, "interpreter"}, 0, nullptr, {}};
 
 // Is what the frames say of a new lock.
 struct Made {
@@ -182,11 +184,17 @@ struct Made {
 
 // Returns the name of the lock that this thread makes, and its kind: a lock in which a thread waits for a condition is none.
 Made MadeByThread() {
-  Made made = {&kOfInterpreter, Kind::kPythonLock};
+  Made made = {&of_interpreter.site, Kind::kPythonLock};
   PyThreadState* const state = StateWithGil();
   if (state == nullptr) return made;
   const WithoutCollection without_collection;
   char text[160] = "";
+  const auto note_line = [&text](PyFrame* frame, std::string_view module) {
+    char name[128];
+    Copied(module, name, sizeof name);
+    std::snprintf(text, sizeof text, "%s:%d", name, PyFrame_GetLineNumber(frame));
+    return true;
+  };
   bool is_first = true;
   VisitFrames(state, [&](PyFrame* frame, std::string_view module) {
     if (is_first && module == "threading") {
@@ -199,15 +207,12 @@ Made MadeByThread() {
         return true;
       }
     }
-    const bool is_found = !IsOfWaiting(module);
-    if (is_first || is_found) {
-      char name[128];
-      Copied(module, name, sizeof name);
-      std::snprintf(text, sizeof text, "%s:%d", name, PyFrame_GetLineNumber(frame));
-    }
     is_first = false;
-    return is_found;
+    if (IsOfWaiting(module)) return false;
+    note_line(frame, module);
+    return true;
   });
+  if (text[0] == 0) VisitFrames(state, note_line);  // all are of waiting: the innermost
   const Site* const site = text[0] != 0 ? SiteOfText(text) : nullptr;
   if (site != nullptr) made.site = site;
   return made;
@@ -262,10 +267,13 @@ bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
   if (!g_is_python || g_is_off || value != 1 || MapOf(caller) != interpreter) return false;
   const int error = errno;
   const Made made = MadeByThread();
-  ForgetObject(semaphore);
-  (void)AddObject(semaphore, made.kind, made.site);
+  WakeObject(semaphore, made.kind, made.site);
   errno = error;
   return true;
+}
+
+std::atomic<uint32_t>& ClassOfPython(const Site* site, Kind kind) {
+  return reinterpret_cast<const Text*>(site)->classes[kind == Kind::kPythonLock ? 0 : 1];
 }
 
 // CPython has its GIL's state in _PyRuntime: cond, mutex, switch_cond, switch_mutex, one after the other (3.9 to 3.13).
