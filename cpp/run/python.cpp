@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "run/python_api.h"
@@ -115,6 +117,33 @@ const NamesOfPython* Names() {
   return &names;
 }
 
+// Remembers lines: CPython finds one by reading the code's table from its beginning. Each entry has a reference to its code, so no other
+// code comes to that address. REQUIRES: the GIL, around all calls.
+class LinesOfFrames {
+ public:
+  int Find(PyFrame* frame) {
+    if (PyFrame_GetLasti == nullptr) return PyFrame_GetLineNumber(frame);
+    PyObject* const code = PyFrame_GetCode(frame);
+    const int at = PyFrame_GetLasti(frame);
+    Entry& entry = entries_[(reinterpret_cast<uintptr_t>(code) / 16 + static_cast<unsigned>(at) / 2) % kEntries];
+    if (entry.code == code && entry.at == at) {
+      Py_DecRef(code);
+    } else {
+      const Reference<PyObject> before(entry.code);
+      entry = {code, at, PyFrame_GetLineNumber(frame)};
+    }
+    return entry.line;
+  }
+
+ private:
+  static constexpr size_t kEntries = 256;
+  struct Entry {
+    PyObject* code;
+    int at, line;
+  } entries_[kEntries] = {};
+};
+constinit LinesOfFrames lines_of_frames = {};
+
 // Calls `visit` with the module of each frame of the thread, from the innermost on, until it returns true. REQUIRES: the GIL.
 template <typename Visit>
 void VisitFrames(PyThreadState* state, Visit visit) {
@@ -190,9 +219,9 @@ Made MadeByThread() {
   const WithoutCollection without_collection;
   char text[160] = "";
   const auto note_line = [&text](PyFrame* frame, std::string_view module) {
-    char name[128];
-    Copied(module, name, sizeof name);
-    std::snprintf(text, sizeof text, "%s:%d", name, PyFrame_GetLineNumber(frame));
+    const std::string_view name = Copied(module, text, 128);
+    text[name.size()] = ':';
+    *std::to_chars(text + name.size() + 1, std::end(text) - 1, lines_of_frames.Find(frame)).ptr = 0;
     return true;
   };
   bool is_first = true;
@@ -237,10 +266,12 @@ bool ReadsPythonPath(int count, char** arguments) {
 // when its first line runs: the layer takes the folder out again (python/pfs/_auto/sitecustomize.py).
 void AddPythonLayer() {
   const char* const parts = secure_getenv("PFS_RUN_PYTHON");
-  const char* const library = secure_getenv("PFS_RUN_LIBRARY");
-  if (parts == nullptr || parts[0] == 0 || library == nullptr) return;
-  std::string_view package(library);  // .../pfs/lib/libperfschema-run.so
-  for (int i = 0; i < 2 && package.rfind('/') != package.npos; ++i) package = package.substr(0, package.rfind('/'));
+  const char* const preload = secure_getenv("PFS_RUN_PRELOAD");
+  if (preload == nullptr || (parts != nullptr && std::strcmp(parts, "none") == 0)) return;
+  std::string_view package(preload);  // [...:]/.../pfs/lib/libperfschema-run.so[:...]
+  package = package.substr(0, package.find("/libperfschema-run.so"));
+  package.remove_prefix(package.rfind(':') + 1);  // npos + 1 = 0
+  package = package.substr(0, package.rfind('/'));
   const char* const before = secure_getenv("PYTHONPATH");
   char text[8192];
   const int bytes = std::snprintf(text, sizeof text, "%.*s/_auto%s%s", static_cast<int>(package.size()), package.data(),
@@ -304,7 +335,7 @@ SourceLine PythonLineOfThread(const char* skipped) {
     const Reference<PyObject> file(PyObject_GetAttr(code.get(), Names()->file));
     const std::string_view name = TextOf(file.get());
     const Site* const site = name.empty() ? nullptr : SiteOfText(name);
-    if (site != nullptr) line = {site->text, static_cast<uint32_t>(std::max(PyFrame_GetLineNumber(frame), 0))};
+    if (site != nullptr) line = {site->text, static_cast<uint32_t>(std::max(lines_of_frames.Find(frame), 0))};
     return true;
   });
   return line;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "record/context/actors.h"
@@ -92,6 +93,7 @@ ThreadState* NewState(uint32_t slot) {
   }
   ThreadState* const thread = slots[slot].state;
   new (static_cast<ThreadWork*>(thread)) ThreadWork{};
+  for (size_t kind = 0; kind < std::size(thread->holds); ++kind) thread->holds[kind].held = thread->held_chunks[kind];
   KeepCaches(*thread, slot);
   thread->slot = slot;
   thread->shared = &g_runtime.threads[slot];

@@ -57,7 +57,7 @@ struct ChunkHold {
   uint32_t queue_to_check;
   uint32_t held_count;
   static constexpr uint32_t kMaxHeld = 1024 / 8 + 48;
-  HeldChunk held[kMaxHeld];
+  HeldChunk* held;  // kMaxHeld, of ThreadState
 };
 
 // The running stage.
@@ -167,6 +167,8 @@ struct ThreadState : ThreadWork {
     ShmStatementCell* cell;
   } statement_cells[kStatementCellEntries];
   uint32_t forks;  // of the process when they were filled: a forked child has other cells
+  // What `holds` counts of these is in use.
+  HeldChunk held_chunks[kEventKinds][ChunkHold::kMaxHeld];
 };
 
 // The process's own state of a thread slot. `use` is one word, so an attachment is one compare-exchange. THREAD_IDs
