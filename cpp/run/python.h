@@ -5,6 +5,7 @@
 // them, without the GIL or without a frame, a lock has a general name.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "run/objects.h"
@@ -20,6 +21,9 @@ void StartPython(int count, char** arguments);
 
 // Notes a semaphore if it is a Python lock. Returns whether it is. `caller`: of sem_init().
 bool NotePythonLock(const void* semaphore, unsigned value, const void* caller);
+
+// Returns where the class of the locks of a site, or of the conditions, is remembered; 0 = none is yet. REQUIRES: a site of Python.
+std::atomic<uint32_t>& ClassOfPython(const Site* site, Kind kind);
 
 // Returns the name of a mutex or condition of the GIL, or nullptr if the object is another.
 const char* NameOfGil(const void* address, Kind kind);

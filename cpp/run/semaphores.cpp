@@ -78,7 +78,7 @@ PFS_REPLACES int sem_close(sem_t* semaphore) {
 }
 
 PFS_REPLACES int sem_destroy(sem_t* semaphore) {
-  ForgetObject(semaphore);
+  if (!g_is_python || !PutToSleep(semaphore)) ForgetObject(semaphore);
   return PFS_REAL(sem_destroy)(semaphore);
 }
 

@@ -57,7 +57,7 @@ struct ChunkHold {
   uint32_t queue_to_check;
   uint32_t held_count;
   static constexpr uint32_t kMaxHeld = 1024 / 8 + 48;
-  HeldChunk held[kMaxHeld];
+  HeldChunk* held;  // kMaxHeld, of ThreadState
 };
 
 // The running stage.
@@ -90,9 +90,8 @@ struct OpenTransaction {
   uint64_t serial;  // 0 = none
 };
 
-// Private memory of one instrumentation. The hot part comes first.
-// Threads: only the thread that it is attached to, including its signal handlers (see `nesting`).
-struct ThreadState {
+// What a thread does: all of its private memory but the caches of its slot. The hot part comes first.
+struct ThreadWork {
   // Fields that every event uses.
   RecordCursor waits;
   uint64_t event_id;  // last EVENT_ID given
@@ -106,15 +105,18 @@ struct ThreadState {
   // one. One comparison with 0 finds every uncommon case.
   uint64_t nesting;
   uint32_t slot;  // index into kThreads
-  // The last cell that the thread used of an object that it held shared: most often the read lock that it releases
-  // next. Another thread may own the cell by now; cell.owner and cell.instance tell.
-  ShmCell* shared_cell = &no_cell;
   // The event that an outermost wait is nested in: the stage, else the innermost statement. Its type is kNesting...
   // << 24.
   uint64_t parent_event_id;
   uint64_t parent_type;
   // Peak memory of the session since the peaks were last lowered (record/family/memory.h).
   uint64_t controlled_memory_peak, total_memory_peak;
+
+  // The cells that the thread used last of objects that it held shared, by the lowest bits of the object's index: most
+  // often the read lock that it releases next. A few take turns in some programs, such as those of OpenSSL. Another
+  // thread may own the cell by now; cell.owner and cell.instance tell.
+  static constexpr uint32_t kSharedCells = 8;
+  ShmCell* shared_cells[kSharedCells] = {&no_cell, &no_cell, &no_cell, &no_cell, &no_cell, &no_cell, &no_cell, &no_cell};
 
   ShmWaitRecord* open_waits[kMaxNestedWaits];  // outermost first
   const void* wait_frames[kMaxNestedWaits];    // stack frames in which the waits began, to find waits that a longjmp left
@@ -148,17 +150,25 @@ struct ThreadState {
   struct Task* task;
   struct Task* own_work;
   struct Task* tasks;
+  OpenStatement statements[kMaxStatementStack];  // outermost first; statements beyond max_statement_stack are not kept
+  const void* identity;                          // the `identity` that pfs_thread_new() was given
+};
+
+// Private memory of one instrumentation.
+// Threads: only the thread that it is attached to, including its signal handlers (see `nesting`).
+struct ThreadState : ThreadWork {
+  // These stay for the next thread of the slot, as its cells do: a short thread would take the cold lock for each of them.
+  SourceCache sources;
+  CellCache found_cells;
   // Maps a digest, program or prepared statement to this thread's cell.
   static constexpr uint32_t kStatementCellEntries = 64;
   struct {
     const ShmStatementObject* object;
     ShmStatementCell* cell;
   } statement_cells[kStatementCellEntries];
-  OpenStatement statements[kMaxStatementStack];  // outermost first; statements beyond max_statement_stack are not kept
-
-  SourceCache sources;
-  CellCache found_cells;
-  const void* identity;  // the `identity` that pfs_thread_new() was given
+  uint32_t forks;  // of the process when they were filled: a forked child has other cells
+  // What `holds` counts of these is in use.
+  HeldChunk held_chunks[kEventKinds][ChunkHold::kMaxHeld];
 };
 
 // The process's own state of a thread slot. `use` is one word, so an attachment is one compare-exchange. THREAD_IDs

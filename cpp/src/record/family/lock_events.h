@@ -80,7 +80,7 @@ struct LockHooks {
     if (wanted() == Hold::kExclusive) {
       instance.owner.store(thread.thread_id, kRelaxed);
     } else {
-      AddHeld(*thread.shared_cell);
+      AddHeld(*SharedCellOf(thread, instance));
     }
     AddOneFast<kWay>(stat.seq, stat.stat, wait_ps);
     AddOneFast<kWay>(own.seq, own.stat, wait_ps);

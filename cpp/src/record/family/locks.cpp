@@ -39,11 +39,12 @@ const uint32_t* FlagsOfInstance(const pfs_instance* instance) {
 }
 
 ShmCell* FindSharedCell(ThreadState& thread, ShmInstance& object) {
-  if (IsSharedCell(*thread.shared_cell, thread, object)) return thread.shared_cell;
+  ShmCell*& known = SharedCellOf(thread, object);
+  if (IsSharedCell(*known, thread, object)) return known;
   const uint32_t index = IndexOf(object);
   ShmInstanceList& rest = g_runtime.instance_lists[index];
   ShmCell* cell = FindCellAtHead(thread, CellKind::kInstance, index, rest.version, 0, rest.cells);
-  if (cell != nullptr) thread.shared_cell = cell;
+  if (cell != nullptr) known = cell;
   return cell;
 }
 
