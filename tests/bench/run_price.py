@@ -8,8 +8,8 @@ of a lock and an unlock, the fastest of all rounds, and what is promised of them
 
 A name of a program runs it twice, plain and under pfs with its defaults. The same load goes to both in turn: redis-benchmark,
 wrk, pgbench. It prints the processor time that the program took with pfs over that without, for the same number of requests,
-twice: the median of the pairs, and the ratio of the lower quartiles, which other work on the machine changes less. Each has a 95 %
-bootstrap interval. `postgres` is the server under pgbench, `pgbench` is that client.
+twice: the median of the pairs, and the ratio of the lower quartiles, which other work on the machine changes less. Each has a
+95 % bootstrap interval. `postgres` is the server under pgbench, `pgbench` is that client.
 """
 
 from __future__ import annotations
@@ -256,9 +256,8 @@ def show_program(name: str, pairs: int) -> None:
             else:
                 of_under = under()
                 times.append((plain(), of_under))
-    print(
-        f"{name:10} processor time x {with_interval(times, of_pairs)}, lower quartiles x {with_interval(times, of_quartiles)}, {pairs} pairs"
-    )
+    found = f"processor time x {with_interval(times, of_pairs)}, lower quartiles x {with_interval(times, of_quartiles)}"
+    print(f"{name:10} {found}, {pairs} pairs", flush=True)
 
 
 Times = list[tuple[float, float]]

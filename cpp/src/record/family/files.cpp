@@ -2,13 +2,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include "base/hash.h"
 #include "record/engine/classes.h"
 #include "record/engine/names.h"
 #include "record/family/file_events.h"
+#include "record/family/file_index.h"
 #include "record/family/file_name.h"
 #include "shm/limits.h"
 
@@ -19,21 +18,14 @@ uint32_t g_max_descriptors = 0;
 
 namespace {
 
-// Buckets of a hash of names; chains run through ShmFile::hash_next. Stores are guarded by the cold lock. No allocation: open() is legal in
-// a signal handler, and so is pfs_open().
-constexpr uint32_t kFileBuckets = 1u << 16;
-HalfWord* file_buckets = nullptr;
-
-uint32_t HashName(std::string_view name) { return Hash().Add(name).folded(); }
-
 // Files, and sockets, that have a slot. Guarded by the cold lock.
 uint64_t live_files = 0, live_sockets = 0;
 // A forked child has closed descriptors before its first event: its files count too many.
 bool closed_in_forked_child = false;
 
-// Counts the descriptors that are given to files without the cold lock, before and after it happens. Threads: any.
+// Counts the descriptors that are given to files without the cold lock, before and after it happens. Threads: any. Before fork() copies the
+// segment: how many there were, and whether all had ended.
 std::atomic<uint64_t> gifts_begun{0}, gifts_ended{0};
-// Says about fork(): how many there were before the copy of the segment, and whether all had ended. Guarded by the cold lock.
 uint64_t gifts_before_fork = 0;
 bool is_copy_whole = true;
 
@@ -43,37 +35,7 @@ uint64_t& LiveObjects(uint32_t class_index) {
 
 uint32_t IndexOf(const ShmFile* file) { return static_cast<uint32_t>(file - g_runtime.files); }
 
-// REQUIRES: cold lock, for all below.
-ShmFile* FindByName(std::string_view name, uint32_t hash) {
-  for (uint32_t at = file_buckets[hash % kFileBuckets].load(kRelaxed); at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {
-    ShmFile& file = g_runtime.files[at];
-    if (file.hash.load(kRelaxed) == hash && NameText(NameOf(file.name.load(kRelaxed))) == name) return &file;
-  }
-  return nullptr;
-}
-
-void AddToBucket(ShmFile& file) {
-  HalfWord& head = file_buckets[file.hash.load(kRelaxed) % kFileBuckets];
-  file.hash_next.store(head.load(kRelaxed), kRelaxed);
-  head.store(IndexOf(&file), kRelease);  // pairs with FindWithoutLock
-}
-
-void TakeFromBucket(ShmFile& file) {
-  const uint32_t index = IndexOf(&file);
-  HalfWord& head = file_buckets[file.hash.load(kRelaxed) % kFileBuckets];
-  if (head.load(kRelaxed) == index) {
-    head.store(file.hash_next.load(kRelaxed), kRelaxed);
-    return;
-  }
-  for (uint32_t at = head.load(kRelaxed); at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {
-    if (g_runtime.files[at].hash_next.load(kRelaxed) == index) {
-      g_runtime.files[at].hash_next.store(file.hash_next.load(kRelaxed), kRelaxed);
-      return;
-    }
-  }
-}
-
-// A dead file goes when nothing reaches it any more.
+// A dead file goes when nothing reaches it any more. REQUIRES: cold lock, as for all that follows unless it says so.
 void GiveFileIfUnused(ShmFile& file) {
   if ((file.state.load(kRelaxed) & kFileStateMask) != kFileDead || file.open_count.load() != 0) return;  // pairs with LetGo
   --LiveObjects(file.class_index.load(kRelaxed));
@@ -111,20 +73,6 @@ void ReleaseWithoutLock(ShmFile& file) {
   const int error = errno;
   if (ColdLock lock; lock) BuryIfUnused(file);
   errno = error;
-}
-
-// Returns the file of that name, and its name's word, or nullptr: then FindByName() may still find it. Needs no lock: a chain that changes
-// meanwhile leads to files of other names, or in a circle.
-ShmFile* FindWithoutLock(std::string_view name, uint32_t hash, uint64_t* word) {
-  constexpr int kMostSteps = 16;
-  uint32_t at = file_buckets[hash % kFileBuckets].load(kAcquire);  // pairs with AddToBucket
-  for (int i = 0; at != 0 && i < kMostSteps; ++i) {
-    ShmFile& file = g_runtime.files[at];
-    *word = file.name.load(kAcquire);
-    if (file.hash.load(kRelaxed) == hash && IsNameNow(*word, name)) return &file;
-    at = file.hash_next.load(kAcquire);
-  }
-  return nullptr;
 }
 
 // Keeps a file, as a descriptor or an operation does, if it is live and still has that name. Needs no lock. The name was the file's when
@@ -228,8 +176,7 @@ static void CountDescriptors() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) g_runtime.files[i].open_count.store(0, kRelaxed);
   for (uint32_t fd = 0; fd < g_max_descriptors; ++fd) {
-    if (const uint32_t index = g_file_of_descriptor[fd].load(kRelaxed); index != 0)
-      g_runtime.files[index].open_count.fetch_add(1, kRelaxed);
+    if (ShmFile* const file = FileOfDescriptor(static_cast<int>(fd)); file != nullptr) file->open_count.fetch_add(1, kRelaxed);
   }
   for (uint64_t i = 1; i < used; ++i) BuryIfUnused(g_runtime.files[i]);
 }
@@ -303,11 +250,10 @@ void EndCancelledFileWait(const FileWait& call) { EndFileWait(call, call.operati
 bool StartFiles() {
   const auto descriptors = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::max_file_handles));
   const size_t table = (descriptors + 1) * sizeof(HalfWord);
-  void* memory =
-      mmap(nullptr, table + kFileBuckets * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = mmap(nullptr, table + kFileIndexBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   g_file_of_descriptor = static_cast<HalfWord*>(memory);
-  file_buckets = reinterpret_cast<HalfWord*>(static_cast<char*>(memory) + table);
+  StartFileIndex(static_cast<char*>(memory) + table);
   g_max_descriptors = descriptors;  // last: a caller that finds a descriptor in range finds the table
   return true;
 }
@@ -335,11 +281,10 @@ void FindName(NamedFileWait* call, uint32_t class_index, const char* path) {
   errno = error;
 }
 
-// Gives a descriptor to the file that had the name when the call began. Needs no lock. Returns false if that must take it.
+// Gives a descriptor to the file that had the name when the call began, without the lock. Returns false if it cannot.
 bool GiveWithoutLock(const NamedFileWait& call, int fd) {
-  if (call.named == nullptr || static_cast<uint32_t>(fd) >= g_max_descriptors || FileOfDescriptor(fd) != nullptr || IsStillForked()) {
-    return false;
-  }
+  const bool is_free = static_cast<uint32_t>(fd) < g_max_descriptors && FileOfDescriptor(fd) == nullptr;
+  if (call.named == nullptr || !is_free || IsStillForked()) return false;
   gifts_begun.fetch_add(1);  // before the file changes; pairs with NoteDescriptorsBeforeFork
   const bool is_kept = Keep(*call.named, call.name);
   if (is_kept) g_file_of_descriptor[fd].store(IndexOf(call.named), kRelease);  // pairs with TakeDescriptor
@@ -360,30 +305,6 @@ auto WithName(const NamedFileWait& call, const char* path, Use use) {
   return use(name.view());
 }
 
-// Files by the names that programs call them by, if that is how they are shown: the last one of each hash. Threads: any; a wrong one is not
-// taken.
-constexpr uint32_t kRecent = 1024;
-constinit HalfWord recent_files[kRecent] = {};
-
-HalfWord& RecentFile(std::string_view path) {
-  uint64_t hash = path.size();
-  size_t at = 0;
-  for (uint64_t word; at + sizeof word <= path.size(); at += sizeof word) {
-    std::memcpy(&word, path.data() + at, sizeof word);
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 32;
-  }
-  for (; at < path.size(); ++at) hash = (hash ^ static_cast<uint8_t>(path[at])) * 0x9e3779b97f4a7c15u;
-  return recent_files[hash >> 54];
-}
-static_assert(kRecent == 1u << (64 - 54));
-
-void NoteRecentFile(const NamedFileWait& call, const char* path) {
-  if (call.named == nullptr || !call.is_readable || path[0] != '/') return;
-  const std::string_view text(path, strnlen(path, kMaxObjectName + 1));
-  if (text.size() <= kMaxObjectName && IsNameNow(call.name, text)) RecentFile(text).store(IndexOf(call.named), kRelaxed);
-}
-
 bool BeginByName(NamedFileWait* call, uint32_t key, Operation operation, const char* path, uint64_t state_bits, uint32_t open_flags,
                  const char* source_file, uint32_t line) {
   if (!EnsureStarted()) return false;
@@ -401,27 +322,6 @@ bool BeginByName(NamedFileWait* call, uint32_t key, Operation operation, const c
 }
 
 }  // namespace
-
-bool BeginOnKnownName(NamedFileWait* call, Operation operation, const char* path, uint64_t state_bits, int open_flags,
-                      const char* source_file, uint32_t line) {
-  if (path[0] != '/' || g_runtime.phase.load(kAcquire) != Phase::kStarted || !__atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE))
-    return false;
-  const std::string_view text(path, strnlen(path, kMaxObjectName + 1));
-  const uint32_t index = RecentFile(text).load(kRelaxed);
-  if (index == 0 || index >= g_runtime.segment.array(ArrayId::kFiles).used.load(kAcquire)) return false;
-  ShmFile& file = g_runtime.files[index];
-  const uint64_t name = file.name.load(kAcquire);
-  const uint32_t class_index = file.class_index.load(kAcquire);
-  if (class_index == 0 || g_runtime.classes[class_index].family != static_cast<uint32_t>(Family::kFile) || !IsNameNow(name, text))
-    return false;
-  call->named = &file;
-  call->name = name;
-  const WaitDetails details{state_bits | kRecordHasName, 0, name << 32 | static_cast<uint32_t>(open_flags), name >> 32};
-  if (BeginOnClass(call, class_index, operation, details, source_file, line)) return true;
-  call->named = nullptr;
-  call->name = 0;
-  return false;
-}
 
 bool BeginFileOpen(NamedFileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file,
                    uint32_t line) {

@@ -192,6 +192,8 @@ void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary);
 bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line);
 void EndFileClose(FileWait* call, int rc);
 
+// Notes what an operation on a name has found, for BeginOnKnownName().
+void NoteRecentFile(const NamedFileWait& call, const char* path);
 // Looks for a file that has just this absolute name, and begins an open or another operation for the file's instrument. Returns false if
 // that is not so: then the caller begins for an instrument of its own. REQUIRES: the name may be read.
 bool BeginOnKnownName(NamedFileWait* call, Operation operation, const char* path, uint64_t state_bits, int open_flags,
