@@ -65,7 +65,7 @@ def scratch_copy(tmp_path: Path) -> Path:
 
 
 def test_page_takes_one_line_of_the_list_and_at_most_30_lines() -> None:
-    """DESIGN 9: the budget of a table."""
+    """The budget of a table."""
     page = edits(PAGE.read_text())
     inserted = [edit for edit in page if edit.after is not None]
     assert [edit.path for edit in inserted] == ["cpp/src/tables/tables.h"]
