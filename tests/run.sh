@@ -65,7 +65,7 @@ else
   python -m pytest -q "${quick[@]}" || exit
   python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder --durations=60 --durations-min=5 -m "not alone" "${quick[@]/#/--ignore=}" || status=$?
   mapfile -t alone < <(grep -rl 'mark\.alone' tests --include='test_*.py')
-  python -m pytest -m alone "${alone[@]}" || status=$?
+  python -m pytest --durations=20 --durations-min=3 -m alone "${alone[@]}" || status=$?
 fi
 [ -z "$without" ] || echo "== not run: $without"
 exit $status
