@@ -33,10 +33,10 @@ Facts = dict[str, Any]
 
 YES_NO = "enum('YES','NO')"
 DIFFERENCES: dict[str, Facts] = {
-    # DESIGN 8, wl4878: which events go to the trace. And locks that are timed only if they must be waited for.
+    # Which events go to the trace. And locks that are timed only if they must be waited for.
     "setup_instruments": {"added": [["TRACE_ENABLED", YES_NO, False]], "types": {"TIMED": "enum('YES','NO','CONTENDED')"}},
     "setup_actors": {"added": [["TRACE_ENABLED", YES_NO, False]]},
-    # DESIGN 6: TICK, and the processor time of a thread.
+    # TICK, and the processor time of a thread.
     "performance_timers": {
         "types": {"TIMER_NAME": "enum('CYCLE','NANOSECOND','MICROSECOND','MILLISECOND','TICK','THREAD_CPU')"},
     },
@@ -116,7 +116,7 @@ def expected(table: str) -> Facts:
 
 
 def dtype_of(column: _core.ColumnInfo, fits_signed: bool) -> str:
-    """DESIGN 9: the dtype that a declaration asks for. docs/decisions.md: uint64 whose values all fit int64 is int64."""
+    """The dtype that a declaration asks for. docs/decisions.md: uint64 whose values all fit int64 is int64."""
     kind, nullable = column["kind"], column["nullable"]
     kind = "int64" if kind == "uint64" and fits_signed else kind
     if kind in ("text", "set"):
@@ -213,14 +213,14 @@ def check_frame(table: str) -> int:
 
 
 def test_the_list_of_tables_is_that_of_the_golden_file() -> None:
-    """DESIGN 9: schema/tables.json is the list; a table that is not in it must be named here."""
+    """The golden file is the list; a table that is not in it must be named here."""
     assert set(golden()) <= set(TABLES)
     assert set(TABLES) - set(golden()) == set()
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_declaration_is_that_of_the_schema(table: str) -> None:
-    """DESIGN 9: names, order, SQL types, NULLs, key, operations, what can be updated, what is readable when off."""
+    """Names, order, SQL types, NULLs, key, operations, what can be updated, what is readable when off."""
     want, have = expected(table), _core.table_info(table)
     assert [[c["name"], c["sql_type"], c["nullable"]] for c in have["columns"]] == want["columns"]
     assert list(have["operations"]) == want["operations"]
@@ -231,7 +231,7 @@ def test_declaration_is_that_of_the_schema(table: str) -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_docs_are_sentences_and_the_joins_that_they_name_exist(table: str) -> None:
-    """DESIGN 9: one sentence each, ending in a period; "joins table.COLUMN" names a column of a compatible type."""
+    """One sentence each, ending in a period; "joins table.COLUMN" names a column of a compatible type."""
     facts = _core.table_info(table)
     columns = {name: {c["name"]: c for c in _core.table_info(name)["columns"]} for name in TABLES}
     for doc, column in [(facts["doc"], None), *[(c["doc"], c) for c in facts["columns"]]]:
@@ -260,14 +260,14 @@ def test_ddl_names_every_column_type_and_key(table: str) -> None:
 
 @fresh_process()
 def test_frames_keep_the_contract_on_an_empty_engine() -> None:
-    """DESIGN 9: dtypes and NULLs also without a row."""
+    """Dtypes and NULLs also without a row."""
     for table in TABLES:
         check_frame(table)
 
 
 @fresh_process()
 def test_frames_keep_the_contract_with_something_of_everything() -> None:
-    """DESIGN 9: dtypes as declared, never object; no NA where NOT NULL; key unique; text within its width."""
+    """Dtypes as declared, never object; no NA where NOT NULL; key unique; text within its width."""
     load()
     assert {table for table in TABLES if check_frame(table) == 0} == set()
 
@@ -302,7 +302,7 @@ def test_frames_keep_the_contract_with_pfs_off() -> None:
 
 @fresh_process(PFS_SEGMENT="private")
 def test_frames_keep_the_contract_with_a_private_segment() -> None:
-    """DESIGN 5: PFS_SEGMENT=private: the same tables."""
+    """PFS_SEGMENT=private: the same tables."""
     load()
     assert {table for table in TABLES if check_frame(table) == 0} == set()
 

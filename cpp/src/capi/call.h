@@ -8,6 +8,7 @@
 
 #include "perfschema/pfs.h"
 #include "record/family/file_events.h"
+#include "shm/cell.h"
 
 namespace perfschema::capi {
 
@@ -33,14 +34,13 @@ inline bool IsNull(const char* path) {
 
 // Makes a call on a descriptor. `call` makes it, `bytes` computes from its result how much was transferred.
 template <typename Call, typename Bytes>
-inline __attribute__((always_inline)) auto OnDescriptor(int fd, Operation operation, int64_t requested, int64_t offset, Site site,
-                                                        Call call, Bytes bytes) {
+PFS_ALWAYS_INLINE auto OnDescriptor(int fd, Operation operation, int64_t requested, int64_t offset, Site site, Call call, Bytes bytes) {
   return DescriptorOperation(fd, operation, requested, offset, site.file, site.line, call, bytes);
 }
 
 // Makes a call that transfers bytes and returns how many, or -1.
 template <typename Call>
-inline __attribute__((always_inline)) auto Transfer(int fd, Operation operation, size_t requested, int64_t offset, Site site, Call call) {
+PFS_ALWAYS_INLINE auto Transfer(int fd, Operation operation, size_t requested, int64_t offset, Site site, Call call) {
   return OnDescriptor(fd, operation, static_cast<int64_t>(requested), offset, site, call, [](auto n) { return static_cast<int64_t>(n); });
 }
 
@@ -53,7 +53,7 @@ inline __attribute__((always_inline)) auto TransferAnywhere(int fd, Operation op
 
 // Makes a call without bytes.
 template <typename Call>
-inline __attribute__((always_inline)) auto Plain(int fd, Operation operation, int64_t offset, Site site, Call call) {
+PFS_ALWAYS_INLINE auto Plain(int fd, Operation operation, int64_t offset, Site site, Call call) {
   return OnDescriptor(fd, operation, kNoBytes, offset, site, call, [](auto) { return kNoBytes; });
 }
 

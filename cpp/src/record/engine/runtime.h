@@ -126,12 +126,12 @@ struct Runtime {
   Segment segment;  // last: its path is longer than all the rest
 };
 // Hidden: the compiler reaches the runtime without a load of its address from the global offset table.
-extern Runtime g_runtime __attribute__((visibility("hidden"), aligned(4096)));
+extern Runtime g_runtime PFS_HIDDEN __attribute__((aligned(4096)));
 inline constexpr Forking& g_forking = g_runtime.forking;
 
 inline bool IsStillForked() { return g_runtime.phase.load(std::memory_order_relaxed) == Phase::kForked; }
 // Whether this is a child without memory of its own: pfs is off for good.
-extern bool g_is_lost_child __attribute__((visibility("hidden")));
+extern bool g_is_lost_child PFS_HIDDEN;
 
 // Serializes the slow path of this process, and keeps outsiders out (record/engine/cold_lock.h). Signals are blocked
 // meanwhile: a handler could leave it with a longjmp and so leave the lock held.

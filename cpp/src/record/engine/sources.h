@@ -13,7 +13,7 @@ bool StartSources();
 // Lines that are none. kWholePlace: `file` is the whole text. kIsCode: `file` is an address in the program's code, whose text
 // g_text_of_code() returns: a probe need not look it up.
 inline constexpr uint32_t kWholePlace = 0, kIsCode = ~uint32_t{0};
-extern const char* (*g_text_of_code)(const void* address) __attribute__((visibility("hidden")));
+extern const char* (*g_text_of_code)(const void* address)PFS_HIDDEN;
 
 // Returns the index into kSources of "basename(file):line", or 0 if the array is full. Cold.
 [[gnu::noinline]] uint32_t InternSource(const char* file, uint32_t line);

@@ -30,8 +30,8 @@ bool StartFiles();
 void NoteDescriptorsBeforeFork();
 
 // Descriptor -> index into kFiles; 0 = not followed. Private memory: descriptors mean nothing to another process.
-extern HalfWord* g_file_of_descriptor __attribute__((visibility("hidden")));
-extern uint32_t g_max_descriptors __attribute__((visibility("hidden")));
+extern HalfWord* g_file_of_descriptor PFS_HIDDEN;
+extern uint32_t g_max_descriptors PFS_HIDDEN;
 
 // The granule in ShmFile::name.
 constexpr uint32_t NameOf(uint64_t name) { return static_cast<uint32_t>(name); }
