@@ -104,16 +104,16 @@ struct HotThreadState {
   // the next end takes the slow path, which sets it right. So the fast path finds both cases by one comparison.
   uint32_t fast_bytes;
   void EndFastAgain() { fast_bytes = cell_count * static_cast<uint32_t>(sizeof(ShmCell)); }
+  // Number of open waits that have records. While a probe of this thread runs, the probe's stack address is added. A
+  // signal handler that comes then must not touch the other fields, and a later probe notices a longjmp out of this
+  // one. One comparison with 0 finds every uncommon case.
+  uint64_t nesting;
   // The event that an outermost wait is nested in: the stage, else the innermost statement. Its type is kNesting...
   // << 24.
   alignas(16) uint64_t parent_event_id;
   uint64_t no_end_info = 0;  // a pair with parent_event_id, as in a record
   uint64_t parent_type;
   bool waits_have_details;  // some waits in the chunk that is being written have details
-  // Number of open waits that have records. While a probe of this thread runs, the probe's stack address is added. A
-  // signal handler that comes then must not touch the other fields, and a later probe notices a longjmp out of this
-  // one. One comparison with 0 finds every uncommon case.
-  uint64_t nesting;
 };
 
 // Private memory of one instrumentation.
@@ -122,11 +122,11 @@ struct ThreadState : HotThreadState {
   // The last cell that the thread used of an object that it held shared: most often the read lock that it releases
   // next. Another thread may own the cell by now; cell.owner and cell.instance tell.
   ShmCell* shared_cell = &no_cell;
-  // Peak memory of the session since the peaks were last lowered (record/family/memory.h).
-  uint64_t controlled_memory_peak, total_memory_peak;
-
   ShmWaitRecord* open_waits[kMaxNestedWaits];  // outermost first
   const void* wait_frames[kMaxNestedWaits];    // stack frames in which the waits began, to find waits that a longjmp left
+
+  // Peak memory of the session since the peaks were last lowered (record/family/memory.h).
+  uint64_t controlled_memory_peak, total_memory_peak;
 
   // The words of an event go here if no chunk is available; no reader reads them.
   ShmWaitRecord scratch[kPools[0].most_places];

@@ -51,7 +51,8 @@ uint64_t LifeOf(uint32_t generation) { return uint64_t{times_forgotten} << 32 | 
 // Returns the digest that a statement with this entry's tokens was counted in last, if it lives and is of the text's schema.
 Found Remembered(const DigestedText& text) {
   ShmDigest* const digest = text.entry == nullptr ? nullptr : text.entry->digest;
-  if (digest == nullptr) return {};
+  // A parent's digest has no memory in its child.
+  if (digest == nullptr || text.entry->digest_life >> 32 != times_forgotten) return {};
   const uint32_t generation = digest->object.generation.load(kAcquire);
   if (LifeOf(generation) != text.entry->digest_life) return {};
   const bool is_of_schema =
