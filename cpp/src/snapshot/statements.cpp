@@ -45,11 +45,11 @@ struct StatementEvent {
       CopyFromShared(extra->trace.ids, from.trace, Traceparent::kBytes);
       // As far as they lie inside the record: its words may be another event's by now.
       sql_bytes = std::min<uint64_t>(from.sql_bytes.load(kAcquire), behind);
-      const uint64_t sql_room = TextCapacity(sql_bytes);
-      token_bytes = std::min<uint64_t>(from.digest_bytes.load(kAcquire), behind - std::min(sql_room, behind));
+      const uint64_t sql_capacity = TextCapacity(sql_bytes);
+      token_bytes = std::min<uint64_t>(from.digest_bytes.load(kAcquire), behind - std::min(sql_capacity, behind));
       buffer.resize(sql_bytes + token_bytes);
       CopyFromShared(buffer.data(), texts, sql_bytes);
-      CopyFromShared(buffer.data() + sql_bytes, texts + sql_room, token_bytes);
+      CopyFromShared(buffer.data() + sql_bytes, texts + sql_capacity, token_bytes);
     });
     if (!whole) return false;
     const std::string_view kept = snapshot.Keep({buffer.data(), buffer.size()});

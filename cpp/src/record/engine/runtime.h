@@ -74,8 +74,8 @@ struct Pool {
   uint64_t chunks_held;  // chunks that a thread keeps for its history
 };
 
-// Room for the texts of a running statement (record/family/text_buffers.h). Threads: constant after start.
-struct TextRoom {
+// Sizes of the texts of a running statement (record/family/text_buffers.h). Threads: constant after start.
+struct TextSizes {
   uint32_t sql_limit, digest_limit;  // bytes that are kept
   uint32_t first;                    // where the buffers begin
   uint32_t tokens;                   // where the tokens begin in a buffer
@@ -124,7 +124,7 @@ struct Runtime {
   Pool& pool(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
   uint64_t cells_per_thread;  // columns of a row of thread_cells
   uint32_t statement_stack;   // nested statements of a thread that are recorded
-  TextRoom text_room;
+  TextSizes text_sizes;
   bool on;
   std::atomic<Phase> phase;  // written under the cold lock
   Forking forking;

@@ -308,11 +308,11 @@ void SetStatementText(Statement& statement, std::string_view text) {
   BufferOwner(thread, statement.buffer) = statement.serial;
   char* const sql = SqlBuffer(thread, statement.buffer);
   uint8_t* const tokens = TokensBehind(sql);
-  const TextRoom& room = g_runtime.text_room;
-  statement.sql_bytes = static_cast<uint32_t>(CutText(text, room.sql_limit, sql));
+  const TextSizes& sizes = g_runtime.text_sizes;
+  statement.sql_bytes = static_cast<uint32_t>(CutText(text, sizes.sql_limit, sql));
   statement.digest_bytes = 0;
   statement.entry = nullptr;
-  if ((statement.flags & kFlagDigest) != 0 && room.digest_limit != 0) SetTokens(statement, text, {tokens, room.digest_limit});
+  if ((statement.flags & kFlagDigest) != 0 && sizes.digest_limit != 0) SetTokens(statement, text, {tokens, sizes.digest_limit});
   if (open != nullptr && StillHas(open->record, open->begun_state)) ShowText(statement, *open->record, sql, tokens);
 }
 

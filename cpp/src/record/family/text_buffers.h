@@ -17,7 +17,7 @@
 namespace perfschema {
 
 inline size_t OffsetOfTokenCache() {
-  return g_runtime.text_room.first + (g_runtime.statement_stack + 1) * size_t{g_runtime.text_room.buffer};
+  return g_runtime.text_sizes.first + (g_runtime.statement_stack + 1) * size_t{g_runtime.text_sizes.buffer};
 }
 inline size_t BytesOfTextBuffers() { return OffsetOfTokenCache() + sizeof(TokenCache); }
 
@@ -25,9 +25,9 @@ inline uint64_t& BufferOwner(const ThreadState& thread, uint32_t index) {
   return reinterpret_cast<uint64_t*>(thread.texts)[std::min(index, g_runtime.statement_stack)];
 }
 inline char* SqlBuffer(const ThreadState& thread, uint32_t index) {
-  return thread.texts + g_runtime.text_room.first + std::min(index, g_runtime.statement_stack) * size_t{g_runtime.text_room.buffer};
+  return thread.texts + g_runtime.text_sizes.first + std::min(index, g_runtime.statement_stack) * size_t{g_runtime.text_sizes.buffer};
 }
-inline uint8_t* TokensBehind(char* sql_buffer) { return reinterpret_cast<uint8_t*>(sql_buffer) + g_runtime.text_room.tokens; }
+inline uint8_t* TokensBehind(char* sql_buffer) { return reinterpret_cast<uint8_t*>(sql_buffer) + g_runtime.text_sizes.tokens; }
 inline uint8_t* TokenBuffer(const ThreadState& thread, uint32_t index) { return TokensBehind(SqlBuffer(thread, index)); }
 inline TokenCache& TokenCacheOf(const ThreadState& thread) { return *reinterpret_cast<TokenCache*>(thread.texts + OffsetOfTokenCache()); }
 
