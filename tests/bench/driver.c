@@ -36,8 +36,9 @@ __attribute__((noinline)) void pfs_bench_part(void) { __asm__ volatile(""); }
   for (long part = 0; part < PARTS; ++part, pfs_bench_part()) \
     for (long i = part * (n), end = i + (n); i < end; ++i)
 
-static pfs_key_t mutex_key, file_key, socket_key, memory_key;
+static pfs_key_t mutex_key, cond_key, file_key, socket_key, memory_key;
 static pfs_mutex_info_t mutexes[] = {{&mutex_key, "LOCK_driver", 0, "A mutex."}};
+static pfs_cond_info_t conds[] = {{&cond_key, "COND_driver", 0, "A condition."}};
 static pfs_file_info_t files[] = {{&file_key, "driver", 0, "A file."}};
 static pfs_socket_info_t sockets[] = {{&socket_key, "driver", 0, "Sockets."}};
 static pfs_key_t statement_key;
@@ -52,6 +53,7 @@ int main(int argc, char** argv) {
   const char* what = argv[1];
   const long n = atol(argv[2]);
   pfs_register_mutex("bench", mutexes, 1);
+  pfs_register_cond("bench", conds, 1);
   pfs_register_file("bench", files, 1);
   pfs_register_socket("bench", sockets, 1);
   pfs_register_memory("bench", blocks, 1);
@@ -82,6 +84,27 @@ int main(int argc, char** argv) {
       pfs_mutex_wait_begin(&wait, own, PFS_LOCK);
       pfs_mutex_wait_end(&wait, 0, PFS_NO_SPINS);
       pfs_mutex_released(own);
+    }
+  } else if (strcmp(what, "mutexlife") == 0) {
+    static pfs_mutex_t short_lived;
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      pfs_mutex_init(mutex_key, &short_lived, NULL);
+      pfs_mutex_destroy(&short_lived);
+    }
+  } else if (strcmp(what, "condlife") == 0) {
+    static pfs_cond_t short_lived;
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      pfs_cond_init(cond_key, &short_lived, NULL);
+      pfs_cond_destroy(&short_lived);
+    }
+  } else if (strcmp(what, "barelife") == 0) {
+    static pthread_cond_t short_lived;
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      pthread_cond_init(&short_lived, NULL);
+      pthread_cond_destroy(&short_lived);
     }
   } else if (strcmp(what, "pread") == 0) {
     int fd = pfs_open(file_key, "/proc/self/exe", O_RDONLY);

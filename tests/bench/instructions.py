@@ -54,6 +54,11 @@ CASES = {
     "trylock/all": Case("trylock"),
     # A lock of the program's own: begin and end of the wait, and the release.
     "ownlock/all": Case("ownlock"),
+    # A condition, and a mutex, that are made and destroyed without an event.
+    "condlife/bare": Case("barelife"),
+    "condlife/disabled": Case("condlife", "performance_schema_instrument='wait/%=OFF'"),
+    "condlife/all": Case("condlife"),
+    "mutexlife/all": Case("mutexlife"),
     "pread/disabled": Case("pread", "performance_schema_instrument='wait/%=OFF'"),
     "pread/counted": Case("pread", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
     "pread/all": Case("pread"),

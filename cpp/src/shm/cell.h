@@ -166,9 +166,11 @@ PFS_ALWAYS_INLINE void StorePair(Word* pair, uint64_t first, uint64_t second) {
   const __m128i both = _mm_set_epi64x(static_cast<long long>(second), static_cast<long long>(first));
   asm volatile("movdqa %1, %0" : "=m"(*reinterpret_cast<__m128i*>(pair)) : "x"(both) : "memory");
 }
-// Returns the pair that one event adds.
+// Returns the pair that one event adds. AddToPair() is only reached on processors with AVX.
 PFS_ALWAYS_INLINE __m128i OneEvent(uint64_t wait_ps) {
-  return _mm_unpacklo_epi64(_mm_set_epi64x(0, 1), _mm_cvtsi64_si128(static_cast<long long>(wait_ps)));
+  __m128i event;
+  asm("vpinsrq $1, %1, %2, %0" : "=x"(event) : "r"(wait_ps), "x"(_mm_set_epi64x(0, 1)));
+  return event;
 }
 PFS_ALWAYS_INLINE void AddToPair(ShmStat& stat, __m128i event) {
   auto* pair = reinterpret_cast<__m128i*>(&stat.count);

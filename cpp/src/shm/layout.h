@@ -151,9 +151,13 @@ struct ShmHeader {
   alignas(64) HalfWord consumers[kMostConsumers];  // 1 = ENABLED
   HalfWord timer_of[kTimedClassCount];             // TimerId + 1 of setup_timers
 
-  // Every update of a cell reads this, and only TRUNCATE writes it: a line of its own that stays in all caches.
-  alignas(64) HalfWord resets[kMostResets];
-  ShmEpochs epochs[kKindCount];
+  // Every update of a cell reads this, and only TRUNCATE writes it: a line of its own that stays in all caches. What a wait reads is in
+  // that line.
+  alignas(64) ShmEpochs wait_epochs;
+  HalfWord resets[kMostResets];
+  ShmEpochs other_epochs[kKindCount - 1];
+  ShmEpochs& EpochsOf(Kind kind) { return kind == Kind::kWait ? wait_epochs : other_epochs[static_cast<uint32_t>(kind) - 1]; }
+  const ShmEpochs& EpochsOf(Kind kind) const { return const_cast<ShmHeader*>(this)->EpochsOf(kind); }
   HalfWord remainder_cells;  // columns of row 0 of kGlobalCells that may be stored to and read
   HalfWord rebase_seq;       // odd while a TRUNCATE of memory statistics is running: their readers try again
   HalfWord move_seq;         // odd while numbers move between rows: readers of totals retry
@@ -493,6 +497,8 @@ struct ShmSource {
 };
 
 static_assert(sizeof(ShmHeader) <= kHeaderCapacity && kArrayCount <= kMostArrays && kOptionCount <= kMostOptions &&
+              offsetof(ShmHeader, resets) + (ObjectDomain(ResetGroup::kTableLock) + 1) * sizeof(HalfWord) <=
+                  offsetof(ShmHeader, wait_epochs) + 64 &&
               static_cast<uint32_t>(Loss::kCount) <= kMostLosses && kConsumerCount <= kMostConsumers && kResetWordCount <= kMostResets);
 static_assert(std::is_standard_layout_v<ShmHeader> && std::is_standard_layout_v<ShmClass> && std::is_standard_layout_v<ShmThread>);
 

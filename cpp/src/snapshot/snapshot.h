@@ -217,7 +217,7 @@ class Snapshot {
   void AddUpPrincipals(Kind kind, Level level, PrincipalSums* wanted) const;
   void ForEachThreadSum(Kind kind, const std::function<void(const SumRow&)>& use) const;
   uint32_t Since(Kind kind, Level level) const {
-    return header().epochs[static_cast<uint32_t>(kind)].since[static_cast<uint32_t>(level)].load(kAcquire);
+    return header().EpochsOf(kind).since[static_cast<uint32_t>(level)].load(kAcquire);
   }  // pairs with TruncateLevel
 
   // digests.cpp

@@ -24,6 +24,9 @@
 #include "record/probe/trace.h"
 
 namespace perfschema {
+
+constinit HotThreadState g_no_thread{.nesting = ~uint64_t{0}};
+
 namespace {
 
 ThreadSlot* slots = nullptr;
@@ -119,7 +122,8 @@ void EndThread(void*) {
   const ColdLock lock;
   if (lock) ReturnFreeSlots();
   self.free_lists = nullptr;
-  self.state = self.own = nullptr;
+  SetAttached(nullptr);
+  self.own = nullptr;
   self.ended = true;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (attached != nullptr && attached != own) {  // it lives on for the next thread that attaches it
@@ -244,7 +248,7 @@ ThreadState* RegisterThisThread(const Birth& birth) {
       HearOfThreadEnd();
       t_locals.own = thread;
       std::atomic_signal_fence(std::memory_order_seq_cst);
-      t_locals.state = thread;
+      SetAttached(thread);
     } else {
       CountRefused();
     }
@@ -297,7 +301,7 @@ void ForgetWorkInChild(ThreadState& thread) {
   ForgetTasks(thread, false);
   thread.forks = forks - 1;  // its caches are the parent's
   NewState(thread.slot);
-  thread.cell_count = thread.global_cell_count = 0;
+  thread.cell_count = thread.fast_bytes = thread.global_cell_count = 0;
   thread.nesting = inside;
   thread.thread_id = thread_id;
   thread.event_id = event_id;

@@ -20,6 +20,7 @@
 namespace perfschema {
 
 struct ThreadState;
+struct HotThreadState;
 
 // Tells whether the thread is on the slow path, or on the lock-free path beside it. It holds the stack address of the
 // entry, so that a longjmp out of the lock-free path is noticed.
@@ -43,7 +44,8 @@ class ColdMark {
 // State of a thread of the system that exists before its instrumentation. It uses the initial-exec TLS model: no
 // call, also in a dlopened library.
 struct ThreadLocals {
-  ThreadState* state;        // the attached instrumentation; nullptr = none (yet)
+  ThreadState* state;        // the attached instrumentation; nullptr = none (yet). SetAttached() sets it, and the next one
+  HotThreadState* probed;    // the same, or g_no_thread: the fast path of an event asks nothing but whether the thread is in a probe
   ThreadState* own;          // the thread's own instrumentation; nullptr = none (yet). Another one may be attached in its place
   uint64_t os_id;            // gettid(); 0 = not read yet
   bool silent;               // detached: its events make no instrumentation
@@ -55,6 +57,8 @@ struct ThreadLocals {
   uint8_t end_calls;         // how often the thread-exit destructor was put off; 0 = there is none
 };
 extern thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec")));
+// Stands for an instrumentation where there is none: it is in a probe for ever.
+extern HotThreadState g_no_thread __attribute__((visibility("hidden")));
 
 // Returns true in a signal handler that interrupted the slow path of its thread. After a longjmp out of the lock-free
 // path it cleans up and returns false.
@@ -99,18 +103,20 @@ struct Forking {
 
 // Threads: constant after start, except where said.
 struct Runtime {
+  // One line holds what the fast paths of waits need.
   ShmHeader* header;  // a forked child that has no event yet has an empty one
   ShmClass* classes;
-  ShmThread* threads;
-  ShmCell* thread_cells;
   ShmCell* cells;
   ShmInstance* instances;
-  ShmInstanceList* instance_lists;
-  ShmHold* holds;
-  ShmFreeLists* free_lists;
   ShmFile* files;
   ShmTable* tables;
   ShmIndex* indexes;
+  uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId; the first is in that line
+  ShmThread* threads;
+  ShmCell* thread_cells;
+  ShmInstanceList* instance_lists;
+  ShmHold* holds;
+  ShmFreeLists* free_lists;
   ShmTableHandle* table_handles;
   ShmMetadataLock* metadata_locks;
   ShmCell* global_cells;
@@ -119,7 +125,6 @@ struct Runtime {
   uint64_t cells_per_thread;  // columns of a row of thread_cells
   uint32_t statement_stack;   // nested statements of a thread that are recorded
   TextSizes text_sizes;
-  uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId
   bool on;
   std::atomic<Phase> phase;  // written under the cold lock
   Forking forking;

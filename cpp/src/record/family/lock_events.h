@@ -2,6 +2,9 @@
 // lock is contended (TIMED = 'CONTENDED'). All of them take a fast path (record/probe/fast_path.h).
 #pragma once
 
+#include <bit>
+#include <type_traits>
+
 #include "record/family/holds.h"
 #include "record/family/locks.h"
 #include "record/probe/fast_path.h"
@@ -97,6 +100,7 @@ struct OwnLockHooks : LockHooks {
 template <typename Operate>
 struct LockEvent : LockHooks {
   static constexpr bool kMayUnwind = false;  // no call is a cancellation point
+  using Bits = std::conditional_t<sizeof(Operate) == sizeof(uint64_t), uint64_t, Operate>;
 
   Operate operate;
   const ShmClass& entry;
@@ -114,7 +118,9 @@ struct LockEvent : LockHooks {
   PFS_ALWAYS_INLINE bool MustEnter() const {
     return kWay == Counting::kTimed || !kCountsAtOnce || wanted() != Hold::kExclusive;
   }
-  PFS_ALWAYS_INLINE int SlowCall(const char* file, uint32_t line) const { return SlowLockOperation(operate, file, line, called); }
+  PFS_ALWAYS_INLINE int SlowCall(const char* file, uint32_t line) const {
+    return SlowLockOperation(std::bit_cast<Operate>(std::bit_cast<Bits>(operate)), file, line, called);
+  }
   PFS_ALWAYS_INLINE int FinishSlow(ThreadState& thread, ShmWaitRecord& record, uint64_t end_ticks, int result) const {
     return FinishSlowLock(thread, record, instance, wanted(), result, end_ticks);
   }

@@ -4,11 +4,10 @@
 #include "shm/limits.h"
 
 namespace perfschema {
-pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) {
-  const uint32_t class_index = ClassOfKey(family, key);
-  if (class_index == 0) return nullptr;
-  if (ShmInstance* const object = MakeFromFreeSlot(class_index, identity); object != nullptr)
-    return reinterpret_cast<pfs_instance*>(object);
+namespace {
+
+// The slow paths are functions of their own: the common ones then save no registers for them.
+[[gnu::noinline, gnu::cold]] pfs_instance* CreateSlowly(Family family, uint32_t class_index, const void* identity) {
   const int error = errno;
   ShmInstance* object = nullptr;
   if (ColdLock lock; lock) object = MakeInstance(class_index, identity);
@@ -17,10 +16,7 @@ pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) 
   return reinterpret_cast<pfs_instance*>(object);
 }
 
-void DestroyInstance(pfs_instance* instance) {
-  if (instance == nullptr) return;
-  ShmInstance& object = *AsInstance(instance);
-  if (KeepFreeSlot(object)) return;
+[[gnu::noinline, gnu::cold]] void DestroySlowly(ShmInstance& object) {
   const int error = errno;
   if (ColdLock lock; lock) {
     object.flags.store(kFlagDead, kRelaxed);
@@ -31,6 +27,20 @@ void DestroyInstance(pfs_instance* instance) {
     KeepRetiredSlot(object, class_index);
   }
   errno = error;
+}
+
+}  // namespace
+
+pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) {
+  const uint32_t class_index = ClassOfKey(family, key);
+  if (class_index == 0) return nullptr;
+  ShmInstance* const object = MakeFromFreeSlot(class_index, identity);
+  return __builtin_expect(object != nullptr, 1) ? reinterpret_cast<pfs_instance*>(object) : CreateSlowly(family, class_index, identity);
+}
+
+void DestroyInstance(pfs_instance* instance) {
+  if (instance == nullptr) return;
+  if (__builtin_expect(!KeepFreeSlot(*AsInstance(instance)), 0)) DestroySlowly(*AsInstance(instance));
 }
 
 const uint32_t* FlagsOfInstance(const pfs_instance* instance) {

@@ -59,6 +59,7 @@ void SetCursor(RecordCursor& cursor, ShmRecord* next, ShmRecord* end, uint64_t l
   std::atomic_signal_fence(std::memory_order_seq_cst);
   cursor.next = next;
   cursor.lap_bits = lap_bits;
+  cursor.open_bits = lap_bits | kRecordOpen | kRecordTimed;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   cursor.end = end;
 }
