@@ -24,8 +24,8 @@
 namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
-inline constexpr uint32_t kLayoutMajor = 3;
-inline constexpr uint32_t kLayoutMinor = 1;
+inline constexpr uint32_t kLayoutMajor = 4;
+inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
@@ -182,15 +182,15 @@ struct alignas(64) ShmCell {
   HalfWord owner;  // thread slot index; 0 = free
   HalfWord next;   // next cell of the same lane, or of the free list
   ShmStat stat;
-  Word amount;        // bytes that were transferred
+  Word amount;        // bytes that were transferred; of an instance or a thread's row: events that were not sampled
+  HalfWord instance;  // a mark of the live ShmInstance whose cell it is; kNoInstance; of other objects: see shm/unsampled.h
   HalfWord held;      // read locks on the object that were taken through this cell and not yet released
-  HalfWord instance;  // a mark of the live ShmInstance whose cell it is; kNoInstance
 };
 static_assert(sizeof(ShmCell) == 64);
 inline constexpr uint32_t kColdOwner = ~uint32_t{0};
 // Returns the low half of the address, which is cheapest to compare, in the process that writes. Instances are 64 bytes apart.
 inline uint32_t InstanceMark(const void* instance) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(instance)); }
-inline constexpr uint32_t kNoInstance = 1;
+inline constexpr uint32_t kNoInstance = 1;  // of a dead instance, or a free cell
 
 // Head of the list of cells of one lane of an object.
 struct ShmCellList {

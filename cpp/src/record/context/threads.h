@@ -106,6 +106,8 @@ struct ThreadState {
   // one. One comparison with 0 finds every uncommon case.
   uint64_t nesting;
   uint32_t slot;  // index into kThreads
+  // TIMED = 'SAMPLED': the thread times the event that makes this 0, whatever its instrument is; 0 = no such event yet.
+  uint32_t until_sample;
   // The last cell that the thread used of an object that it held shared: most often the read lock that it releases
   // next. Another thread may own the cell by now; cell.owner and cell.instance tell.
   ShmCell* shared_cell = &no_cell;
@@ -159,6 +161,7 @@ struct ThreadState {
   SourceCache sources;
   CellCache found_cells;
   const void* identity;  // the `identity` that pfs_thread_new() was given
+  uint64_t sample_seed;  // of the next pseudo-random distance between two events that are timed
 };
 
 // The process's own state of a thread slot. `use` is one word, so an attachment is one compare-exchange. THREAD_IDs
