@@ -34,7 +34,7 @@ Facts = dict[str, Any]
 YES_NO = "enum('YES','NO')"
 TIMED = "enum('YES','NO','CONTENDED','SAMPLED')"
 DIFFERENCES: dict[str, Facts] = {
-    # DESIGN 8, wl4878: which events go to the trace. And locks that are timed only if they must be waited for, waits that are sampled.
+    # DESIGN 8, wl4878: which events go to the trace. And locks that are timed only if they wait, waits that are sampled.
     "setup_instruments": {"added": [["TRACE_ENABLED", YES_NO, False]], "types": {"TIMED": TIMED}},
     "setup_actors": {"added": [["TRACE_ENABLED", YES_NO, False]]},
     # DESIGN 6: TICK, and the processor time of a thread.

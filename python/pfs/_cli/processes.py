@@ -335,7 +335,9 @@ def show(
 @click.argument("pattern")
 @click.option("--table", type=TableName(), default="setup_instruments", show_default=True, help="Another setup table.")
 @click.option("--enabled", type=YES_NO, help="Whether they are on.")
-@click.option("--timed", type=TIMED, help="Whether they are timed; contended: locks that must be waited for; sampled: one wait in some.")
+@click.option(
+    "--timed", type=TIMED, help="Whether they are timed; contended: locks that must be waited for; sampled: one wait in some."
+)
 @click.option("--history", type=YES_NO, help="Whether events of threads are kept (setup_threads, setup_actors, threads).")
 @click.option("--instrumented", type=YES_NO, help="Whether a thread is instrumented (threads).")
 def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> None:
