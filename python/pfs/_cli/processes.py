@@ -351,7 +351,8 @@ def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> N
     values = {name: value.upper() for name, value in flags.items() if value is not None}
     if not values:
         raise click.UsageError(
-            "Say what to change: --enabled, --timed, --history or --instrumented, with yes or no (--timed: or contended, sampled)."
+            "Say what to change: --enabled, --timed, --history or --instrumented, with yes or no"
+            " (--timed: or contended, sampled)."
         )
     with pfs.attach(process, write=True) as schema:
         rows = getattr(schema, table, None)
