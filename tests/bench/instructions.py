@@ -29,6 +29,7 @@ GATE, MOST = 1.05, 15.0
 OPERATIONS = 4_000
 
 _NO_RECORD = "performance_schema_consumer_events_waits_current=OFF"
+_SAMPLED = "performance_schema_instrument='wait/%=SAMPLED'"  # everything on; one event in 64 is timed
 _NO_HISTORY = "performance_schema_consumer_events_waits_history=OFF"
 _NO_LONG = "performance_schema_consumer_events_waits_history_long=OFF"
 
@@ -45,6 +46,7 @@ CASES = {
     "lock/bare": Case("bare"),
     "lock/disabled": Case("lock", "performance_schema_instrument='wait/%=OFF'"),
     "lock/counted": Case("lock", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "lock/sampled": Case("lock", _SAMPLED),
     "lock/contended": Case("lock", "performance_schema_instrument='wait/%=CONTENDED'"),
     "lock/timed": Case("lock", _NO_RECORD),
     "lock/current": Case("lock", f"{_NO_HISTORY},{_NO_LONG}"),
@@ -61,20 +63,25 @@ CASES = {
     "mutexlife/all": Case("mutexlife"),
     "pread/disabled": Case("pread", "performance_schema_instrument='wait/%=OFF'"),
     "pread/counted": Case("pread", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "pread/sampled": Case("pread", _SAMPLED),
     "pread/all": Case("pread"),
     "fread/all": Case("fread"),
     # send and recv.
     "socket/disabled": Case("socket", "performance_schema_instrument='wait/%=OFF'"),
     "socket/counted": Case("socket", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "socket/sampled": Case("socket", _SAMPLED),
     "socket/all": Case("socket"),
     # Begin and end of a wait, with nothing between them.
     "row/counted": Case("row", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "row/sampled": Case("row", _SAMPLED),
     "row/timed": Case("row", _NO_RECORD),
     "row/all": Case("row"),
     "tablelock/counted": Case("tablelock", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "tablelock/sampled": Case("tablelock", _SAMPLED),
     "tablelock/timed": Case("tablelock", _NO_RECORD),
     "tablelock/all": Case("tablelock"),
     "metadata/counted": Case("metadata", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "metadata/sampled": Case("metadata", _SAMPLED),
     "metadata/timed": Case("metadata", _NO_RECORD),
     "metadata/all": Case("metadata"),
     # A statement of 107 bytes that has been seen before.

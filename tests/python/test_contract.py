@@ -32,9 +32,10 @@ TABLES = pfs.tables()
 Facts = dict[str, Any]
 
 YES_NO = "enum('YES','NO')"
+TIMED = "enum('YES','NO','CONTENDED','SAMPLED')"
 DIFFERENCES: dict[str, Facts] = {
-    # Which events go to the trace. And locks that are timed only if they must be waited for.
-    "setup_instruments": {"added": [["TRACE_ENABLED", YES_NO, False]], "types": {"TIMED": "enum('YES','NO','CONTENDED')"}},
+    # Which events go to the trace. And locks that are timed only if they must be waited for, waits that are sampled.
+    "setup_instruments": {"added": [["TRACE_ENABLED", YES_NO, False]], "types": {"TIMED": TIMED}},
     "setup_actors": {"added": [["TRACE_ENABLED", YES_NO, False]]},
     # TICK, and the processor time of a thread.
     "performance_timers": {
@@ -44,6 +45,13 @@ DIFFERENCES: dict[str, Facts] = {
     **{
         f"events_statements_{view}": {"added": [["TRACEPARENT", "varchar(55)", True]]}
         for view in ("current", "history", "history_long")
+    },
+    # The waits that TIMED = 'SAMPLED' only counted.
+    **{
+        name: {"added": [["COUNT_NOT_SAMPLED", "bigint unsigned", False]]}
+        for name in TABLES
+        if name.startswith(("events_waits_summary_", "file_summary_", "socket_summary_", "table_io_waits_", "table_lock_waits_"))
+        or name == "objects_summary_global_by_type"
     },
     # The types of this one were never published.
     "component_scheduler_tasks": {
@@ -68,7 +76,7 @@ OWN_TABLES: dict[str, Facts] = {
             ["ORDINAL", "bigint unsigned", False],
             ["PATTERN", "varchar(256)", False],
             ["ENABLED", YES_NO, True],
-            ["TIMED", "enum('YES','NO','CONTENDED')", True],
+            ["TIMED", TIMED, True],
             ["TRACE_ENABLED", YES_NO, True],
             ["ORIGIN", "enum('UPDATE','START')", False],
         ],

@@ -72,8 +72,7 @@ void StartInstrumentRules(const Options& options) {
   const auto length = [](const Preset* preset) { return std::string_view(preset->pattern).size(); };
   std::stable_sort(presets.begin(), presets.end(), [&](const Preset* a, const Preset* b) { return length(a) < length(b); });
   for (const Preset* preset : presets) {
-    const Timing timing = !preset->timed ? Timing::kNo : preset->contended ? Timing::kContended : Timing::kYes;
-    (void)AddInstrumentRule(LikeOf(preset->pattern), {preset->enabled, timing, std::nullopt, true});
+    (void)AddInstrumentRule(LikeOf(preset->pattern), {preset->enabled, preset->timed, std::nullopt, true});
   }
 }
 
@@ -89,8 +88,9 @@ RuleSettings RulesFor(Family family, std::string_view full_name) {
     if (settings.timed) result.timed = settings.timed;
     if (settings.traced) result.traced = settings.traced;
   }
-  // CONTENDED applies to locks; other instruments that match the pattern are timed.
+  // CONTENDED applies to locks, and SAMPLED to waits; other instruments that match the pattern are timed.
   if (result.timed == Timing::kContended && !MayBeContended(family)) result.timed = Timing::kYes;
+  if (result.timed == Timing::kSampled && !MayBeSampled(family)) result.timed = Timing::kYes;
   return result;
 }
 

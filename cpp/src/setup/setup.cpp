@@ -52,6 +52,7 @@ uint32_t FlagsOf(const ShmClass& entry) {
     if (!is_fast) flags |= kFlagSlowTimer;
   }
   if (entry.timed.load(kRelaxed) == static_cast<uint32_t>(Timing::kContended)) flags |= kFlagContended;
+  if (entry.timed.load(kRelaxed) == static_cast<uint32_t>(Timing::kSampled)) flags |= kFlagSampled;
   if (ConsumerActs(Consumer::thread_instrumentation) && (entry.properties & kPropertyGlobal) == 0) flags |= kFlagThread;
   if (entry.controlled.load(kRelaxed) != 0) flags |= kFlagControlled;
   const auto consumer_flags = [&](const KindConsumers& of) {
@@ -272,8 +273,12 @@ namespace {
 Status CheckChange(const ShmClass& entry, const InstrumentChange& change) {
   const auto family = static_cast<Family>(entry.family);
   if (change.timed == Timing::kContended && FactsOf(family).is_timed && !MayBeContended(family)) {
-    return Status(Code::kInvalidArgument, "TIMED of " + std::string(NameOf(entry)) +
-                                              " can be YES or NO: CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
+    return Status(Code::kInvalidArgument, "TIMED of " + std::string(NameOf(entry)) + " can be YES" +
+                                              (MayBeSampled(family) ? ", NO or SAMPLED" : " or NO") +
+                                              ": CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
+  }
+  if (change.timed == Timing::kSampled && FactsOf(family).is_timed && !MayBeSampled(family)) {
+    return Status(Code::kInvalidArgument, "TIMED of " + std::string(NameOf(entry)) + " can be YES or NO: SAMPLED is for wait/% and idle");
   }
   if (change.traced && *change.traced && HasEvents(entry)) {
     if (!change.enabled.value_or(entry.enabled.load(kRelaxed) != 0)) {
@@ -365,6 +370,9 @@ Status InsertInstrumentRule(std::string_view pattern, const RuleSettings& settin
   if (settings.is_empty()) return Status(Code::kInvalidArgument, shown + ": give at least one of ENABLED, TIMED, TRACE_ENABLED");
   if (settings.timed == Timing::kContended && !MayMatch(pattern, MayBeContended) && MayMatch(pattern, HasDuration)) {
     return Status(Code::kInvalidArgument, shown + ": CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
+  }
+  if (settings.timed == Timing::kSampled && !MayMatch(pattern, MayBeSampled) && MayMatch(pattern, HasDuration)) {
+    return Status(Code::kInvalidArgument, shown + ": SAMPLED is for wait/% and idle");
   }
   return ChangeInstrumentRules([&] {
     if (settings.traced.value_or(false) && IsOutsider()) return TraceIsInsidersOnly();

@@ -102,15 +102,17 @@ struct Stat {
   uint64_t sum_ps = 0;
   uint64_t inverted_min_ps = 0;
   uint64_t max_ps = 0;
+  uint64_t unsampled = 0;  // of the count: events that TIMED = 'SAMPLED' did not time
 
   PFS_ALWAYS_INLINE uint64_t min_ps() const { return inverted_min_ps == 0 ? 0 : ~inverted_min_ps; }
   bool is_empty() const { return count == 0 && inverted_min_ps == 0; }  // a wait for no row at all has a time, but no count
-  PFS_ALWAYS_INLINE uint64_t avg_ps() const { return count == 0 ? 0 : sum_ps / count; }
+  PFS_ALWAYS_INLINE uint64_t avg_ps() const { return count <= unsampled ? 0 : sum_ps / (count - unsampled); }
   PFS_ALWAYS_INLINE void Merge(const Stat& other) {
     count += other.count;
     sum_ps = AddTimes(sum_ps, other.sum_ps);
     if (other.inverted_min_ps > inverted_min_ps) inverted_min_ps = other.inverted_min_ps;
     if (other.max_ps > max_ps) max_ps = other.max_ps;
+    unsampled += other.unsampled;
   }
 };
 

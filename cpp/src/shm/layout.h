@@ -186,15 +186,15 @@ struct alignas(64) ShmCell {
   HalfWord owner;  // thread slot index; 0 = free
   HalfWord next;   // next cell of the same lane, or of the free list
   ShmStat stat;
-  Word amount;        // bytes that were transferred
+  Word amount;        // bytes that were transferred; of an instance or a thread's row: events that were not sampled
+  HalfWord instance;  // a mark of the live ShmInstance whose cell it is; kNoInstance; of other objects: see shm/unsampled.h
   HalfWord held;      // read locks on the object that were taken through this cell and not yet released
-  HalfWord instance;  // a mark of the live ShmInstance whose cell it is; kNoInstance
 };
 static_assert(sizeof(ShmCell) == 64);
 inline constexpr uint32_t kColdOwner = ~uint32_t{0};
 // Returns the low half of the address, which is cheapest to compare, in the process that writes. Instances are 64 bytes apart.
 inline uint32_t InstanceMark(const void* instance) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(instance)); }
-inline constexpr uint32_t kNoInstance = 1;
+inline constexpr uint32_t kNoInstance = 1;  // of a dead instance, or a free cell
 
 // Head of the list of cells of one lane of an object.
 struct ShmCellList {

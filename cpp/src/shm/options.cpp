@@ -77,6 +77,14 @@ std::string NearestOption(std::string_view name) {
   return std::string(Nearest(name, names, [](const std::string& one) { return std::string_view(one); }));
 }
 
+// Words that a preset of instruments takes besides ON and OFF.
+struct TimingWord {
+  std::string_view word;
+  Timing timed;
+};
+constexpr TimingWord kTimingWords[] = {{"COUNTED", Timing::kNo}, {"CONTENDED", Timing::kContended}, {"SAMPLED", Timing::kSampled}};
+constexpr char kInstrumentValues[] = "'PATTERN=ON|OFF|COUNTED|CONTENDED|SAMPLED'";
+
 // Words that options with a choice take besides numbers.
 constexpr std::string_view kLimitWords[] = {"stop", "rotate", "drop"};
 
@@ -102,14 +110,14 @@ Status Options::Set(std::string_view name, std::string_view value) {
       }
     } else {
       const size_t equals = value.rfind('=');
-      if (equals == std::string_view::npos) return BadValue(name, value, "'PATTERN=ON|OFF|COUNTED|CONTENDED'");
+      if (equals == std::string_view::npos) return BadValue(name, value, kInstrumentValues);
       pattern = TrimQuoted(value.substr(0, equals));
       wanted = TrimQuoted(value.substr(equals + 1));
     }
-    const bool counted = !is_consumer && EqualsIgnoringCase(wanted, "COUNTED");
-    const bool contended = !is_consumer && EqualsIgnoringCase(wanted, "CONTENDED");
-    const int on = counted || contended ? 1 : ParseSwitch(wanted);
-    if (on < 0) return BadValue(name, value, is_consumer ? "ON or OFF" : "'PATTERN=ON|OFF|COUNTED|CONTENDED'");
+    const auto is_word = [&](const TimingWord& word) { return !is_consumer && EqualsIgnoringCase(wanted, word.word); };
+    const auto* const word = std::find_if(std::begin(kTimingWords), std::end(kTimingWords), is_word);
+    const int on = word != std::end(kTimingWords) ? 1 : ParseSwitch(wanted);
+    if (on < 0) return BadValue(name, value, is_consumer ? "ON or OFF" : kInstrumentValues);
     if (pattern.empty() || pattern.size() >= sizeof(Preset::pattern)) return BadValue(name, value, "a pattern of 1 to 128 characters");
     if (preset_count == kMaxPresets) {
       return Status(Code::kFull, "more than " + std::to_string(kMaxPresets) + " presets of instruments and consumers");
@@ -119,8 +127,7 @@ Status Options::Set(std::string_view name, std::string_view value) {
     preset.pattern[pattern.size()] = 0;
     preset.is_consumer = is_consumer;
     preset.enabled = on == 1;
-    preset.timed = on == 1 && !counted;
-    preset.contended = contended;
+    preset.timed = word != std::end(kTimingWords) ? word->timed : on == 1 ? Timing::kYes : Timing::kNo;
     return {};
   }
   for (uint32_t i = 0; i < kTextOptionCount; ++i) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "shm/rules.h"
 
 namespace perfschema {
 
@@ -68,6 +69,7 @@ namespace perfschema {
   X(max_table_lock_stat, -1, -1, 1048576, 16384, "Tables with statistics of their locks.")                                          \
   X(max_thread_classes, 100, 0, 1024, 100, "Thread instruments.")                                                                   \
   X(max_thread_instances, -1, -1, 65536, 4096, "Instrumented threads at one time.")                                                 \
+  X(sampling_interval, 64, 1, 1048576, 64, "TIMED = 'SAMPLED' times one event in so many, on average.")                             \
   X(session_connect_attrs_size, -1, -1, 1048576, 512, "Bytes of connection attributes per session.")                                \
   X(setup_actors_size, -1, -1, 65536, 1024, "Rows of setup_actors.")                                                                \
   X(setup_objects_size, -1, -1, 65536, 1024, "Rows of setup_objects.")                                                              \
@@ -122,7 +124,7 @@ struct Preset {
   char pattern[129];
   bool is_consumer;
   bool enabled;
-  bool timed, contended;
+  Timing timed;
 };
 
 // Holds values before they are fixed into a segment.

@@ -26,7 +26,7 @@ __all__ = ["COMMANDS", "draw", "new_table", "write"]
 
 _WAITS = "events_waits_summary_global_by_event_name"  # whose units --tree has
 YES_NO = click.Choice(["yes", "no"], case_sensitive=False)
-TIMED = click.Choice(["yes", "no", "contended"], case_sensitive=False)
+TIMED = click.Choice(["yes", "no", "contended", "sampled"], case_sensitive=False)
 
 
 def is_for_people(human: bool | None) -> bool:
@@ -335,7 +335,9 @@ def show(
 @click.argument("pattern")
 @click.option("--table", type=TableName(), default="setup_instruments", show_default=True, help="Another setup table.")
 @click.option("--enabled", type=YES_NO, help="Whether they are on.")
-@click.option("--timed", type=TIMED, help="Whether they are timed; contended: locks that must be waited for.")
+@click.option(
+    "--timed", type=TIMED, help="Whether they are timed; contended: locks that must be waited for; sampled: one wait in some."
+)
 @click.option("--history", type=YES_NO, help="Whether events of threads are kept (setup_threads, setup_actors, threads).")
 @click.option("--instrumented", type=YES_NO, help="Whether a thread is instrumented (threads).")
 def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> None:
@@ -349,7 +351,8 @@ def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> N
     values = {name: value.upper() for name, value in flags.items() if value is not None}
     if not values:
         raise click.UsageError(
-            "Say what to change: --enabled, --timed, --history or --instrumented, with yes or no (--timed: or contended)."
+            "Say what to change: --enabled, --timed, --history or --instrumented, with yes or no"
+            " (--timed: or contended, sampled)."
         )
     with pfs.attach(process, write=True) as schema:
         rows = getattr(schema, table, None)

@@ -113,6 +113,8 @@ struct HotThreadState {
   alignas(16) uint64_t parent_event_id;
   uint64_t no_end_info = 0;  // a pair with parent_event_id, as in a record
   uint64_t parent_type;
+  // TIMED = 'SAMPLED': the thread times the event that makes this 0, whatever its instrument is; 0 = no such event yet.
+  uint32_t until_sample;
   bool waits_have_details;  // some waits in the chunk that is being written have details
 };
 
@@ -161,6 +163,7 @@ struct ThreadWork : HotThreadState {
   struct Task* tasks;
   OpenStatement statements[kMaxStatementStack];  // outermost first; statements beyond max_statement_stack are not kept
   const void* identity;                          // the `identity` that pfs_thread_new() was given
+  uint64_t sample_seed;                          // of the next pseudo-random distance between two events that are timed
 };
 
 // Private memory of one instrumentation.

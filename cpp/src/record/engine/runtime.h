@@ -122,8 +122,9 @@ struct Runtime {
   ShmCell* global_cells;
   Pool pools[kEventKinds];
   Pool& pool(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
-  uint64_t cells_per_thread;  // columns of a row of thread_cells
-  uint32_t statement_stack;   // nested statements of a thread that are recorded
+  uint64_t cells_per_thread;   // columns of a row of thread_cells
+  uint32_t statement_stack;    // nested statements of a thread that are recorded
+  uint32_t sampling_interval;  // TIMED = 'SAMPLED' times one event in so many
   TextSizes text_sizes;
   bool on;
   std::atomic<Phase> phase;  // written under the cold lock

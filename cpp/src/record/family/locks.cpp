@@ -59,7 +59,7 @@ ShmCell* FindSharedCell(ThreadState& thread, ShmInstance& object) {
 }
 
 void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell) {
-  if (hold == Hold::kExclusive) {
+  if (hold == Hold::kExclusive && !IsUnsampled(timed, wait_ps)) {
     const CellWriter writer(object.seq);
     if (StartsGeneration(object.gen, Generation(ObjectDomain(ResetGroup::kSync)))) ClearStat(object.stat);
     AddToStat(object.stat, timed, wait_ps);
@@ -136,7 +136,7 @@ void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version) 
   const EndedWait ended = EndWait(wait);
   const uint64_t nesting = CloseRecord(wait, ended);
   ThreadState& thread = *wait.thread;
-  const uint64_t wait_ps = ended.timed ? DurationOf(wait, ended) : 0;
+  const uint64_t wait_ps = DurationOf(wait, ended);
   const uint32_t index = IndexOf(object);
   const uint64_t key = CellKey(CellKind::kInstance, index, version, 0);
   ShmCellList& list = g_runtime.instance_lists[index].cells;
@@ -149,13 +149,13 @@ void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version) 
     cell = FindCellSlow(thread, key, list, nullptr, &is_dead);
   }
   if (cell != nullptr) {
-    if (wait_ps >= kLongWait) WatchSum(cell->seq, cell->stat);
+    if (ended.timed && wait_ps >= kLongWait) WatchSum(cell->seq, cell->stat);
     AddToCell(*cell, gen, ended.timed, wait_ps);
   } else if (is_dead) {
     AddToClass(thread, wait.class_index, 0, ended.timed, wait_ps, 0, 1);
   }
   ShmCell* const own = ThreadCell(wait);
-  if (wait_ps >= kLongWait && own != nullptr) WatchSum(own->seq, own->stat);  // threads wait here for months
+  if (ended.timed && wait_ps >= kLongWait && own != nullptr) WatchSum(own->seq, own->stat);  // threads wait here for months
   AddToThreadCell(own, ended.timed, wait_ps);
   LeaveProbe(thread, nesting);
 }

@@ -1,7 +1,8 @@
 // record/family/locks.h: instrumented mutexes, rwlocks, prlocks, sxlocks and conditions, and such locks of the user's own.
 //
 // An operation that ends with the object held exclusively counts in the object's own cell, which the holder alone writes. All others
-// (shared locks, failed tries, waits for conditions) count in the thread's cell of the object.
+// (shared locks, failed tries, waits for conditions) count in the thread's cell of the object. So do the events that TIMED = 'SAMPLED' only
+// counts: the object's own line is full.
 //
 // A read lock counts in the reader's own cell. `held` of that cell goes up when the lock is taken and down when the same thread releases
 // it, and READ_LOCKED_BY_COUNT is the sum over the cells: exact, with no line that readers share. A thread remembers the cells that it
@@ -27,7 +28,7 @@ inline ShmInstance* AsInstance(pfs_instance* instance) { return reinterpret_cast
 enum class Hold { kNothing, kShared, kExclusive };
 
 // Counts an event that the object's own cell does not count, or that must clear it first: the object is not held exclusively, the
-// statistics are of before a TRUNCATE, or the thread's row has no cell.
+// statistics are of before a TRUNCATE, TIMED = 'SAMPLED' did not time the event, or the thread's row has no cell.
 [[gnu::noinline]] void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell);
 
 inline uint32_t IndexOf(const ShmInstance& object) { return static_cast<uint32_t>(&object - g_runtime.instances); }
@@ -155,17 +156,21 @@ PFS_ALWAYS_INLINE void FinishLockWait(const Wait& wait, const EndedWait& ended, 
                                       uint64_t more_state_bits = 0, uint32_t spins = 0) {
   const uint64_t nesting = CloseRecord(wait, ended, more_state_bits, spins);
   ThreadState& thread = *wait.thread;
-  const uint64_t wait_ps = ended.timed ? DurationOf(wait, ended) : 0;
+  const uint64_t wait_ps = DurationOf(wait, ended);
   ShmCell* const cell = ThreadCell(wait);
   const LockStat stat = LockStat::Of(thread, object, wanted);
   const bool is_held = IsHeld(rc, wanted);
   if (wanted == Hold::kExclusive && is_held) TakeOwnership(object, thread.thread_id);
   if (__builtin_expect(is_held && stat.AreReady(thread, object, wanted) && cell != nullptr && IsOfEpoch(*cell), 1)) {
-    if (wanted == Hold::kShared) AddHeld(*SharedCellOf(thread, object));
     if (__builtin_expect(wait_ps >= kLongWait, 0)) {
+      if (IsUnsampled(ended.timed, wait_ps)) {
+        AddLockApart(thread, object, wanted, ended.timed, wait_ps, cell);
+        return LeaveProbe(thread, nesting);
+      }
       WatchSum(stat.seq, stat.stat);
       WatchSum(cell->seq, cell->stat);
     }
+    if (wanted == Hold::kShared) AddHeld(*SharedCellOf(thread, object));
     AddOne(stat.seq, stat.stat, ended.timed, wait_ps);
     AddOne(cell->seq, cell->stat, ended.timed, wait_ps);
   } else {

@@ -38,20 +38,27 @@ namespace perfschema {
 inline constexpr uint32_t kAllOnFlags = kFlagEnabled | kFlagTimed | kFlagThread | kFlagCurrent;
 inline constexpr uint32_t kTimedOnlyFlags = kAllOnFlags & ~kFlagCurrent;
 inline constexpr uint32_t kCountedFlags = kFlagEnabled | kFlagThread;  // neither timed nor recorded: nothing need be known before the end
+inline constexpr uint32_t kUnsampledFlags = kCountedFlags | kFlagSampled;
 // Returns whether everything is on. `kind`: kFlagSocket if the caller asks for a socket. One comparison finds each uncommon setting.
 constexpr bool IsAllOn(uint32_t flags, uint32_t kind = 0) {
-  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagSocket | kFlagContended | kFlagHolds)) == (kAllOnFlags | kind);
+  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagSocket | kFlagContended | kFlagHolds | kFlagSampled)) ==
+         (kAllOnFlags | kind);
 }
 constexpr bool IsTimedOnly(uint32_t flags) {
-  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagContended | kFlagHolds)) == kTimedOnlyFlags;
+  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagContended | kFlagHolds | kFlagSampled)) == kTimedOnlyFlags;
 }
 constexpr bool IsCounted(uint32_t flags) {
-  return (flags & (kCountedFlags | kFlagTimed | kFlagCurrent | kFlagDead | kFlagHolds)) == kCountedFlags;
+  return (flags & (kCountedFlags | kFlagTimed | kFlagCurrent | kFlagDead | kFlagHolds | kFlagSampled)) == kCountedFlags;
+}
+// TIMED = 'SAMPLED': most events are counted only.
+constexpr bool IsSampled(uint32_t flags) {
+  return (flags & (kCountedFlags | kFlagDead | kFlagHolds | kFlagSampled)) == (kCountedFlags | kFlagSampled);
 }
 
 // How an event counts. kOfZero: as a wait of no time, which is counted in a statistic that has one already.
 enum class Counting { kTimed, kCounted, kOfZero };
-inline constexpr uint64_t kNotTimed = ~uint64_t{0};  // ticks of an event that is counted only
+inline constexpr uint64_t kNotTimed = ~uint64_t{0};     // ticks of an event that is counted only
+inline constexpr uint64_t kNotSampled = kNotTimed - 1;  // the same, because of TIMED = 'SAMPLED'
 
 // Events of more ticks take the slow path. A multiplier of the cycle counter is at most 2^38 (1 GHz and faster) on the fast path: setup
 // gives slower counters kFlagSlowTimer.
@@ -80,6 +87,16 @@ PFS_ALWAYS_INLINE void WriteBeginFast(ShmRecord& record, uint64_t event_id, uint
 #else
   WriteBegin(record, event_id, object, thread.parent_event_id, what);
 #endif
+}
+
+// Returns whether the next event, of these settings, is only counted. If so, the one that is timed is nearer by one.
+// REQUIRES: IsSampled(flags).
+PFS_ALWAYS_INLINE bool IsBetweenSamples(uint32_t flags) {
+  ThreadState* const thread = t_locals.state;
+  if (__builtin_expect((flags & kFlagTimed) == 0, 0)) return true;
+  if (__builtin_expect(thread == nullptr || thread->until_sample <= 1, 0)) return false;
+  --thread->until_sample;
+  return true;
 }
 
 struct OpenedRecord {
@@ -214,11 +231,14 @@ inline Wait SlowWait(ThreadState& thread, ShmWaitRecord& record) {
   ShmWaitRecord* const its_record = (state & kRecordOpen) != 0 ? &record : nullptr;
   return {&thread, 0, its_record, record.start_ticks.load(kRelaxed), state, kAllOnFlags, ClassIndexOf(record)};
 }
-// `ticks`: kNotTimed, or how long it took.
+// `ticks`: kNotTimed, kNotSampled, or how long it took.
 inline Wait UnrecordedWait(ThreadState& thread, uint32_t flags, uint32_t class_index) {
   return {&thread, thread.nesting, nullptr, 0, 0, flags & ~kFlagCurrent, class_index};
 }
-inline EndedWait UnrecordedEnded(uint64_t ticks) { return {ticks != kNotTimed, static_cast<int64_t>(ticks) < 0 ? 0 : ticks, 0}; }
+inline EndedWait UnrecordedEnded(uint64_t ticks) {
+  if (ticks == kNotSampled) return EndedUntimed(kFlagSampled);
+  return {ticks != kNotTimed, static_cast<int64_t>(ticks) < 0 ? 0 : ticks, 0};
+}
 
 // ---- A whole operation ---------------------------------------------------------------------------------------------------------------
 
@@ -329,13 +349,20 @@ PFS_ALWAYS_INLINE bool UnrecordedBegin(Wait& wait, uint32_t class_index) {
   return true;
 }
 
+// The same for a wait that TIMED = 'SAMPLED' may only count. Returns false also if the wait is to be timed. REQUIRES: IsSampled(flags).
+PFS_ALWAYS_INLINE bool UnsampledBegin(Wait& wait, uint32_t flags, uint32_t class_index) {
+  if (!IsBetweenSamples(flags) || !UnrecordedBegin<Counting::kCounted>(wait, class_index)) return false;
+  wait.flags = kUnsampledFlags;
+  return true;
+}
+
 // Returns whether the fast path may try to end the wait: its settings are those, it began in this thread, which is in no other wait that is
 // recorded. If so, the caller reads the timer and calls FastEnd().
 PFS_ALWAYS_INLINE bool MayEndFast(const Wait& wait) {
   return __builtin_expect(wait.flags == kAllOnFlags && wait.thread == t_locals.state && wait.thread->nesting == 1, 1);
 }
 
-// The same for a wait without a record. REQUIRES: its settings are kTimedOnlyFlags or kCountedFlags.
+// The same for a wait without a record. REQUIRES: its settings are kTimedOnlyFlags, kCountedFlags or kUnsampledFlags.
 PFS_ALWAYS_INLINE bool MayEndUnrecorded(const Wait& wait) {
   return __builtin_expect(wait.thread == t_locals.state && !wait.thread->inside(), 1);
 }
@@ -350,6 +377,16 @@ PFS_ALWAYS_INLINE bool FastEnd(const Wait& wait, const Event& event, uint64_t en
   if (__builtin_expect(LoadOwn(record.state) != wait.begun_state || thread.open_waits[0] != &record, 0)) return false;
   return CloseFast(event, thread, record, end_ticks - LoadOwn(record.start_ticks), end_ticks);
 }
+
+// The hooks for the end of a wait that was not sampled. REQUIRES: End's statistic is a cell.
+template <typename End>
+struct UnsampledEnd : End {
+  template <Counting kWay>
+  PFS_ALWAYS_INLINE void Add(ThreadState&, ShmCell* cell, ShmCell& own, uint64_t) const {
+    AddUnsampled(*cell, 1);
+    AddUnsampledToAmount(own);
+  }
+};
 
 // Ends a wait without a record. Returns false if the slow path must finish it: the caller is inside the probe, and nothing else has been
 // done.

@@ -82,6 +82,16 @@ PFS_ALWAYS_INLINE void KeepUntilEnd(const Wait& wait) {
   if (wait.record != nullptr) wait.thread->wait_frames[wait.outer & ThreadState::kDepthMask] = PlaceOf(wait);
 }
 
+// Returns whether this event, whose instrument has TIMED = 'SAMPLED', is one that its thread times. The distances between two of them are
+// pseudo-random, so that no loop stays in step with them.
+[[gnu::noinline]] bool IsSampleDue(ThreadState& thread);
+// Returns the settings of one event of an instrument with kFlagSampled. Without that flag the event is one like others; with it, it is only
+// counted.
+inline uint32_t SettingsOfSample(ThreadState& thread, uint32_t flags) {
+  if ((flags & kFlagTimed) != 0 && IsSampleDue(thread)) return flags & ~kFlagSampled;
+  return flags & ~(kFlagTimed | kFlagCurrent);
+}
+
 struct WaitDetails {  // the second place of a record
   uint64_t state_bits = 0;
   uint64_t bytes = 0;
@@ -130,6 +140,7 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
   }
   const uint32_t thread_flags = thread->shared->flags.load(kRelaxed);
   if ((flags & kFlagThread) != 0 && __builtin_expect((thread_flags & kThreadInstrumented) == 0, 0)) return false;
+  if (__builtin_expect((flags & kFlagSampled) != 0, 0)) flags = SettingsOfSample(*thread, flags);
   wait.thread = thread;
   wait.flags = flags;
   wait.class_index = class_index;
@@ -197,9 +208,13 @@ PFS_ALWAYS_INLINE EndedWait EndedAt(const Wait& wait, uint64_t now) {
   const bool is_later = static_cast<int64_t>(ticks) > 0;
   return {true, is_later ? ticks : 0, is_later ? now : wait.start_ticks};
 }
+// Returns the times of a wait that is not timed. If TIMED = 'SAMPLED' left it out, it has a length of kUnsampledTicks, and so a duration
+// (shm/unsampled.h).
+constexpr uint64_t kUnsampledTicks = uint64_t{kFlagSampled} << 26;
+PFS_ALWAYS_INLINE EndedWait EndedUntimed(uint32_t flags) { return {false, uint64_t{flags & kFlagSampled} << 26, 0}; }
 // Reads the timer, and enters the probe.
 PFS_ALWAYS_INLINE EndedWait EndWait(const Wait& wait) {
-  EndedWait ended{false, 0, 0};
+  EndedWait ended = EndedUntimed(wait.flags);
   if ((wait.flags & kFlagTimed) != 0) ended = EndedAt(wait, NowTicks(wait.flags));
   EnterProbe(*wait.thread);
   return ended;
@@ -249,6 +264,12 @@ PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended,
   return nesting;
 }
 
+// Adds `count` events that were one wait to a cell of the present generation.
+PFS_ALWAYS_INLINE void AddEventsToCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t count = 1) {
+  if (__builtin_expect(IsUnsampled(timed, wait_ps), 0)) return AddUnsampled(cell, count);
+  AddEvents(cell.seq, cell.stat, timed, wait_ps, count);
+}
+
 // Returns the thread's own cell for the event's class, nullptr if it has none.
 PFS_ALWAYS_INLINE ShmCell* ThreadCell(const Wait& wait) {
   if ((wait.flags & kFlagThread) == 0) return nullptr;
@@ -269,7 +290,7 @@ PFS_ALWAYS_INLINE void AddToThreadCell(ShmCell* cell, bool timed, uint64_t wait_
   if (__builtin_expect(!IsOfEpoch(*cell), 0)) {
     AddToStaleThreadCell(*cell, timed, wait_ps, count);
   } else {
-    AddEvents(cell->seq, cell->stat, timed, wait_ps, count);
+    AddEventsToCell(*cell, timed, wait_ps, count);
   }
 }
 
