@@ -135,9 +135,10 @@ struct UnsampledLockEvent : LockEvent<Operate> {
   using LockEvent<Operate>::LockEvent, LockEvent<Operate>::instance, LockEvent<Operate>::wanted;
 
   PFS_ALWAYS_INLINE ShmCell* StatIn(ThreadState& thread) const {
-    if (IsSharedCell(*thread.shared_cell, thread, instance)) return thread.shared_cell;
+    ShmCell*& known = SharedCellOf(thread, instance);
+    if (IsSharedCell(*known, thread, instance)) return known;
     ShmCell* const own = OwnCellAtHead(thread, g_runtime.instance_lists[IndexOf(instance)].cells);
-    if (own != nullptr) thread.shared_cell = own;
+    if (own != nullptr) known = own;
     return own;
   }
   PFS_ALWAYS_INLINE bool IsReady(const ThreadState&, const ShmCell* cell) const {
