@@ -87,21 +87,21 @@ int main(int argc, char** argv) {
     }
   } else if (strcmp(what, "mutexlife") == 0) {
     static pfs_mutex_t short_lived;
-    for (long i = 0; i < n; ++i) {
+    TIMES(n) {
       PADDING;
       pfs_mutex_init(mutex_key, &short_lived, NULL);
       pfs_mutex_destroy(&short_lived);
     }
   } else if (strcmp(what, "condlife") == 0) {
     static pfs_cond_t short_lived;
-    for (long i = 0; i < n; ++i) {
+    TIMES(n) {
       PADDING;
       pfs_cond_init(cond_key, &short_lived, NULL);
       pfs_cond_destroy(&short_lived);
     }
   } else if (strcmp(what, "barelife") == 0) {
     static pthread_cond_t short_lived;
-    for (long i = 0; i < n; ++i) {
+    TIMES(n) {
       PADDING;
       pthread_cond_init(&short_lived, NULL);
       pthread_cond_destroy(&short_lived);

@@ -171,9 +171,11 @@ PFS_ALWAYS_INLINE auto DescriptorOperation(int fd, Operation operation, int64_t 
   const uint32_t flags = file->flags.load(kRelaxed);
   if (__builtin_expect(!IsAllOn(flags, IsOfSocket(operation) ? kFlagSocket : 0), 0)) {
     if ((flags & kFlagEnabled) == 0) return call();
-    if (kMayBeSocket && IsAllOn(flags, kFlagSocket) && requested_bytes >= 0) {
-      FileEvent<Operate, Bytes> event = EventOf(*file, OnSocket(operation), requested_bytes, -1, call, bytes_of);
-      return FastCall(event, flags, source_file, line);
+    if constexpr (kMayBeSocket) {
+      if (IsAllOn(flags, kFlagSocket) && requested_bytes >= 0) {
+        FileEvent<Operate, Bytes> event = EventOf(*file, OnSocket(operation), requested_bytes, -1, call, bytes_of);
+        return FastCall(event, flags, source_file, line);
+      }
     }
     const FileCall<Operate, Bytes> wanted{requested_bytes, offset, call, bytes_of};
     return FileOperationBySettings(file, operation, wanted, source_file, line);
