@@ -67,7 +67,7 @@ def test_A3_end_event_id_is_the_youngest_event_when_it_ended() -> None:
 
 @fresh_process()
 def test_A3_in_a_thread_that_has_had_many_events() -> None:
-    """A3: the same on the fast path, with events of other tasks of the thread, and after its history has gone through many chunks."""
+    """A3: the same on the fast path, with events of other tasks of the thread, and after many chunks of history."""
     outer, leaf = OwnLock("a/LOCK_outer", 0x10), Mutex("a/LOCK_leaf")
     outer.use(50)
     leaf.use(50)

@@ -35,7 +35,6 @@ inline constexpr uint64_t kHeaderCapacity = 24576;  // arrays begin behind
 inline constexpr uint32_t kMostArrays = 64, kMostOptions = 96, kMostLosses = 96, kMostConsumers = 32, kMostResets = 32;
 
 // ---- Directory -----------------------------------------------------------------------------------------------------------------
-
 // X(identifier of the array, type of its elements)
 #define PFS_FOR_EACH_ARRAY(X)                  \
   X(kClasses, ShmClass)                        \
@@ -91,7 +90,6 @@ inline constexpr ArrayId kRecordsOf[kEventKinds] = {ArrayId::kWaitRecords, Array
                                                     ArrayId::kTransactionRecords};  // an element is the space of a chunk
 
 // ---- Levels ----------------------------------------------------------------------------------------------------------------------
-
 // Levels that an event of a thread counts for: the thread, its account, that account's user and host, and all. Each level has a row of
 // cells for each member, in which column = class. Numbers move up when a thread ends, an account goes, or a TRUNCATE empties the level
 // below. Waits have no numbers of the last level: their totals are those of the objects.
@@ -108,7 +106,6 @@ struct ShmEpochs {
 };
 
 // ---- Header --------------------------------------------------------------------------------------------------------------------
-
 inline constexpr uint32_t kTimedClassCount = 5;  // rows of setup_timers: idle, wait, stage, statement, transaction
 enum class TimedClass : uint32_t { kIdle = 0, kWait, kStage, kStatement, kTransaction };
 constexpr TimedClass TimedClassOf(Kind kind) { return static_cast<TimedClass>(static_cast<uint32_t>(kind) + 1); }
@@ -151,8 +148,7 @@ struct ShmHeader {
   alignas(64) HalfWord consumers[kMostConsumers];  // 1 = ENABLED
   HalfWord timer_of[kTimedClassCount];             // TimerId + 1 of setup_timers
 
-  // Every update of a cell reads this, and only TRUNCATE writes it: a line of its own that stays in all caches. What a wait reads is in
-  // that line.
+  // Every update of a cell reads this, and only TRUNCATE writes it: a line that stays in all caches has what a wait reads.
   alignas(64) ShmEpochs wait_epochs;
   HalfWord resets[kMostResets];
   ShmEpochs other_epochs[kKindCount - 1];
@@ -192,7 +188,7 @@ struct alignas(64) ShmCell {
 };
 static_assert(sizeof(ShmCell) == 64);
 inline constexpr uint32_t kColdOwner = ~uint32_t{0};
-// Returns the low half of the address, which is cheapest to compare, in the process that writes. Instances are 64 bytes apart.
+// The low half of the address is cheapest to compare, in the process that writes. Instances are 64 bytes apart.
 inline uint32_t InstanceMark(const void* instance) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(instance)); }
 inline constexpr uint32_t kNoInstance = 1;  // of a dead instance, or a free cell
 
@@ -497,8 +493,6 @@ struct ShmSource {
 };
 
 static_assert(sizeof(ShmHeader) <= kHeaderCapacity && kArrayCount <= kMostArrays && kOptionCount <= kMostOptions &&
-              offsetof(ShmHeader, resets) + (ObjectDomain(ResetGroup::kTableLock) + 1) * sizeof(HalfWord) <=
-                  offsetof(ShmHeader, wait_epochs) + 64 &&
               static_cast<uint32_t>(Loss::kCount) <= kMostLosses && kConsumerCount <= kMostConsumers && kResetWordCount <= kMostResets);
 static_assert(std::is_standard_layout_v<ShmHeader> && std::is_standard_layout_v<ShmClass> && std::is_standard_layout_v<ShmThread>);
 

@@ -99,6 +99,15 @@ PFS_ALWAYS_INLINE bool IsBetweenSamples(uint32_t flags) {
   return true;
 }
 
+// Loads a word that other threads store to, as LoadOwn() does: any value of it will do. ThreadSanitizer must see what it is.
+PFS_ALWAYS_INLINE uint32_t LoadFlags(const HalfWord& flags) {
+#if defined(__SANITIZE_THREAD__)
+  return flags.load(kRelaxed);
+#else
+  return LoadOwn(flags);
+#endif
+}
+
 struct OpenedRecord {
   ShmWaitRecord* record;
   uint64_t state;
@@ -112,7 +121,7 @@ PFS_ALWAYS_INLINE bool OpenFast(OpenedRecord& opened, const Event& event, Thread
                                 uint32_t line) {
   EnterProbe(thread, 0);
   static_assert(kThreadInstrumented == kFlagEnabled);
-  const uint32_t both_flags = flags & LoadOwn(thread.shared->flags);  // another thread's store, once: any value of it will do
+  const uint32_t both_flags = flags & LoadFlags(thread.shared->flags);
   auto* const record = static_cast<ShmWaitRecord*>(thread.waits.next);
   auto* const next = reinterpret_cast<ShmWaitRecord*>(reinterpret_cast<uintptr_t>(record) + Event::kPlaces * sizeof(ShmWaitRecord));
   const SourceCache::Entry& source = thread.sources.PlaceOf(file, line);
