@@ -2,7 +2,7 @@
 
 python tests/bench/instructions.py                  shows them beside the baseline
 python tests/bench/instructions.py row/all          only this case
-python tests/bench/instructions.py --write [CASE]   makes them the baseline (tests/bench/baseline.json)
+python tests/bench/instructions.py --write [CASE]   makes them the baseline (tests/bench/baseline.json), also in docs/performance.md
 """
 
 # ruff: noqa: E501
@@ -24,6 +24,7 @@ import pfs
 
 HERE = Path(__file__).resolve().parent
 BASELINE = HERE / "baseline.json"
+PAGE = HERE.parents[1] / "docs/performance.md"
 # What a case may grow by: 5 %, and never as much as the 20 instructions that the negative control adds.
 GATE, MOST = 1.05, 15.0
 OPERATIONS = 4_000
@@ -165,6 +166,28 @@ def regressions(measured: dict[str, float]) -> list[str]:
     ]
 
 
+def rows() -> list[str]:
+    """The baseline as the table of the page."""
+    known = baseline()
+    return [
+        "| | instructions | beyond the plain call |",
+        "| --- | --: | --: |",
+        *(
+            f"| {name} | {value:.1f} | " + (f"{value - known['lock/bare']:.1f} |" if name.startswith("lock/") else "|")
+            for name, value in known.items()
+        ),
+    ]
+
+
+def with_rows(page: str) -> str:
+    """The page with the table of the baseline in place of its own."""
+    head = rows()[0]
+    before, found, rest = page.partition(f"\n{head}\n")
+    assert found, f"the page has no table {head}"
+    _, end, after = rest.partition("\n\n")
+    return before + "\n" + "\n".join(rows()) + end + after
+
+
 def advice() -> str:
     made_with, this = json.loads(BASELINE.read_text())["compiler"], compiler()
     compilers = (
@@ -190,6 +213,7 @@ def main() -> int:
         both = {**known, **measured}
         found = {"compiler": compiler(), "instructions_per_operation": {name: both[name] for name in CASES if name in both}}
         BASELINE.write_text(json.dumps(found, indent=2) + "\n")
+        PAGE.write_text(with_rows(PAGE.read_text()))
     for name, now in measured.items():
         before = known.get(name)
         print(f"{name:16}{now:9.2f}" + ("" if before is None else f"{before:9.2f}{100 * (now / before - 1):+8.1f} %"))

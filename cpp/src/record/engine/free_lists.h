@@ -1,4 +1,5 @@
-// record/engine/free_lists.h: the states of an object's slot, and the lock-free path that creates and destroys objects without the cold lock.
+// record/engine/free_lists.h: the states of an object's slot, and the lock-free path that creates and destroys objects without the cold
+// lock.
 //
 //   free ---> live ---> dead, with numbers ---> dead, settled ---> live: the next object of the same class
 //    ^          |                                 ^       |
