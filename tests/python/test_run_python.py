@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import pfs
-from tests.python.test_run import LIBRARY, PFS, own_folder, pytestmark, report_of, run
+from tests.python.test_run import PFS, own_folder, pytestmark, report_of, run
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
