@@ -122,14 +122,6 @@ PFS_ALWAYS_INLINE FileEvent<Operate, Bytes> EventOf(ShmFile& file, Operation ope
   return {{file, operation, requested_bytes, offset, file.class_index.load(kRelaxed), VersionFor(file, operation)}, call, bytes_of};
 }
 
-// A file's operation on a socket, which is all on: read() and write() on sockets are common.
-template <typename Operate, typename Bytes>
-[[gnu::noinline]] auto SharedOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted, const char* source_file,
-                                       uint32_t line) {
-  FileEvent<Operate, Bytes> event = EventOf(*file, operation, wanted.requested_bytes, -1, wanted.call, wanted.bytes_of);
-  return FastCall(event, file->flags.load(kRelaxed), source_file, line);
-}
-
 template <Counting kWay, typename Operate, typename Bytes>
 [[gnu::noinline]] auto UnrecordedFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
                                                const char* source_file, uint32_t line) {
@@ -149,10 +141,6 @@ template <typename Operate, typename Bytes>
 [[gnu::noinline]] auto FileOperationBySettings(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
                                                const char* source_file, uint32_t line) {
   const uint32_t flags = file->flags.load(kRelaxed);
-  const Operation on_socket = OnSocket(operation);
-  if (IsAllOn(flags, kFlagSocket) && on_socket != Operation::kNone && wanted.requested_bytes >= 0) {
-    return SharedOperation(file, on_socket, wanted, source_file, line);
-  }
   if (((flags & kFlagSocket) != 0) == IsOfSocket(operation)) {
     if (IsTimedOnly(flags)) return UnrecordedFileOperation<Counting::kTimed>(file, operation, wanted, source_file, line);
     if (IsCounted(flags)) return UnrecordedFileOperation<Counting::kCounted>(file, operation, wanted, source_file, line);
