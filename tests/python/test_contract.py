@@ -33,9 +33,13 @@ Facts = dict[str, Any]
 
 YES_NO = "enum('YES','NO')"
 TIMED = "enum('YES','NO','CONTENDED','SAMPLED')"
+STEP = "enum('FULL','SAMPLED','COUNTED','OFF')"
 DIFFERENCES: dict[str, Facts] = {
     # DESIGN 8, wl4878: which events go to the trace. And locks that are timed only if they must be waited for, waits that are sampled.
-    "setup_instruments": {"added": [["TRACE_ENABLED", YES_NO, False]], "types": {"TIMED": TIMED}},
+    "setup_instruments": {
+        "added": [["TRACE_ENABLED", YES_NO, False], ["OVERHEAD_STEP", STEP, False]],
+        "types": {"TIMED": TIMED},
+    },
     "setup_actors": {"added": [["TRACE_ENABLED", YES_NO, False]]},
     # DESIGN 6: TICK, and the processor time of a thread.
     "performance_timers": {
@@ -82,6 +86,33 @@ OWN_TABLES: dict[str, Facts] = {
         ],
         "operations": ["SELECT", "INSERT", "DELETE", "TRUNCATE"],
         "key": ["ORDINAL"],
+        "updatable": [],
+        "available_when_disabled": False,
+    },
+    "setup_overhead": {
+        "columns": [
+            ["NAME", "varchar(64)", False],
+            ["LIMIT_PPM", "mediumint unsigned", False],
+            ["MAY_DISABLE", YES_NO, False],
+            ["OVERHEAD_PPM", "bigint unsigned", False],
+            ["PERIODS", "bigint unsigned", False],
+        ],
+        "operations": ["SELECT", "UPDATE"],
+        "key": ["NAME"],
+        "updatable": ["LIMIT_PPM", "MAY_DISABLE"],
+        "available_when_disabled": False,
+    },
+    "overhead_steps": {
+        "columns": [
+            ["STEP_NUMBER", "bigint unsigned", False],
+            ["STEPPED", "timestamp(6)", False],
+            ["EVENT_NAME", "varchar(128)", False],
+            ["FROM_STEP", STEP, False],
+            ["TO_STEP", STEP, False],
+            *([name, "bigint unsigned", False] for name in ("OVERHEAD_PPM", "EVENT_PPM", "LIMIT_PPM", "EVENTS_PER_SECOND")),
+        ],
+        "operations": ["SELECT"],
+        "key": ["STEP_NUMBER"],
         "updatable": [],
         "available_when_disabled": False,
     },

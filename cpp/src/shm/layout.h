@@ -15,6 +15,7 @@
 #include "perfschema/abi.h"
 #include "shm/array.h"
 #include "shm/flags.h"
+#include "shm/governor.h"
 #include "shm/layout_program.h"
 #include "shm/losses.h"
 #include "shm/records.h"
@@ -170,6 +171,7 @@ struct ShmHeader {
   ShmDeclared program;
   Word trace_status[32];      // the last error of the trace, zero padded; empty = none
   HalfWord trace_status_seq;  // protects trace_status; cell.h
+  ShmGovernor governor;
 };
 
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------
@@ -383,6 +385,7 @@ struct alignas(64) ShmClass {
   ShmCellList lanes[kMostLanes];  // events without an object, by thread
   int32_t error_number;           // of a registered error, whose name is `name`
   uint8_t sqlstate[8];            // 5 bytes
+  HalfWord step;                  // Step: what the ceiling leaves of its settings. Changed under the cold lock
 };
 static_assert(sizeof(ShmClass) == 512);
 
