@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -223,9 +222,10 @@ def test_from_outside_and_in_top(tmp_path: Path) -> None:
 
 @fresh_process("performance_schema_preset=production,performance_schema_instrument='wait/io/file/c/journal=ON'")
 def test_production() -> None:
-    made: dict[str, Any] = {"mutex": "LOCK", "rwlock": "tree", "cond": "COND", "file": "data", "statement": "query", "stage": "work"}
-    for family, name in made.items():
+    for family, name in {"mutex": "LOCK", "rwlock": "tree", "cond": "COND", "file": "data"}.items():
         key_of(family, f"c/{name}")
+    with pfs.statement("c/query", "SELECT 1"), pfs.stage("c/work"):
+        pass
     key_of("file", "c/journal")
     timed = {row["NAME"]: row["TIMED"] for row in every("setup_instruments")}
     assert timed[LOCK] == timed[TREE] == "CONTENDED"
