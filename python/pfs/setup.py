@@ -231,11 +231,14 @@ class SetupInstruments(SetupTable[InstrumentRows]):
 
         `timed` is "SAMPLED" for waits of any kind (``wait/%``, ``idle``). Then one wait in
         ``performance_schema_sampling_interval`` (64) is an event as with True, at pseudo-random distances. The others only count,
-        in COUNT_STAR and in COUNT_NOT_SAMPLED. SUM, MIN, AVG and MAX are those of the timed waits. `timed` has no effect on instruments without a duration
+        in COUNT_STAR and in COUNT_NOT_SAMPLED. SUM, MIN, AVG and MAX are those of the timed waits.
+
+        `timed` has no effect on instruments without a duration
         (memory, errors). `trace_enabled` is legal for enabled instruments, and has no effect on those that make no events.
 
         Raises:
-            InvalidValue: "CONTENDED" for an instrument that is no such lock, "SAMPLED" for one that is no wait, or ``trace_enabled`` for one that is not enabled.
+            InvalidValue: "CONTENDED" for an instrument that is no such lock, "SAMPLED" for one that is no wait,
+                or ``trace_enabled`` for one that is not enabled.
                 One such row among those chosen is enough. Nothing is changed.
         """
         return self._update_given(where, enabled=enabled, timed=timed, flags=flags, trace_enabled=trace_enabled)

@@ -35,7 +35,7 @@ YES_NO = "enum('YES','NO')"
 TIMED = "enum('YES','NO','CONTENDED','SAMPLED')"
 STEP = "enum('FULL','SAMPLED','COUNTED','OFF')"
 DIFFERENCES: dict[str, Facts] = {
-    # DESIGN 8, wl4878: which events go to the trace. And locks that are timed only if they must be waited for, waits that are sampled.
+    # DESIGN 8, wl4878: which events go to the trace. And locks that are timed only if they wait, waits that are sampled.
     "setup_instruments": {
         "added": [["TRACE_ENABLED", YES_NO, False], ["OVERHEAD_STEP", STEP, False]],
         "types": {"TIMED": TIMED},

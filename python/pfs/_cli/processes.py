@@ -351,7 +351,9 @@ def show(
 @click.argument("pattern")
 @click.option("--table", type=TableName(), default="setup_instruments", show_default=True, help="Another setup table.")
 @click.option("--enabled", type=YES_NO, help="Whether they are on.")
-@click.option("--timed", type=TIMED, help="Whether they are timed; contended: locks that must be waited for; sampled: one wait in some.")
+@click.option(
+    "--timed", type=TIMED, help="Whether they are timed; contended: locks that must be waited for; sampled: one wait in some."
+)
 @click.option("--history", type=YES_NO, help="Whether events of threads are kept (setup_threads, setup_actors, threads).")
 @click.option("--instrumented", type=YES_NO, help="Whether a thread is instrumented (threads).")
 @click.option("--limit", "limit_ppm", type=Share(), help="The most that pfs may cost, such as 1% (setup_overhead); 0 = no limit.")
@@ -367,7 +369,8 @@ def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> N
     values = {name: value.upper() for name, value in flags.items() if value is not None}
     if not values:
         raise click.UsageError(
-            "Say what to change: --enabled, --timed, --history or --instrumented, with yes or no (--timed: or contended, sampled); or --limit."
+            "Say what to change: --enabled, --timed, --history or --instrumented, with yes or no"
+            " (--timed: or contended, sampled); or --limit."
         )
     with pfs.attach(process, write=True) as schema:
         rows = getattr(schema, table, None)

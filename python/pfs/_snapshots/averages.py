@@ -18,10 +18,12 @@ def timed(counts: Mapping[str, Numbers], name: str) -> Numbers:
     count = counts[name]
     if NOT_SAMPLED not in counts or "COUNT_STAR" not in counts:
         return count
-    star, left_out = counts["COUNT_STAR"], counts[NOT_SAMPLED]
+    star, left_out = counts["COUNT_STAR"], np.minimum(counts["COUNT_STAR"], counts[NOT_SAMPLED])
     if not left_out.any():
         return count
     if name == "COUNT_STAR":
-        return (star - np.minimum(star, left_out)).astype(count.dtype)
-    share = 1 - left_out / np.maximum(star, 1)
-    return np.where(left_out == 0, count, np.rint(count * share)).astype(count.dtype)
+        return star - left_out
+    timed_ones = count.copy()
+    for at in np.flatnonzero(left_out):
+        timed_ones[at] = int(count[at]) - int(count[at]) * int(left_out[at]) // int(star[at])  # the product has up to 128 bits
+    return timed_ones

@@ -2,7 +2,7 @@
 //
 // An operation that ends with the object held exclusively counts in the object's own cell, which the holder alone writes. All others
 // (shared locks, failed tries, waits for conditions) count in the thread's cell of the object. So do the events that TIMED = 'SAMPLED' only
-// counts: the object's own line has no room for their number.
+// counts: the object's own line is full.
 //
 // A read lock counts in the reader's own cell. `held` of that cell goes up when the lock is taken and down when the same thread releases
 // it, and READ_LOCKED_BY_COUNT is the sum over the cells: exact, with no line that readers share. A thread remembers the cell that it
