@@ -89,8 +89,8 @@
   X(setup_meters)                                 \
   X(setup_metrics)                                \
   X(setup_objects)                                \
-  X(setup_threads)                                \
   X(setup_overhead)                               \
+  X(setup_threads)                                \
   X(setup_timers)                                 \
   X(socket_instances)                             \
   X(socket_summary_by_event_name)                 \
