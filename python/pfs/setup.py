@@ -291,7 +291,7 @@ class SetupOverhead(SetupTable[OverheadRows]):
 
         Raises:
             InvalidValue: `limit_ppm` is more than 1,000,000.
-            NotAllowed: another process sets the first limit of a program.
+            OperationNotAllowed: another process sets the first limit of a program.
         """
         return self._update_given(where, limit_ppm=limit_ppm, may_disable=may_disable)
 

@@ -1,9 +1,9 @@
 // trace/governor.cpp: the thread that keeps what pfs costs below a ceiling (performance_schema_overhead_limit).
 //
-// It exists only if there is a ceiling, sleeps nearly always, and adds nothing to a probe. In each period it takes the counts of all
-// instruments, multiplies them by prices, and divides by the processor time of the process. Then it makes instruments cheaper or dearer
-// (setup/ceiling.h). Prices are computed from what this processor needs for a reading of the timer, for a line that is not in the nearest
-// cache, and for an instruction. It measures these between other work: in a loop they are two times too low.
+// It exists only if there is a ceiling, or was one, sleeps nearly always, and adds nothing to a probe. In each period it takes the counts
+// of all instruments, multiplies them by prices, and divides by the processor time of the process. Then it makes instruments cheaper or
+// dearer (setup/ceiling.h). Prices are computed from what this processor needs for a reading of the timer, for a line that is not in the
+// nearest cache, and for an instruction. It measures these between other work: in a loop they are two times too low.
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
@@ -15,6 +15,7 @@
 #include <ctime>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "record/engine/no_signals.h"
@@ -31,7 +32,7 @@ constexpr double kMillion = 1e6;
 constexpr double kGoal = 0.7;                         // of the limit: where steps lead to
 constexpr double kSafety = 1.3;                       // a program's caches hold less of pfs than those of the calibration
 constexpr uint32_t kLongestWait = 64, kOffWait = 30;  // periods
-constexpr size_t kStackBytes = 1u << 20;
+constexpr size_t kGovernorStackBytes = 1u << 20;
 
 int64_t Nanos(clockid_t clock) {
   timespec now;
@@ -143,23 +144,25 @@ class Calibration {
 
 class Governor {
  public:
-  Governor() : prices_(Calibration().Measure()) {
-    Count();  // what was before has no processor time beside it
-    before_ = Nanos(CLOCK_PROCESS_CPUTIME_ID);
-    then_ = Nanos(CLOCK_MONOTONIC);
-  }
+  Governor() : prices_(Calibration().Measure()) {}
 
   // Looks at what has happened since the last call, and changes what must be changed.
   void Pass() {
     ShmGovernor& shared = g_runtime.header->governor;
     const double limit = static_cast<double>(shared.limit_ppm.load(kRelaxed)) / kMillion;
+    if (limit == 0) {
+      is_resting_ = true;
+      return;
+    }
     Count();
     const int64_t now = Nanos(CLOCK_MONOTONIC), cpu = Nanos(CLOCK_PROCESS_CPUTIME_ID);
     const double seconds = static_cast<double>(now - then_) / 1e9, spent = static_cast<double>(cpu - before_);
     then_ = now;
     before_ = cpu;
     shared.periods.store(shared.periods.load(kRelaxed) + 1, kRelaxed);
-    if (spent < kLeastSpent || limit == 0) return;  // an idle program pays nothing that could be seen
+    // What was counted while there was no ceiling has no processor time beside it.
+    if (std::exchange(is_resting_, false)) return;
+    if (spent < kLeastSpent) return;  // an idle program pays nothing that could be seen
     double sum = 0;
     for (Seen& seen : seen_) sum += seen.nanos = Cost(seen, seen.step);
     const double overhead = sum / spent;
@@ -214,7 +217,9 @@ class Governor {
       // What setup_instruments leaves may be cheaper than everything.
       const bool is_lock = row.family == Family::kMutex || row.family == Family::kRwlock;
       seen.sampled = seen.counted + (row.is_wait() ? prices_.Of(works.full) / interval : prices_.Of(works.full) - seen.counted);
-      seen.full = row.timed == Timing::kSampled || (row.timed == Timing::kContended && is_lock) ? seen.sampled : prices_.Of(works.full);
+      const bool is_cheap = row.timed == Timing::kSampled || (row.timed == Timing::kContended && is_lock);
+      seen.full = row.timed == Timing::kNo ? seen.counted : is_cheap ? seen.sampled : prices_.Of(works.full);
+      if (row.timed == Timing::kNo) seen.sampled = seen.counted;
       seen.step = StepOf(g_runtime.classes[row.index]);
       seen.may_step = row.enabled && !row.trace_enabled;
     };
@@ -287,14 +292,14 @@ class Governor {
 
   const Prices prices_;
   int64_t before_ = 0, then_ = 0;  // processor time and wall clock of the last pass
-  bool may_disable_ = false;
+  bool may_disable_ = false, is_resting_ = true;
   std::vector<Seen> seen_;  // by class
   std::vector<StepChange> changes_;
 };
 
 // ---- The thread ----------------------------------------------------------------------------------------------------------------------
 
-pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t governor_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<bool> governor_runs{false};
 
 void* RunGovernor(void*) {
@@ -304,10 +309,12 @@ void* RunGovernor(void*) {
   if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0) sched_setaffinity(0, sizeof processors, &processors);
   try {
     Governor governor;
-    while (g_runtime.header->governor.limit_ppm.load(kRelaxed) != 0) {
+    for (;;) {  // also without a limit from now on: another process may set one again
       const int64_t begin = Nanos(CLOCK_THREAD_CPUTIME_ID);
       governor.Pass();
-      const int64_t nap = std::clamp(kNapsPerPass * (Nanos(CLOCK_THREAD_CPUTIME_ID) - begin), kShortestNap, kLongestNap);
+      const int64_t nap = g_runtime.header->governor.limit_ppm.load(kRelaxed) == 0
+                              ? kLongestNap
+                              : std::clamp(kNapsPerPass * (Nanos(CLOCK_THREAD_CPUTIME_ID) - begin), kShortestNap, kLongestNap);
       const timespec time{nap / 1'000'000'000, nap % 1'000'000'000};
       nanosleep(&time, nullptr);
     }
@@ -325,11 +332,11 @@ void GovernorMayBegin() {
   if (governor_runs.load(kRelaxed) || t_locals.ended || IsStillForked()) return;
   const int error = errno;
   const NoSignals no_signals;  // a longjmp would leave the mutex locked
-  pthread_mutex_lock(&start_mutex);
+  pthread_mutex_lock(&governor_mutex);
   if (!governor_runs.exchange(true)) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, kStackBytes);
+    pthread_attr_setstacksize(&attributes, kGovernorStackBytes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     // It does not inherit the priority of a real-time thread.
     const sched_param normal{};
@@ -345,12 +352,12 @@ void GovernorMayBegin() {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     pthread_attr_destroy(&attributes);
   }
-  pthread_mutex_unlock(&start_mutex);
+  pthread_mutex_unlock(&governor_mutex);
   errno = error;
 }
 
 void ForgetGovernorInChild() {
-  pthread_mutex_init(&start_mutex, nullptr);
+  pthread_mutex_init(&governor_mutex, nullptr);
   governor_runs.store(false);
 }
 
