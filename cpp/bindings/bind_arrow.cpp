@@ -32,7 +32,7 @@ py::object Capsule(std::unique_ptr<Struct> exported, const char* name) {
 }
 
 std::shared_ptr<ArrowTable> Arrow(const std::string& name, const ColumnList& columns, const AttachedSegment* segment,
-                                  const std::optional<uint64_t>& now) {
+                                  const std::optional<uint64_t>& now, bool any_order) {
   const TableFacts& table = GetTable(name);
   const std::vector<size_t> chosen = GetColumns(table, columns);
   std::vector<ArrowField> fields;
@@ -40,7 +40,7 @@ std::shared_ptr<ArrowTable> Arrow(const std::string& name, const ColumnList& col
     const ColumnFacts& facts = table.columns[index];
     fields.push_back({std::string(facts.name), facts.kind, facts.nullable, {facts.values.begin(), facts.values.end()}});
   }
-  return ArrowTable::Of(std::move(fields), ReadColumns(table, chosen, segment, {now, false}));
+  return ArrowTable::Of(std::move(fields), ReadColumns(table, chosen, segment, {now, false, any_order}));
 }
 
 template <typename T>
@@ -131,7 +131,8 @@ void BindArrow(PyObject* module) {
       .def("__repr__", [](const ArrowTable& table) {
         return "<ArrowTable of " + std::to_string(table.rows()) + " rows and " + std::to_string(table.names().size()) + " columns>";
       });
-  m.def("arrow", Arrow, py::arg("table"), py::arg("columns").none(true), py::arg("segment").none(true), py::arg("now") = py::none());
+  m.def("arrow", Arrow, py::arg("table"), py::arg("columns").none(true), py::arg("segment").none(true), py::arg("now") = py::none(),
+        py::arg("any_order") = false);
   m.def("arrow_of", ArrowOf, py::arg("rows"), py::arg("parts"));
   m.def("measure_timers", MeasureTimersAgain);
 }

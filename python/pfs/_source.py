@@ -27,7 +27,8 @@ if TYPE_CHECKING:
         def rows(
             self, table: str, columns: Sequence[str] | None, elapsed: bool = False, now: int | None = None
         ) -> list[tuple[Any, ...]]: ...
-        def arrow(self, table: str, columns: Sequence[str] | None) -> _core.ArrowTable: ...
+        # any_order: nobody sees the order of the rows, so that events need not be sorted.
+        def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> _core.ArrowTable: ...
         def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int: ...
         def insert(self, table: str, values: Assignments) -> None: ...
         def delete(self, table: str, conditions: Conditions) -> int: ...
@@ -57,8 +58,8 @@ class OwnProcess:
     ) -> list[tuple[Any, ...]]:
         return _core.rows(table, columns, None, elapsed, now)
 
-    def arrow(self, table: str, columns: Sequence[str] | None) -> _core.ArrowTable:
-        return _core.arrow(table, columns, None)
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> _core.ArrowTable:
+        return _core.arrow(table, columns, None, any_order=any_order)
 
     def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int:
         return _core.update(table, conditions, assignments)

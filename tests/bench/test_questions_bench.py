@@ -19,7 +19,7 @@ def found() -> dict[str, Figure]:
     ("name", "limit"),
     [
         ("small", 2.0),
-        (f"group {EVENTS} processor", 1.4),
+        (f"group {EVENTS} processor", 1.15),
         ("arrow", 1.1),
         ("file", 0.3),
         ("merge", 14.0),  # ten times as many snapshots

@@ -369,7 +369,7 @@ def test_what_cannot_be_tried_is_refused_and_nothing_is_changed() -> None:
             pfs.InvalidValue,
             partial(pfs.setup_instruments.update, where, timed="CONTENDED", enabled=False),
             "CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%",
-            "YES, NO or SAMPLED",
+            "can be YES",
         )
         assert settings() == before
     raises(

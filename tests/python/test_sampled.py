@@ -277,7 +277,7 @@ def test_settings() -> None:
     key_of("mutex", "s/later")
     assert pfs.setup_instruments[MUTEX + "s/later"].timed == "SAMPLED"
     chosen.timed = True
-    assert chosen.timed is True
+    assert pfs.setup_instruments[LOCK].timed is True
     with pfs.statement("s/query", "SELECT 1"):
         pass
     before = settings()

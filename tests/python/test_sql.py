@@ -22,6 +22,7 @@ from pfs._snapshots.held import Held, HeldTables
 from pfs._source import OWN
 from pfs._sql import database
 from pfs._sql import result as pfs_result
+from pfs._sql.names import names_in
 from pfs._sql.query import run
 from pfs._sql.sources import ProcessTables
 from tests.python._programs.subject import Subject, subject
@@ -37,9 +38,9 @@ class Counted(ProcessTables):
         super().__init__(OWN)
         self.read: list[tuple[str, Sequence[str] | None]] = []
 
-    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
         self.read.append((table, columns))
-        return super().arrow(table, columns)
+        return super().arrow(table, columns, any_order)
 
 
 @pytest.fixture
@@ -74,6 +75,67 @@ def test_a_self_join_reads_once() -> None:
     tables = Counted()
     run("select count(*) from threads a join threads b using (thread_id) join threads c using (thread_id)", tables)
     assert len(tables.read) == 1
+
+
+FREE_OF_ORDER = [
+    "select EVENT_NAME, count(*), sum(TIMER_WAIT) from x where a > 3 and b like '%a%' and not d group by 1 having count(*) > 1",
+    "select a, round(avg(b) / 1000, 1) from x group by all order by 2 desc limit 10",
+    "select min(a), max(b), sum(case when a > 1 then 1 else 0 end), sum(a) filter (where a > 1) from x",
+]
+NOT_FREE_OF_ORDER = [
+    "select * from x",
+    "select distinct a from x",
+    "select a from x order by a limit 3",
+    "select first(a), count(*) from x",
+    "select string_agg(a), count(*) from x",
+    "select arg_max(a, b), count(*) from x",
+    "select max(a) over () from x",
+    "select count(*), row_number() over () from x group by 1",
+    "select count(*) from (select * from x limit 5)",
+    "select count(*) from x positional join y",
+    "select count(*) from x tablesample 10%",
+    "select count(*) from x union all select 1",
+    "with q as (select a from x limit 1) select count(*) from q",
+]
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_free"), [*((each, True) for each in FREE_OF_ORDER), *((each, False) for each in NOT_FREE_OF_ORDER)]
+)
+def test_events_are_read_in_any_order_only_if_nobody_sees_it(statement: str, is_free: bool) -> None:
+    assert names_in(duckdb.connect(), statement).is_free_of_order == is_free
+
+
+def test_an_answer_is_the_same_for_events_in_any_order(program: Subject) -> None:
+    """Three threads wait for locks, and end their waits in another order than they began them."""
+    history = "events_waits_history_long"
+    program.do(f"pfs.setup_consumers[{history!r}].enabled = True")
+    program.do("locks = [pfs.Lock('sql/ORDER') for _ in range(3)]")
+    program.do("[lock.acquire() for lock in locks]")
+    program.do("import threading; threads = [threading.Thread(target=lock.acquire) for lock in locks]")
+    schema = pfs.attach(program.pid)
+    for number in range(3):
+        program.do(f"threads[{number}].start()")
+        until(lambda number=number: len(schema.blocked()) == number + 1)  # type: ignore[misc]
+    for number in (2, 0, 1):
+        program.do(f"locks[{number}].release(); threads[{number}].join()")
+    waits: list[list[tuple[int, int]]] = []
+    for any_order in (False, True):
+        rows = [
+            row for row in pyarrow.table(schema._source.arrow(history, None, any_order)).to_pylist() if row["OPERATION"] == "lock"
+        ]
+        main = min(row["THREAD_ID"] for row in rows)
+        waits.append([(row["TIMER_START"], row["TIMER_END"]) for row in rows if row["THREAD_ID"] != main])
+    in_order, in_any_order = waits
+    assert len(in_order) == 3
+    assert in_order == sorted(in_order, key=lambda row: row[1]) != sorted(in_order)
+    assert sorted(in_any_order) == sorted(in_order) != in_order
+    assert in_any_order != in_order  # else the flag does nothing
+    statement = (
+        f"select count(*), min(TIMER_START), max(TIMER_END), sum(TIMER_END - TIMER_START) from {history} where OPERATION = 'lock'"
+    )
+    starts, ends = ([row[name] for row in rows] for name in ("TIMER_START", "TIMER_END"))
+    assert schema.sql(statement).rows() == [(len(rows), min(starts), max(ends), sum(ends) - sum(starts))]
 
 
 def test_same_answer_live_dead_and_saved(program: Subject, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@
 #include <unordered_set>
 
 #include "base/large_vector.h"
+#include "snapshot/moment.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/sort_by_time.h"
 
@@ -412,6 +413,11 @@ class EventReader {
         if (!CopyChunk(heads[i], &filter, &copies)) ++lost;
       }
       if (lost == 0 || copies.size() >= limit) break;
+    }
+    if (copies.size() <= limit && ReadMoment::AnyOrder()) {
+      if (expect) expect(copies.size());
+      for (const Copy& copy : copies) Event::Emit(snapshot_, copy, copy.extra, use);
+      return;
     }
     LargeVector<TimedPlace> order, cached;
     order.reserve(copies.size());

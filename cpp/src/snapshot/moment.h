@@ -1,7 +1,7 @@
-// snapshot/moment.h: the moment of a reading, for rows that show what has not ended.
+// snapshot/moment.h: the moment of a reading, for rows that show what has not ended, and whether the order of rows matters.
 //
-// Like ReadGuard, it belongs to the thread that reads, while the object exists. Without one, the moment is the present and running events
-// have no end.
+// Like ReadGuard, it belongs to the thread that reads, while the object exists. Without one, the moment is the present, running events
+// have no end, and events come in their order.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ class ReadMoment {
  public:
   // `now`: picoseconds since the epoch; of a dead process the last moment at which it was known to run. nullopt: the timer says it.
   // `shows_elapsed`: running events have the end `now`, and the time so far.
-  ReadMoment(std::optional<uint64_t> now, bool shows_elapsed);
+  // `any_order`: the reader does not see in which order events come, so that they need not be sorted.
+  ReadMoment(std::optional<uint64_t> now, bool shows_elapsed, bool any_order);
   ~ReadMoment();
   ReadMoment(const ReadMoment&) = delete;
   ReadMoment& operator=(const ReadMoment&) = delete;
@@ -27,10 +28,11 @@ class ReadMoment {
   // Returns the same in seconds since 1970.
   static uint64_t NowSeconds(const ShmHeader& header);
   static bool ShowsElapsed();
+  static bool AnyOrder();
 
  private:
   std::optional<uint64_t> now_;
-  const bool is_given_, shows_elapsed_;
+  const bool is_given_, shows_elapsed_, any_order_;
   ReadMoment* const before_;
 };
 

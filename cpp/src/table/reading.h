@@ -7,10 +7,11 @@
 
 namespace perfschema {
 
-// Says how a table shows what has not ended.
+// Says how a table shows what has not ended, and in which order.
 struct ReadTime {
   std::optional<uint64_t> now;  // the moment of the reading, in picoseconds since the epoch; nullopt: the timer says it
   bool shows_elapsed = false;   // TIMER_END and TIMER_WAIT of running events: now, and the time so far; else NULL
+  bool any_order = false;       // the reader does not see the order of rows: events need not be sorted by time
 };
 
 // Reads a table as ReadTable() does.

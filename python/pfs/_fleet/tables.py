@@ -50,7 +50,7 @@ class FleetTables:
     def file(self, table: str) -> str | None:
         return None
 
-    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
         """Returns the rows of all nodes. Columns of the origin are always there."""
         if table in (NODES, PROCESSES):
             return self._facts(table)

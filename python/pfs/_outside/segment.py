@@ -105,8 +105,8 @@ class SegmentSource:
             return self.now()
         return now
 
-    def arrow(self, table: str, columns: Sequence[str] | None) -> _core.ArrowTable:
-        return _core.arrow(table, columns, self.segment(), self._moment(table, elapsed=False, now=None))
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> _core.ArrowTable:
+        return _core.arrow(table, columns, self.segment(), self._moment(table, elapsed=False, now=None), any_order)
 
     def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int:
         return cast(int, self._change("update", table, conditions, assignments))

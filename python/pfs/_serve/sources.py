@@ -107,7 +107,7 @@ class All:
     def file(self, table: str) -> str | None:
         return None
 
-    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
         return self._merged(table).arrow(table, columns)
 
     def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:

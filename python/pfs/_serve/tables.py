@@ -41,7 +41,7 @@ class Served:
     def file(self, table: str) -> str | None:
         return None
 
-    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
         from pfs._arrow.frames import arrow_of
 
         if table.startswith(INFORMATION):
@@ -50,7 +50,7 @@ class Served:
             return arrow_of(replication.frame(table), columns)
         if table in ADDED:
             return arrow_of(self._with_added(table), columns)
-        return self._source.arrow(table, columns)
+        return self._source.arrow(table, columns, any_order)
 
     def _with_added(self, table: str) -> pd.DataFrame:
         import pandas as pd

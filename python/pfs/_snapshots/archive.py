@@ -170,7 +170,7 @@ class ArchiveTables:
     def columns(self, table: str) -> Sequence[str]:
         return [column["name"] for column in declared(table)["columns"]]
 
-    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
         member = read_members(self._path, [table]).get(table)
         if member is None:
             return empty(table).arrow(columns)

@@ -115,7 +115,7 @@ class HeldTables:
     def columns(self, table: str) -> Sequence[str]:
         return self._held.columns(table).names()
 
-    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
         return self._held.columns(table).arrow(columns)
 
     def file(self, table: str) -> str | None:

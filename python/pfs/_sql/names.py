@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,14 @@ class Names:
     columns: set[str] = field(default_factory=set)
     functions: set[str] = field(default_factory=set)
     is_of_all_columns: bool = False  # the statement may need columns that it does not name
+    is_free_of_order: bool = False  # its answer is the same for any order of the rows
 
 
 _MOST_KNOWN, _LONG = 256, 4096
+_AGGREGATES = {"count", "count_star", "sum", "min", "max", "avg"}
+_PLAIN = {"round", "~~", "!~~"}  # the latter are LIKE and NOT LIKE
+_EXPRESSIONS = {"COLUMN_REF", "FUNCTION", "CONSTANT", "COMPARISON", "CONJUNCTION", "BETWEEN", "OPERATOR", "CASE", "CAST"}
+_PARTS = {"None", "SELECT_NODE", "BASE_TABLE", "ORDER_MODIFIER", "LIMIT_MODIFIER", "ASCENDING", "DESCENDING", "ORDER_DEFAULT"}
 _known: dict[str, Names] = {}
 
 
@@ -80,7 +85,22 @@ def _found(connection: duckdb.DuckDBPyConnection, statement: str) -> Names:
         elif kind == "FUNCTION":
             found.functions.add(str(node["function_name"]).lower())
     found.is_of_all_columns |= not relations.isdisjoint(alone)  # a table as a value has all its columns
+    found.is_free_of_order = _is_free_of_order(nodes)
     return found
+
+
+def _is_free_of_order(nodes: Sequence[dict[str, Any]]) -> bool:
+    """Returns whether the statement is one SELECT from a table that only counts, adds and compares. All else counts as not free.
+
+    SQL says nothing about the order of groups, nor which of two equal ones comes before a LIMIT.
+    """
+    functions = {str(node["function_name"]) for node in nodes if node.get("type") == "FUNCTION" and not node["is_operator"]}
+    return (
+        all(node.get("class") in _EXPRESSIONS or str(node.get("type")) in _PARTS for node in nodes)
+        and sum(node.get("type") == "SELECT_NODE" for node in nodes) == 1
+        and not functions.isdisjoint(_AGGREGATES)
+        and functions <= _AGGREGATES | _PLAIN
+    )
 
 
 def _add(found: Names, schema: str, table: str) -> None:

@@ -31,7 +31,9 @@ class Tables(Protocol):
 
     def names(self) -> Sequence[str]: ...
     def columns(self, table: str) -> Sequence[str]: ...
-    def arrow(self, table: str, columns: Sequence[str] | None) -> object: ...
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
+        """``any_order``: the statement cannot show the order of the rows."""
+
     def file(self, table: str) -> str | None:
         """Returns the Parquet file of a table that DuckDB reads itself, or None."""
 
@@ -120,7 +122,9 @@ class _Wanted:
         self._macros: list[str] = []
         self._places: dict[str, tuple[str, str]] = {}  # schema and name by table; "" if the statement names no schema
         self.tables: dict[str, set[str] | None] = {}  # columns by table; None means all
-        self._collect(names_in(parsing, statement))
+        names = names_in(parsing, statement)
+        self._any_order = names.is_free_of_order
+        self._collect(names)
         self.files = [path for table in self.tables if (path := tables.file(table)) is not None]
 
     def _collect(self, names: Names) -> None:
@@ -173,7 +177,7 @@ class _Wanted:
             changed = _changed(connection, table, source)
         else:
             source = f'"read {table}"'
-            held = self._source.arrow(table, chosen)
+            held = self._source.arrow(table, chosen, self._any_order)
             if isinstance(held, _core.ArrowTable):  # its types need no question
                 columns_of = zip(held.columns, map(arrow_type, held.kinds), strict=True)
                 changed = [change for column, kind in columns_of if (change := _as_declared(table, column, kind))]

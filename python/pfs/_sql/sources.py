@@ -32,8 +32,8 @@ class ProcessTables:
     def columns(self, table: str) -> Sequence[str]:
         return _columns(table)
 
-    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
-        return self._source.arrow(table, columns)
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
+        return self._source.arrow(table, columns, any_order)
 
     def file(self, table: str) -> str | None:
         return None
@@ -52,7 +52,7 @@ class FolderTables:
     def columns(self, table: str) -> Sequence[str]:
         return _columns(table) if table in _core.tables() else []
 
-    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
         raise NotImplementedError
 
     def file(self, table: str) -> str | None:
