@@ -31,7 +31,7 @@ struct ShmGovernor {
   Word limit_ppm;     // of the process's processor time; 0 = no ceiling. Written under the cold lock, like the next one
   Word may_disable;   // 1: kOff is allowed
   Word overhead_ppm;  // predicted from the last period
-  Word periods;       // that have been looked at
+  Word periods;       // so far
   Word steps_made;    // the last one is steps[(steps_made - 1) % kKeptSteps]
   ShmStep steps[kKeptSteps];
 };

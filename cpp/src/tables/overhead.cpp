@@ -22,7 +22,7 @@ constexpr auto kCeilingColumns = columns(
     col<&Ceiling::may_disable>("MAY_DISABLE", Unit::kNone, "Whether instruments whose count alone costs too much may be switched off.")
         .writable(),
     col<&Ceiling::overhead_ppm>("OVERHEAD_PPM", Unit::kNone, "What pfs cost in the last period, computed from counts and prices."),
-    col<&Ceiling::periods>("PERIODS", Unit::kCount, "Number of periods that have been looked at."));
+    col<&Ceiling::periods>("PERIODS", Unit::kCount, "Number of periods so far."));
 void ScanCeiling(const Snapshot& snapshot, RowSink<Ceiling> out) {
   const ShmGovernor& shared = snapshot.governor();
   out({"process", {static_cast<uint32_t>(shared.limit_ppm.load(kRelaxed))}, YesIf(shared.may_disable.load(kRelaxed) != 0), shared.overhead_ppm.load(kRelaxed),
