@@ -29,7 +29,7 @@ YES_NO = click.Choice(["yes", "no"], case_sensitive=False)
 TIMED = click.Choice(["yes", "no", "contended", "sampled"], case_sensitive=False)
 
 
-class Share(click.ParamType):
+class Share(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     """A percentage such as 1%. Its value is the text of the number of millionths."""
 
     name = "PERCENT"
