@@ -15,7 +15,7 @@ struct Ceiling {
   uint64_t periods;
 };
 constexpr auto kCeilingColumns = columns(
-    col<&Ceiling::name>("NAME", Unit::kNone, "process: the one row."),
+    col<&Ceiling::name>("NAME", Unit::kNone, "The one row is process."),
     col<&Ceiling::limit_ppm>("LIMIT_PPM", Unit::kNone,
                              "Ceiling of what pfs costs, in millionths of the process's processor time; 10000 is 1 %, 0 = no ceiling.")
         .writable(),
