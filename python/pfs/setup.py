@@ -41,6 +41,7 @@ __all__ = [
     "setup_meters",
     "setup_objects",
     "setup_threads",
+    "setup_overhead",
     "setup_timers",
     "status",
     "threads",
@@ -77,6 +78,14 @@ class TimerRows(Rows):
 
     __slots__ = ()
     timer_name = Column("TIMER_NAME", str)
+
+
+class OverheadRows(Rows):
+    """Selects rows of setup_overhead."""
+
+    __slots__ = ()
+    limit_ppm = Column("LIMIT_PPM", int)
+    may_disable = Column("MAY_DISABLE", is_yes)
 
 
 class ActorRows(Rows):
@@ -262,6 +271,31 @@ class SetupTimers(SetupTable[TimerRows]):
         return self._update_given(where, timer_name=timer_name)
 
 
+class SetupOverhead(SetupTable[OverheadRows]):
+    """Limits what pfs may cost the process. With a limit, a thread of pfs multiplies the counts of all instruments by what their
+    events cost, and divides by the processor time of the process. Above the limit it makes instruments cheaper: waits become
+    SAMPLED or CONTENDED, then are only counted. Below it they become dearer again. ``pfs.table("overhead_steps")`` says what was
+    changed, when and why.
+
+        pfs.setup_overhead["process"].limit_ppm = 10_000      # 1 % of the processor time; 0 = no limit
+    """
+
+    name = "setup_overhead"
+    rows_type = OverheadRows
+
+    def update(self, where: Where = None, *, limit_ppm: int | None = None, may_disable: Flag | None = None) -> int:
+        """Changes the one row, whose NAME is process. Returns the number of rows changed.
+
+        `limit_ppm` is the limit in millionths of the processor time: 10,000 is 1 %. `may_disable` says whether instruments whose
+        count alone costs too much may be switched off.
+
+        Raises:
+            InvalidValue: `limit_ppm` is more than 1,000,000.
+            OperationNotAllowed: another process sets the first limit of a program.
+        """
+        return self._update_given(where, limit_ppm=limit_ppm, may_disable=may_disable)
+
+
 class SetupObjects(SetupTable[ObjectRows]):
     """Says which tables of the program are instrumented: the row of its type, schema and name decides, else that of (type,
     schema, '%'), else that of (type, '%', '%'). A table without such a row is not instrumented. Text instead of a dict is a
@@ -370,6 +404,7 @@ def _pattern_on_name(where: Where) -> str | None:
 setup_instruments = SetupInstruments()
 setup_consumers = SetupConsumers()
 setup_objects = SetupObjects()
+setup_overhead = SetupOverhead()
 setup_timers = SetupTimers()
 setup_actors = SetupActors()
 setup_threads = SetupThreads()

@@ -14,6 +14,8 @@
 #include <cmath>
 
 #include "live.h"
+#include "record/engine/runtime.h"
+#include "setup/ceiling.h"
 
 namespace perfschema {
 namespace {
@@ -241,6 +243,58 @@ TEST(Sampled, counts_are_exact_while_timed_is_switched_concurrent) {
   for (size_t i = 0; i < owners.rows(); ++i) EXPECT_EQ(owners.number(i, 0), 0u);
   std::printf("%llu turns; wrong rows: %llu\n", static_cast<unsigned long long>(turns), static_cast<unsigned long long>(wrong));
   EXPECT_EQ(wrong, 0u);
+}
+
+uint32_t ClassNumber(const char* name) {
+  const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
+  for (uint32_t i = 1; i < used; ++i) {
+    const ShmClass& entry = g_runtime.classes[i];
+    if (entry.family != 0 && std::string_view(reinterpret_cast<const char*>(entry.name), entry.name_bytes) == name) return i;
+  }
+  ADD_FAILURE() << "no instrument " << name;
+  return 0;
+}
+
+// The ceiling (setup/ceiling.h) steps all instruments up and down, a thousand times and more, while eight threads count, this one reads and
+// truncates, and the governor itself runs.
+TEST(Sampled, counts_are_exact_while_the_ceiling_steps_concurrent) {
+  constexpr uint64_t kSteps = 1000;
+  Objects objects;
+  SetTimed("YES");
+  ASSERT_TRUE(UpdateCeiling(1'000'000, std::nullopt).ok());
+  TruncateAll();
+  uint32_t classes[3];
+  for (int i = 0; i < 3; ++i) classes[i] = ClassNumber(kNames[i]);
+  std::mt19937_64 random(Seed());
+  const uint64_t end = NowNanos() + 1'000'000 * static_cast<uint64_t>(StressTime().count());
+  uint64_t turns = 0, wrong = 0, steps = 0;
+  const auto stepping = [&](int) {
+    std::vector<StepChange> changes;
+    for (const uint32_t at : classes) {
+      const auto to = static_cast<Step>(random() % 3);  // never off
+      steps += to != StepOf(g_runtime.classes[at]) ? 1 : 0;
+      changes.push_back({at, to, 0, 0, 0});
+    }
+    ApplySteps(changes);
+    if (turns % 8 == 0) Truncate(kByThread);
+    if (turns % 4 == 0) wrong += WrongRows(kGlobal) + WrongRows(kByInstance) + WrongRows(kByThread);
+    ++turns;
+    return NowNanos() < end || steps < kSteps;
+  };
+  Work(objects, 8, 0, stepping, [&](const Log& all) {
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(Count(kGlobal, kNames[i]), all.events[i]) << kNames[i];
+    EXPECT_EQ(SumWhere("file_summary_by_event_name", "EVENT_NAME", kFileName, "SUM_NUMBER_OF_BYTES_READ"), all.bytes_read);
+  });
+  const Frame owners("mutex_instances", {"LOCKED_BY_THREAD_ID"});
+  for (size_t i = 0; i < owners.rows(); ++i) EXPECT_EQ(owners.number(i, 0), 0u);
+  const Frame noted("overhead_steps", {"STEP_NUMBER"});
+  EXPECT_EQ(noted.rows(), kKeptSteps);
+  std::printf("%llu steps in %llu turns; wrong rows: %llu\n", static_cast<unsigned long long>(steps),
+              static_cast<unsigned long long>(turns), static_cast<unsigned long long>(wrong));
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GE(steps, kSteps);
+  ASSERT_TRUE(UpdateCeiling(0, std::nullopt).ok());
+  for (const uint32_t at : classes) EXPECT_EQ(StepOf(g_runtime.classes[at]), Step::kFull);
 }
 
 }  // namespace

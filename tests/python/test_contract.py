@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -33,9 +34,13 @@ Facts = dict[str, Any]
 
 YES_NO = "enum('YES','NO')"
 TIMED = "enum('YES','NO','CONTENDED','SAMPLED')"
+STEP = "enum('FULL','SAMPLED','COUNTED','OFF')"
 DIFFERENCES: dict[str, Facts] = {
-    # Which events go to the trace. And locks that are timed only if they must be waited for, waits that are sampled.
-    "setup_instruments": {"added": [["TRACE_ENABLED", YES_NO, False]], "types": {"TIMED": TIMED}},
+    # Which events go to the trace; locks that are timed only if they wait, waits that are sampled; what the ceiling leaves.
+    "setup_instruments": {
+        "added": [["TRACE_ENABLED", YES_NO, False], ["OVERHEAD_STEP", STEP, False]],
+        "types": {"TIMED": TIMED},
+    },
     "setup_actors": {"added": [["TRACE_ENABLED", YES_NO, False]]},
     # TICK, and the processor time of a thread.
     "performance_timers": {
@@ -85,6 +90,33 @@ OWN_TABLES: dict[str, Facts] = {
         "updatable": [],
         "available_when_disabled": False,
     },
+    "setup_overhead": {
+        "columns": [
+            ["NAME", "varchar(64)", False],
+            ["LIMIT_PPM", "mediumint unsigned", False],
+            ["MAY_DISABLE", YES_NO, False],
+            ["OVERHEAD_PPM", "bigint unsigned", False],
+            ["PERIODS", "bigint unsigned", False],
+        ],
+        "operations": ["SELECT", "UPDATE"],
+        "key": ["NAME"],
+        "updatable": ["LIMIT_PPM", "MAY_DISABLE"],
+        "available_when_disabled": False,
+    },
+    "overhead_steps": {
+        "columns": [
+            ["STEP_NUMBER", "bigint unsigned", False],
+            ["STEPPED", "timestamp(6)", False],
+            ["EVENT_NAME", "varchar(128)", False],
+            ["FROM_STEP", STEP, False],
+            ["TO_STEP", STEP, False],
+            *([name, "bigint unsigned", False] for name in ("OVERHEAD_PPM", "EVENT_PPM", "LIMIT_PPM", "EVENTS_PER_SECOND")),
+        ],
+        "operations": ["SELECT"],
+        "key": ["STEP_NUMBER"],
+        "updatable": [],
+        "available_when_disabled": False,
+    },
     **{
         f"lock_holds_summary_{kind}": {
             "columns": [
@@ -119,7 +151,9 @@ def expected(table: str) -> Facts:
     types, nulls = own.get("types", {}), own.get("nullable", {})
     columns = [[name, types.get(name, kind), nulls.get(name, null)] for name, kind, null in facts["columns"]]
     facts["columns"] = columns + own.get("added", [])
-    facts["updatable"] = facts["updatable"] + [name for name, *_ in own.get("added", []) if "UPDATE" in facts["operations"]]
+    facts["updatable"] = facts["updatable"] + [
+        name for name, *_ in own.get("added", []) if "UPDATE" in facts["operations"] and name != "OVERHEAD_STEP"
+    ]
     return facts
 
 
@@ -266,6 +300,18 @@ def test_ddl_names_every_column_type_and_key(table: str) -> None:
         assert name in text.rpartition(" KEY (")[2]
 
 
+def step_once() -> None:
+    """Waits until a ceiling of 100 % has made an instrument dearer: overhead_steps has a row."""
+    pfs.setup_overhead.update(limit_ppm=1_000_000)
+    lock, end = pfs.Lock("app/STEPPED"), time.monotonic() + 60
+    while not rows("overhead_steps"):
+        assert time.monotonic() < end
+        for _ in range(100):
+            with lock:
+                sum(range(20_000))
+    pfs.setup_overhead.update(limit_ppm=0)
+
+
 @fresh_process()
 def test_frames_keep_the_contract_on_an_empty_engine() -> None:
     """Dtypes and NULLs also without a row."""
@@ -277,6 +323,7 @@ def test_frames_keep_the_contract_on_an_empty_engine() -> None:
 def test_frames_keep_the_contract_with_something_of_everything() -> None:
     """Dtypes as declared, never object; no NA where NOT NULL; key unique; text within its width."""
     load()
+    step_once()
     assert {table for table in TABLES if check_frame(table) == 0} == set()
 
 
@@ -312,6 +359,7 @@ def test_frames_keep_the_contract_with_pfs_off() -> None:
 def test_frames_keep_the_contract_with_a_private_segment() -> None:
     """PFS_SEGMENT=private: the same tables."""
     load()
+    step_once()
     assert {table for table in TABLES if check_frame(table) == 0} == set()
 
 

@@ -62,7 +62,7 @@ template <typename Of>
     }
   } else if (IsSampled(flags)) {
     const TableBegin begin = Of::Begin(handle, operation, index);
-    if (UnsampledBegin(NewWait(wait, begin).wait, flags, begin.class_index())) return Begun(wait);
+    if (UnsampledBegin(NewWait(wait, begin).wait, begin.class_index())) return Begun(wait);
   }
   return SlowBegin<Of>(wait, handle, operation, index, file, line);
 }

@@ -13,6 +13,19 @@ namespace {
 
 ShmInstrumentRule* InstrumentRules() { return g_runtime.segment.element<ShmInstrumentRule>(ArrayId::kInstrumentRules, 0); }
 
+// performance_schema_preset=production: no wait that is common in a busy program is timed each time.
+struct PresetRule {
+  std::string_view pattern;
+  Timing timing;
+};
+constexpr PresetRule kProduction[] = {
+    {"wait/%", Timing::kSampled},
+    {"wait/app/%", Timing::kYes},
+    {"wait/synch/cond/%", Timing::kYes},
+    {"wait/synch/mutex/%", Timing::kContended},
+    {"wait/synch/rwlock/%", Timing::kContended},
+};
+
 // Returns the indexes of all rules, oldest first.
 std::vector<uint64_t> InOrder() {
   std::vector<uint64_t> live;
@@ -68,6 +81,10 @@ void StartInstrumentRules(const Options& options) {
   std::vector<const Preset*> presets;
   for (uint32_t i = 0; i < options.preset_count; ++i) {
     if (!options.presets[i].is_consumer) presets.push_back(&options.presets[i]);
+  }
+  // The rows of a preset come first: all that the options say themselves holds over it.
+  if (options.Get(OptionId::preset) == 1) {
+    for (const auto& [pattern, timing] : kProduction) (void)AddInstrumentRule(pattern, {std::nullopt, timing, std::nullopt, true});
   }
   const auto length = [](const Preset* preset) { return std::string_view(preset->pattern).size(); };
   std::stable_sort(presets.begin(), presets.end(), [&](const Preset* a, const Preset* b) { return length(a) < length(b); });

@@ -15,6 +15,7 @@
 #include "record/family/tables.h"
 #include "record/probe/cells.h"
 #include "record/probe/trace.h"
+#include "setup/ceiling.h"
 #include "setup/objects.h"
 #include "setup/rules.h"
 #include "shm/limits.h"
@@ -76,7 +77,7 @@ uint32_t FlagsOf(const ShmClass& entry) {
   return flags;
 }
 
-void RefreshClass(ShmClass& entry) { entry.flags.store(FlagsOf(entry), kRelaxed); }
+void RefreshClass(ShmClass& entry) { entry.flags.store(FlagsAfterStep(entry, FlagsOf(entry)), kRelaxed); }
 
 // Guarded by the cold lock.
 int open_batches = 0;
@@ -166,6 +167,7 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
   if (family != Family::kThread && (flags & (kRegisterDisabled | kRegisterUntimed)) != 0) entry.properties |= kPropertyUntimed;
   entry.volatility = std::min(volatility, 8u);
   Apply(Derive(entry), entry);
+  if (HasEvents(entry)) entry.step.store(static_cast<uint32_t>(FirstStep()), kRelaxed);
   if (is_memory) {
     const bool controlled = (entry.properties & (kPropertyGlobal | kPropertyControlled)) == kPropertyControlled;
     entry.controlled.store(controlled ? 1 : 0, kRelaxed);
@@ -179,6 +181,7 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
 }  // namespace
 
 bool StartSetup() {
+  StartCeiling();
   StartInstrumentRules(StartOptionsLocked());
   for (int i = 1; i < kFamilyCount; ++i) {
     const auto family = static_cast<Family>(i);
@@ -186,6 +189,12 @@ bool StartSetup() {
   }
   return StartObjectRules();
 }
+
+void RefreshClasses(std::span<const StepChange> changes) {
+  for (const StepChange& change : changes) RefreshClass(g_runtime.classes[change.class_index]);
+  RefreshObjects();
+}
+void RefreshAllClasses() { RefreshAll(); }
 
 bool AdoptSetup() { return AdoptObjectRules(); }
 

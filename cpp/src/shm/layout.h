@@ -15,6 +15,7 @@
 #include "perfschema/abi.h"
 #include "shm/array.h"
 #include "shm/flags.h"
+#include "shm/governor.h"
 #include "shm/layout_program.h"
 #include "shm/losses.h"
 #include "shm/records.h"
@@ -170,6 +171,7 @@ struct ShmHeader {
   ShmDeclared program;
   Word trace_status[32];      // the last error of the trace, zero padded; empty = none
   HalfWord trace_status_seq;  // protects trace_status; cell.h
+  ShmGovernor governor;
 };
 
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------
@@ -188,7 +190,7 @@ struct alignas(64) ShmCell {
 };
 static_assert(sizeof(ShmCell) == 64);
 inline constexpr uint32_t kColdOwner = ~uint32_t{0};
-// The low half of the address is cheapest to compare, in the process that writes. Instances are 64 bytes apart.
+// The low half of the address, in the process that writes. Instances are 64 bytes apart.
 inline uint32_t InstanceMark(const void* instance) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(instance)); }
 inline constexpr uint32_t kNoInstance = 1;  // of a dead instance, or a free cell
 
@@ -213,8 +215,7 @@ struct alignas(64) ShmRetired {
   ShmCellList lanes[kMostLanes];
 };
 
-// Owner word of pfs_instance: see abi.h.
-inline constexpr uint64_t kOwnerHold = PFS_OWNER_HOLD_, kOwnerThreadMask = kOwnerHold - 1;
+inline constexpr uint64_t kOwnerHold = PFS_OWNER_HOLD_, kOwnerThreadMask = kOwnerHold - 1;  // owner word of pfs_instance: abi.h
 
 // Is a synchronization object: one line with all that its probe touches. The exclusive holder of the object writes the cell. All other
 // events (shared locks, failed tries, waits for conditions) go to the cells of its list in kInstanceLists, which has the same index.
@@ -383,6 +384,7 @@ struct alignas(64) ShmClass {
   ShmCellList lanes[kMostLanes];  // events without an object, by thread
   int32_t error_number;           // of a registered error, whose name is `name`
   uint8_t sqlstate[8];            // 5 bytes
+  HalfWord step;                  // Step: what the ceiling leaves of its settings. Changed under the cold lock
 };
 static_assert(sizeof(ShmClass) == 512);
 
@@ -491,7 +493,6 @@ struct ShmSource {
   uint8_t text[64];
   uint32_t hash;
 };
-
 static_assert(sizeof(ShmHeader) <= kHeaderCapacity && kArrayCount <= kMostArrays && kOptionCount <= kMostOptions &&
               static_cast<uint32_t>(Loss::kCount) <= kMostLosses && kConsumerCount <= kMostConsumers && kResetWordCount <= kMostResets);
 static_assert(std::is_standard_layout_v<ShmHeader> && std::is_standard_layout_v<ShmClass> && std::is_standard_layout_v<ShmThread>);

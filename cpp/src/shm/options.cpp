@@ -52,6 +52,32 @@ int ParseSwitch(std::string_view value) {
   return -1;
 }
 
+// Returns the millionths of "1%", "0.25%" or "10000"; -1 for anything else, and for more than the whole.
+int64_t ParsePartsPerMillion(std::string_view value) {
+  constexpr int64_t kWhole = 1'000'000, kPercent = kWhole / 100;
+  const bool is_percent = !value.empty() && value.back() == '%';
+  if (is_percent) value.remove_suffix(1);
+  int64_t number = 0, unit = is_percent ? kPercent : 1;
+  bool is_fraction = false, has_digit = false;
+  for (const char c : value) {
+    if (c == '.' && is_percent && !is_fraction) {
+      is_fraction = true;
+    } else if (c >= '0' && c <= '9' && (!is_fraction || unit >= 10)) {
+      has_digit = true;
+      if (is_fraction) {
+        unit /= 10;
+        number += (c - '0') * unit;
+      } else {
+        number = number * 10 + (c - '0') * unit;
+      }
+    } else {
+      return -1;
+    }
+    if (number > kWhole) return -1;
+  }
+  return has_digit ? number : -1;
+}
+
 Status BadValue(std::string_view name, std::string_view value, const std::string& legal) {
   return Status(Code::kInvalidArgument, "bad value '" + std::string(value) + "' for option '" + std::string(name) + "': legal is " + legal);
 }
@@ -150,6 +176,13 @@ Status Options::Set(std::string_view name, std::string_view value) {
       number = word - std::begin(kLimitWords);
     } else if (static_cast<OptionId>(i) == OptionId::trace_on_limit && (value.size() != 1 || value[0] < '0' || value[0] > '2')) {
       return BadValue(name, value, "stop, rotate or drop");
+    } else if (static_cast<OptionId>(i) == OptionId::preset) {
+      const bool is_production = EqualsIgnoringCase(value, "production");
+      if (!is_production && value != "0" && value != "1") return BadValue(name, value, "production, or 0 for none");
+      number = is_production || value == "1" ? 1 : 0;
+    } else if (static_cast<OptionId>(i) == OptionId::overhead_limit) {
+      number = ParsePartsPerMillion(value);
+      if (number < 0) return BadValue(name, value, "a share such as 1% or 0.5%, at most 100%; or a number of millionths up to 1000000");
     } else if (facts.minimum == 0 && facts.maximum == 1) {
       number = ParseSwitch(value);
       if (number < 0) return BadValue(name, value, "ON or OFF");

@@ -76,6 +76,9 @@ namespace perfschema {
   X(trace_enabled, 0, 0, 1, 1, "Whether the trace is on from the start, of every instrument that is enabled and every thread.")     \
   X(trace_max_size, 0, 0, 1099511627776, 0, "Bytes that a file of the trace may have; 0 = no limit.")                               \
   X(trace_on_limit, 0, 0, 2, 0, "When a file of the trace is full: 0 or stop, 1 or rotate, 2 or drop.")                             \
+  X(overhead_limit, 0, 0, 1000000, 0,                                                                                               \
+    "Ceiling of what pfs costs, in millionths of the process's processor time; 1% is legal, too, and 0 = no ceiling.")              \
+  X(preset, 0, 0, 1, 0, "Settings for instruments: 0 = everything on, 1 or production = what a busy server can afford.")            \
   X(print_bad_options, 1, 0, 1, 1, "Whether a PFS_OPTIONS that is refused is reported on stderr, in one line.")
 
 // Options that are texts. X(identifier, default, one sentence)

@@ -112,7 +112,9 @@ class Snapshot {
   // Shows rows that the program declared.
   void ForEachFact(FactKind kind, const std::function<void(const FactRow&)>& use) const;
   void ForEachLogEvent(const std::function<void(const LogRow&)>& use) const;  // oldest first
-  // REQUIRES: ok().
+  void ForEachStep(const std::function<void(const StepRow&)>& use) const;     // oldest first
+  // REQUIRES: ok(), for both.
+  const ShmGovernor& governor() const { return header().governor; }
   const ShmDeclared& program() const { return header().program; }
 
   // Copies a text, which then stays valid as long as this Snapshot.

@@ -39,6 +39,11 @@ constexpr Timing TimingOf(TimedValue value) {
 static_assert(static_cast<int>(TimedValue::kContended) == static_cast<int>(Timing::kContended));
 static_assert(static_cast<int>(TimedValue::kSampled) == static_cast<int>(Timing::kSampled));
 
+template <>
+struct EnumNames<Step> {
+  static constexpr std::string_view kValues[] = {"FULL", "SAMPLED", "COUNTED", "OFF"};
+};
+
 // OBJECT_TYPE of rules and of stored programs: the first five of ObjectType.
 enum class RuleType : uint8_t {};  // ObjectType - 1
 template <>

@@ -49,6 +49,7 @@ struct InstrumentRow {
   int32_t volatility;
   std::optional<LongText> documentation;
   YesNo trace_enabled;
+  Step step;
   uint32_t class_index;
 };
 constexpr auto kInstrumentColumns =
@@ -67,7 +68,9 @@ constexpr auto kInstrumentColumns =
             col<&InstrumentRow::trace_enabled>(
                 "TRACE_ENABLED", Unit::kNone,
                 "Whether its events are written to the trace; never without ENABLED, and NO for instruments without events.")
-                .writable());
+                .writable(),
+            col<&InstrumentRow::step>("OVERHEAD_STEP", Unit::kNone,
+                                      "What the ceiling (setup_overhead) leaves of these settings; overhead_steps says when and why."));
 void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
   for (const ClassRow& row : snapshot.classes()) {
     if (!FactsOf(row.family).is_instrument) continue;
@@ -80,6 +83,7 @@ void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
          static_cast<int32_t>(row.volatility),
          row.documentation,
          YesIf(row.trace_enabled),
+         row.step,
          row.index});
   }
 }

@@ -144,7 +144,7 @@ template <typename Operate, typename Bytes>
   if (((flags & kFlagSocket) != 0) == IsOfSocket(operation)) {
     if (IsTimedOnly(flags)) return UnrecordedFileOperation<Counting::kTimed>(file, operation, wanted, source_file, line);
     if (IsCounted(flags)) return UnrecordedFileOperation<Counting::kCounted>(file, operation, wanted, source_file, line);
-    if (IsSampled(flags) && IsBetweenSamples(flags)) return UnsampledFileOperation(file, operation, wanted, source_file, line);
+    if (IsSampled(flags) && IsBetweenSamples()) return UnsampledFileOperation(file, operation, wanted, source_file, line);
   }
   return SlowFileOperation(file, operation, wanted, source_file, line);
 }

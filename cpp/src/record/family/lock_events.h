@@ -162,7 +162,7 @@ struct UnsampledLockEvent : LockEvent<Operate> {
 
 template <typename Operate>
 [[gnu::noinline]] int SampledLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
-  if (!IsBetweenSamples(FlagsIn(operate.flag_word()))) return SlowLockOperation(operate, file, line, operation);
+  if (!IsBetweenSamples()) return SlowLockOperation(operate, file, line, operation);
   UnsampledLockEvent<Operate> event(operate, operation, LockProbe(operate.instance(), operate.flag_word(), operation));
   return UnrecordedCall<Counting::kCounted>(event, file, line);
 }

@@ -132,7 +132,7 @@ struct ClassEnd {
   const uint32_t flags = lock.flags.load(kRelaxed), class_index = MetadataBegin{lock}.class_index();
   if (IsTimedOnly(flags) && UnrecordedBegin<Counting::kTimed>(wait, class_index)) return true;
   if (IsCounted(flags) && UnrecordedBegin<Counting::kCounted>(wait, class_index)) return true;
-  if (IsSampled(flags) && UnsampledBegin(wait, flags, class_index)) return true;
+  if (IsSampled(flags) && UnsampledBegin(wait, class_index)) return true;
   return SlowBegin(wait, lock, file, line);
 }
 

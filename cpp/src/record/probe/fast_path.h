@@ -89,11 +89,9 @@ PFS_ALWAYS_INLINE void WriteBeginFast(ShmRecord& record, uint64_t event_id, uint
 #endif
 }
 
-// Returns whether the next event, of these settings, is only counted. If so, the one that is timed is nearer by one.
-// REQUIRES: IsSampled(flags).
-PFS_ALWAYS_INLINE bool IsBetweenSamples(uint32_t flags) {
+// Returns whether the next event, whose settings are IsSampled(), is only counted. If so, the one that is timed is nearer by one.
+PFS_ALWAYS_INLINE bool IsBetweenSamples() {
   ThreadState* const thread = t_locals.state;
-  if (__builtin_expect((flags & kFlagTimed) == 0, 0)) return true;
   if (__builtin_expect(thread == nullptr || thread->until_sample <= 1, 0)) return false;
   --thread->until_sample;
   return true;
@@ -358,9 +356,9 @@ PFS_ALWAYS_INLINE bool UnrecordedBegin(Wait& wait, uint32_t class_index) {
   return true;
 }
 
-// The same for a wait that TIMED = 'SAMPLED' may only count. Returns false also if the wait is to be timed. REQUIRES: IsSampled(flags).
-PFS_ALWAYS_INLINE bool UnsampledBegin(Wait& wait, uint32_t flags, uint32_t class_index) {
-  if (!IsBetweenSamples(flags) || !UnrecordedBegin<Counting::kCounted>(wait, class_index)) return false;
+// The same for a wait that TIMED = 'SAMPLED' may only count. Returns false also if the wait is to be timed. REQUIRES: IsSampled().
+PFS_ALWAYS_INLINE bool UnsampledBegin(Wait& wait, uint32_t class_index) {
+  if (!IsBetweenSamples() || !UnrecordedBegin<Counting::kCounted>(wait, class_index)) return false;
   wait.flags = kUnsampledFlags;
   return true;
 }

@@ -88,7 +88,7 @@ PFS_ALWAYS_INLINE void KeepUntilEnd(const Wait& wait) {
 // Returns the settings of one event of an instrument with kFlagSampled. Without that flag the event is one like others; with it, it is only
 // counted.
 inline uint32_t SettingsOfSample(ThreadState& thread, uint32_t flags) {
-  if ((flags & kFlagTimed) != 0 && IsSampleDue(thread)) return flags & ~kFlagSampled;
+  if (IsSampleDue(thread) && (flags & kFlagTimed) != 0) return flags & ~kFlagSampled;
   return flags & ~(kFlagTimed | kFlagCurrent);
 }
 
