@@ -25,7 +25,7 @@ struct alignas(64) ShmStep {
   Word events_per_second;  // of the instrument
 };
 static_assert(sizeof(ShmStep) == 64);
-inline constexpr uint32_t kKeptSteps = 64;
+inline constexpr uint32_t kKeptSteps = 32;
 
 struct ShmGovernor {
   Word limit_ppm;     // of the process's processor time; 0 = no ceiling. Written under the cold lock, like the next one
