@@ -25,7 +25,11 @@
 
 namespace perfschema {
 
-constinit HotThreadState g_no_thread{.nesting = ~uint64_t{0}};
+constinit HotThreadState g_no_thread = [] {
+  HotThreadState none{};
+  none.nesting = ~uint64_t{0};
+  return none;
+}();
 
 namespace {
 

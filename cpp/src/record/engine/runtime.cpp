@@ -8,7 +8,7 @@
 namespace perfschema {
 
 thread_local constinit uint32_t t_no_signals __attribute__((tls_model("initial-exec"))) = 0;
-thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec"))) = {.probed = &g_no_thread};
+thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec"))) = {};
 constinit Runtime g_runtime = {};
 bool g_is_lost_child = false;
 

@@ -41,11 +41,15 @@ class ColdMark {
   const void* place_ = nullptr;
 };
 
+// Stands for an instrumentation where there is none: it is in a probe for ever.
+extern HotThreadState g_no_thread __attribute__((visibility("hidden")));
+
 // State of a thread of the system that exists before its instrumentation. It uses the initial-exec TLS model: no
 // call, also in a dlopened library.
 struct ThreadLocals {
-  ThreadState* state;        // the attached instrumentation; nullptr = none (yet). SetAttached() sets it, and the next one
-  HotThreadState* probed;    // the same, or g_no_thread: the fast path of an event asks nothing but whether the thread is in a probe
+  ThreadState* state;  // the attached instrumentation; nullptr = none (yet). SetAttached() sets it, and the next one
+  // The same, or g_no_thread: the fast path of an event asks nothing but whether the thread is in a probe.
+  HotThreadState* probed = &g_no_thread;
   ThreadState* own;          // the thread's own instrumentation; nullptr = none (yet). Another one may be attached in its place
   uint64_t os_id;            // gettid(); 0 = not read yet
   bool silent;               // detached: its events make no instrumentation
@@ -57,8 +61,6 @@ struct ThreadLocals {
   uint8_t end_calls;         // how often the thread-exit destructor was put off; 0 = there is none
 };
 extern thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec")));
-// Stands for an instrumentation where there is none: it is in a probe for ever.
-extern HotThreadState g_no_thread __attribute__((visibility("hidden")));
 
 // Returns true in a signal handler that interrupted the slow path of its thread. After a longjmp out of the lock-free
 // path it cleans up and returns false.
