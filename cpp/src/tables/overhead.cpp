@@ -25,7 +25,10 @@ constexpr auto kCeilingColumns = columns(
     col<&Ceiling::periods>("PERIODS", Unit::kCount, "Number of periods so far."));
 void ScanCeiling(const Snapshot& snapshot, RowSink<Ceiling> out) {
   const ShmGovernor& shared = snapshot.governor();
-  out({"process", {static_cast<uint32_t>(shared.limit_ppm.load(kRelaxed))}, YesIf(shared.may_disable.load(kRelaxed) != 0), shared.overhead_ppm.load(kRelaxed),
+  out({"process",
+       {static_cast<uint32_t>(shared.limit_ppm.load(kRelaxed))},
+       YesIf(shared.may_disable.load(kRelaxed) != 0),
+       shared.overhead_ppm.load(kRelaxed),
        shared.periods.load(kRelaxed)});
 }
 Status CheckCeilingRow(const Ceiling&, const Ceiling& after) { return CheckCeiling(after.limit_ppm.value); }

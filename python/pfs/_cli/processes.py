@@ -44,7 +44,6 @@ class Share(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return str(round(percent * 10_000))
 
 
-
 def is_for_people(human: bool | None) -> bool:
     return sys.stdout.isatty() if human is None else human
 
