@@ -35,7 +35,8 @@ bool Look(TokenCache& cache, const std::string& text) {
     return true;
   }
   if (entry != nullptr) {
-    cache.Keep(*entry, text, {wanted.bytes, wanted.size}, wanted.key);
+    cache.CountMiss();
+    entry->Keep(text, {wanted.bytes, wanted.size}, wanted.key);
   }
   return false;
 }

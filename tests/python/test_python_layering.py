@@ -47,7 +47,6 @@ SLOW = {
     "_fleet.collector",
     "_sql.columns",
     "_snapshots.archive",
-    "_snapshots.averages",
     "_snapshots.columns",
     "_snapshots.diff",
     "_snapshots.merge",

@@ -13,7 +13,6 @@
 #include <new>
 
 #include "record/probe/trace.h"
-#include "setup/ceiling.h"
 #include "trace/drain.h"
 
 namespace perfschema {
@@ -207,7 +206,6 @@ void Start() {
 }  // namespace
 
 void TraceMayBegin() {
-  GovernorMayBegin();
   if (!TraceHasBegun() || t_locals.ended) return;
   const int error = errno;
   if (IsWanted()) {
@@ -227,7 +225,6 @@ void TraceMayBegin() {
 }
 
 void ForgetTraceInChild() {
-  ForgetGovernorInChild();
   if (!TraceHasBegun()) return;
   pthread_mutex_init(&start_mutex, nullptr);
   shared = nullptr;  // the old one may be locked by a thread that is not in this process
