@@ -106,6 +106,21 @@ def test_events_are_read_in_any_order_only_if_nobody_sees_it(statement: str, is_
     assert names_in(duckdb.connect(), statement).is_free_of_order == is_free
 
 
+def test_events_of_a_view_are_read_in_order() -> None:
+    """The view, not the statement, may show their order."""
+
+    class Noted(ProcessTables):
+        def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
+            asked.append(any_order)
+            return super().arrow(table, columns, any_order)
+
+    asked: list[bool] = []
+    views = {"own.last": "select last(EVENT_ID) as id from events_waits_history_long"}
+    run("select sum(id) from own.last", Noted(OWN), views=views)
+    run("select sum(EVENT_ID) from events_waits_history_long", Noted(OWN), views=views)
+    assert asked == [False, True]
+
+
 def test_an_answer_is_the_same_for_events_in_any_order(program: Subject) -> None:
     """Three threads wait for locks, and end their waits in another order than they began them."""
     history = "events_waits_history_long"

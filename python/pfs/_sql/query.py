@@ -123,8 +123,8 @@ class _Wanted:
         self._places: dict[str, tuple[str, str]] = {}  # schema and name by table; "" if the statement names no schema
         self.tables: dict[str, set[str] | None] = {}  # columns by table; None means all
         names = names_in(parsing, statement)
-        self._any_order = names.is_free_of_order
         self._collect(names)
+        self._any_order = names.is_free_of_order and not self._views  # a view may show the order of its tables
         self.files = [path for table in self.tables if (path := tables.file(table)) is not None]
 
     def _collect(self, names: Names) -> None:
