@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(faketime g++ iproute2 libbenchmark-dev libgtest-dev libmd-dev libsqlite3-dev pkg-config python3-dev python3-venv qemu-user rsync sqlite3 strace valgrind xz-utils)
-packages+=(libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 memcached nginx-light ripgrep) # programs and allocators under pfs run
+packages+=(libjemalloc2 libmimalloc-dev libtcmalloc-minimal4 memcached nginx-light ripgrep) # programs and allocators under pfs run
 packages+=(musl-tools) # a program that cannot have libperfschema-run.so
 packages+=(libmariadb-dev mariadb-client-core mariadb-server-core postgresql prometheus-mysqld-exporter redis-server) # tests start servers of their own
 # Large tools are not here: docs/testing.md, "Not in the gate".
@@ -45,7 +45,14 @@ if command -v ccache >/dev/null; then
   export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=time_macros
 fi
 pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$venv" --config-settings build-dir="$PFS_BUILD_DIR/release" \
-  --config-settings cmake.define.PFS_DEVELOPER=ON --config-settings cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON .
+  --config-settings cmake.define.PFS_DEVELOPER=ON --config-settings cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON . &
+building=$!
+# Meanwhile, what it and its tests need: all extras.
+list_extras='import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]
+print(*{need for extra in p["optional-dependencies"].values() for need in extra if not need.startswith("perfschema[")}, sep="\n")'
+mapfile -t needs < <(python -c "$list_extras")
+pip install --quiet --no-compile "${needs[@]}"
+wait $building
 wheel=("$venv"/perfschema-*.whl)
 pip install --quiet --no-compile "${wheel[0]}[test,databases]"
 
@@ -53,11 +60,12 @@ status=0
 if (($#)); then
   python -m pytest "$@" || status=$?
 else
-  # Cheap checks first; then two tests at a time; then those that measure, or load all processors.
+  # Cheap checks first; then three tests at a time on two processors, for many wait; then those that measure, or load all processors.
   quick=(tests/python/test_layering.py tests/python/test_python_layering.py tests/python/test_layout_of_sources.py tests/python/test_words.py)
   python -m pytest -q "${quick[@]}" || exit
-  python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations=60 --durations-min=5 -m "not alone" "${quick[@]/#/--ignore=}" || status=$?
-  python -m pytest -m alone || status=$?
+  python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder --durations=60 --durations-min=5 -m "not alone" "${quick[@]/#/--ignore=}" || status=$?
+  mapfile -t alone < <(grep -rl 'mark\.alone' tests --include='test_*.py')
+  python -m pytest --durations=20 --durations-min=3 -m alone "${alone[@]}" || status=$?
 fi
 [ -z "$without" ] || echo "== not run: $without"
 exit $status

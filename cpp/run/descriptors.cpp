@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "record/family/file_name.h"
-#include "record/family/files.h"
 
 namespace perfschema::run {
 namespace {
@@ -94,8 +93,8 @@ constinit KeysOfKinds of_files(pfs_register_file, "Files"), of_sockets(pfs_regis
 
 }  // namespace
 
-pfs_key_t KeyOfFile(const char* path, const Site& site) {
-  const std::string_view kind = perfschema::IsReadable(path) ? KindOfPath(path) : "file";  // else the call fails with EFAULT
+pfs_key_t KeyOfFile(const char* path, bool is_readable, const Site& site) {
+  const std::string_view kind = is_readable ? KindOfPath(path) : "file";
   if (const pfs_key_t known = of_files.Find(kind, site.module); known != 0) return known;
   const bool is_general = kind == "file" || kind == "proc" || kind == "sys" || kind == "dev";
   return of_files.Of(is_general || kinds.fetch_add(1) < kMostKinds ? kind : "file", site.module);
@@ -136,7 +135,7 @@ void Adopt(int fd, const Site& site) {
       const ssize_t length = readlink(link, name, sizeof name - 1);
       if (length > 0) {
         name[length] = 0;
-        const pfs_key_t key = S_ISFIFO(info.st_mode) && name[0] != '/' ? KeyOfFile("pipe.pipe", site) : KeyOfFile(name, site);
+        const pfs_key_t key = S_ISFIFO(info.st_mode) && name[0] != '/' ? KeyOfFile("pipe.pipe", true, site) : KeyOfFile(name, true, site);
         // "pipe:[4711]" is no path: it stays as it is.
         if (key != 0) (void)(name[0] == '/' ? BindFile(key, fd, FileName(name).view()) : BindFile(key, fd, name));
       }

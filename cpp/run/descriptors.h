@@ -5,13 +5,15 @@
 #pragma once
 
 #include "perfschema/pfs.h"
+#include "record/family/files.h"
 #include "run/real.h"
 #include "run/sites.h"
 
 namespace perfschema::run {
 
-// Returns the key of a file of that name that this caller opens. Slow.
-pfs_key_t KeyOfFile(const char* path, const Site& site);
+// Returns the key of a file of that name that this caller opens. `is_readable`: whether the name may be read (record/family/file_name.h);
+// else the call fails with EFAULT. Slow.
+pfs_key_t KeyOfFile(const char* path, bool is_readable, const Site& site);
 // Returns the key of the memory that this caller allocates. Slow.
 pfs_key_t KeyOfHeap(const Site& site);
 // Returns the key of a socket: "tcp", "udp", "unix", "accepted" ... Slow.
@@ -28,7 +30,7 @@ void Duplicated(int from, int to, const Site& site);
 // Returns whether the descriptor is followed, or adoption has been tried.
 bool IsKnown(int fd);
 inline void MakeKnown(int fd, const void* caller) {
-  if (__builtin_expect(!IsKnown(fd), 0)) Adopt(fd, *SiteOf(caller));
+  if (__builtin_expect(FileOfDescriptor(fd) == nullptr, 0) && !IsKnown(fd)) Adopt(fd, *SiteOf(caller));
 }
 
 }  // namespace perfschema::run

@@ -39,14 +39,21 @@ template <typename Call>
   return call(name.get());
 }
 
-// Makes an open. The key is looked for only if the event may be recorded.
+// Makes an open.
 template <typename Call>
 int Opened(Operation operation, int directory, const char* path, int flags, bool is_temporary, const void* caller, Call call) {
   if (IsPlain()) return static_cast<int>(call());
-  const pfs_key_t key = KeyOfFile(path, *SiteOf(caller));
+  const bool is_readable = IsReadable(path);
+  const auto descriptor = [](auto fd) { return static_cast<int>(fd); };
+  NamedFileWait wait;
+  if (is_readable && !is_temporary && BeginOnKnownName(&wait, operation, path, kRecordHasFlags, flags, SiteAt(caller).file, kIsCode)) {
+    const auto fd = static_cast<int>(capi::OpenAs(&wait, true, path, false, call, descriptor));
+    if (fd >= 0) ForgetAdopted(fd);
+    return fd;
+  }
+  const pfs_key_t key = KeyOfFile(path, is_readable, *SiteOf(caller));
   const auto open = [=](const char* name) {
-    return static_cast<int>(
-        capi::Open(key, operation, name, flags, is_temporary, SiteAt(caller), call, [](auto fd) { return static_cast<int>(fd); }));
+    return static_cast<int>(capi::Open(key, operation, name, flags, is_temporary, SiteAt(caller), call, descriptor, is_readable));
   };
   const int fd = directory == AT_FDCWD || key == 0 ? open(path) : WithNameBelow(directory, path, open);
   if (fd >= 0) ForgetAdopted(fd);
@@ -62,11 +69,17 @@ int OpenedByName(int directory, const char* path, int flags, const void* caller,
 template <typename Call, typename End>
 int OnName(Operation operation, int directory, const char* path, const void* caller, Call call, End end) {
   if (IsPlain()) return static_cast<int>(call());
-  const pfs_key_t key = KeyOfFile(path, *SiteOf(caller));
+  const bool is_readable = IsReadable(path);
+  NamedFileWait wait;
+  if (is_readable && BeginOnKnownName(&wait, operation, path, 0, 0, SiteAt(caller).file, kIsCode)) {
+    return capi::OnNameAs(
+        &wait, true, [=] { return static_cast<int>(call()); }, [=](NamedFileWait* begun, int rc) { end(begun, path, rc); });
+  }
+  const pfs_key_t key = KeyOfFile(path, is_readable, *SiteOf(caller));
   const auto make = [=](const char* name) {
     return capi::OnName(
         key, operation, name, SiteAt(caller), [=] { return static_cast<int>(call()); },
-        [=](NamedFileWait* wait, int rc) { end(wait, name, rc); });
+        [=](NamedFileWait* wait, int rc) { end(wait, name, rc); }, is_readable);
   };
   return directory == AT_FDCWD || key == 0 ? make(path) : WithNameBelow(directory, path, make);
 }

@@ -49,10 +49,18 @@ PFS_REPLACES int close(int fd) {
     if (__builtin_expect(g_is_decoding, 0)) Saw(operation == Operation::kRead, done, __VA_ARGS__);     \
     return done;                                                                                       \
   }
-PFS_TRANSFER(read, (int fd, void* buffer, size_t size), Operation::kRead, size, capi::kNoOffset, fd, buffer, size)
-PFS_TRANSFER(__read_chk, (int fd, void* buffer, size_t size, size_t capacity), Operation::kRead, size, capi::kNoOffset, fd, buffer, size,
-             capacity)
-PFS_TRANSFER(write, (int fd, const void* buffer, size_t size), Operation::kWrite, size, capi::kNoOffset, fd, buffer, size)
+// The same where the descriptor may well be a socket's.
+#define PFS_TRANSFER_ANYWHERE(name, parameters, operation, size, ...)                                  \
+  PFS_REPLACES ssize_t name parameters {                                                               \
+    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                     \
+    if (IsPlain()) return call();                                                                      \
+    const ssize_t done = capi::TransferAnywhere(fd, operation, size, KnownSite(fd, PFS_CALLER), call); \
+    if (__builtin_expect(g_is_decoding, 0)) Saw(operation == Operation::kRead, done, __VA_ARGS__);     \
+    return done;                                                                                       \
+  }
+PFS_TRANSFER_ANYWHERE(read, (int fd, void* buffer, size_t size), Operation::kRead, size, fd, buffer, size)
+PFS_TRANSFER_ANYWHERE(__read_chk, (int fd, void* buffer, size_t size, size_t capacity), Operation::kRead, size, fd, buffer, size, capacity)
+PFS_TRANSFER_ANYWHERE(write, (int fd, const void* buffer, size_t size), Operation::kWrite, size, fd, buffer, size)
 PFS_TRANSFER(pread, (int fd, void* buffer, size_t size, off_t at), Operation::kRead, size, at, fd, buffer, size, at)
 PFS_TRANSFER(pread64, (int fd, void* buffer, size_t size, off64_t at), Operation::kRead, size, at, fd, buffer, size, at)
 PFS_TRANSFER(__pread_chk, (int fd, void* buffer, size_t size, off_t at, size_t capacity), Operation::kRead, size, at, fd, buffer, size, at,
@@ -61,8 +69,8 @@ PFS_TRANSFER(__pread64_chk, (int fd, void* buffer, size_t size, off64_t at, size
              at, capacity)
 PFS_TRANSFER(pwrite, (int fd, const void* buffer, size_t size, off_t at), Operation::kWrite, size, at, fd, buffer, size, at)
 PFS_TRANSFER(pwrite64, (int fd, const void* buffer, size_t size, off64_t at), Operation::kWrite, size, at, fd, buffer, size, at)
-PFS_TRANSFER(readv, (int fd, const iovec* parts, int count), Operation::kRead, 0, capi::kNoOffset, fd, parts, count)
-PFS_TRANSFER(writev, (int fd, const iovec* parts, int count), Operation::kWrite, 0, capi::kNoOffset, fd, parts, count)
+PFS_TRANSFER_ANYWHERE(readv, (int fd, const iovec* parts, int count), Operation::kRead, 0, fd, parts, count)
+PFS_TRANSFER_ANYWHERE(writev, (int fd, const iovec* parts, int count), Operation::kWrite, 0, fd, parts, count)
 PFS_TRANSFER(preadv, (int fd, const iovec* parts, int count, off_t at), Operation::kRead, 0, at, fd, parts, count, at)
 PFS_TRANSFER(preadv64, (int fd, const iovec* parts, int count, off64_t at), Operation::kRead, 0, at, fd, parts, count, at)
 PFS_TRANSFER(pwritev, (int fd, const iovec* parts, int count, off_t at), Operation::kWrite, 0, at, fd, parts, count, at)

@@ -280,7 +280,55 @@ PFS_REPLACES int pthread_rwlock_destroy(pthread_rwlock_t* rw) {
   return PFS_REAL(pthread_rwlock_destroy)(rw);
 }
 
-PFS_TAKES(pthread_rwlock_rdlock, (pthread_rwlock_t * lock), Operation::kReadLock, lock)
+namespace {
+
+auto ReadLockCall(pthread_rwlock_t* rw) {
+  return [=] { return PFS_REAL(pthread_rwlock_rdlock)(rw); };
+}
+using ReadOperation = TaggedOperation<Operation::kReadLock, pthread_rwlock_t, decltype(ReadLockCall(nullptr))>;
+
+[[gnu::noinline]] int TakeRead(pthread_rwlock_t* rw, const void* caller) {
+  return Take<Operation::kReadLock>(rw, caller, ReadLockCall(rw));
+}
+
+// Does what TriedLock() does after an attempt that was not common.
+[[gnu::noinline]] int FinishRead(pthread_rwlock_t* rw, const void* caller, int rc, perfschema::ShmInstance* instance) {
+  const SourceLine at = SourceAt(caller);
+  const ReadOperation operation{rw, ReadLockCall(rw)};
+  if (rc != 0) return perfschema::SlowLockOperation(operation, at.file, at.line, Operation::kReadLock);
+  const uint32_t class_index = instance->class_index.load(std::memory_order_relaxed);
+  return perfschema::FinishUncontendedLock(*perfschema::t_locals.state, perfschema::kAllOnFlags, class_index, *instance,
+                                           perfschema::Hold::kShared, 0);
+}
+
+// Is the end of a read lock that was free.
+struct ReadEvent : perfschema::LockHooks {
+  // As LockEvent has it for an operation that others may have made, too.
+  template <perfschema::Counting kWay>
+  PFS_ALWAYS_INLINE bool MustEnter() const {
+    return true;
+  }
+};
+
+}  // namespace
+
+// As Take() and TakeContended(), in one function that keeps few registers: OpenSSL takes a read lock for each name that it looks up, a
+// million times while a program loads its certificates.
+PFS_REPLACES int pthread_rwlock_rdlock(pthread_rwlock_t* rw) {
+  using perfschema::FlagsIn, perfschema::ShmInstance, perfschema::ThreadState;
+  const Tag tag = TagOf(rw);
+  if (!tag.HasInstance() || !Tag::IsOf(tag.instance(), rw)) return TakeRead(rw, PFS_CALLER);
+  ShmInstance* const instance = AsInstance(tag.instance());
+  const auto class_index = [instance] { return instance->class_index.load(std::memory_order_relaxed); };  // cheaper than to keep it
+  const uint32_t* const flags = reinterpret_cast<const uint32_t*>(&g_tags.classes.load(std::memory_order_relaxed)[class_index()].flags);
+  ThreadState* const thread = perfschema::t_locals.state;
+  if (!perfschema::IsContended(FlagsIn(flags)) || !perfschema::IsInstrumented(thread)) return TakeRead(rw, PFS_CALLER);
+  const int rc = PFS_REAL(pthread_rwlock_tryrdlock)(rw);
+  const ReadEvent event{{Operation::kReadLock, *instance}};
+  if (__builtin_expect(rc == 0, 1) && perfschema::CountUnrecorded<perfschema::Counting::kOfZero>(event, *thread, class_index(), 0))
+    return 0;
+  return FinishRead(rw, PFS_CALLER, rc, instance);
+}
 PFS_TAKES(pthread_rwlock_tryrdlock, (pthread_rwlock_t * lock), Operation::kTryReadLock, lock)
 PFS_TAKES(pthread_rwlock_timedrdlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedReadLock, lock, deadline)
 PFS_TAKES(pthread_rwlock_clockrdlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline), Operation::kTimedReadLock, lock,
@@ -291,8 +339,10 @@ PFS_TAKES(pthread_rwlock_timedwrlock, (pthread_rwlock_t * lock, const timespec* 
 PFS_TAKES(pthread_rwlock_clockwrlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline), Operation::kTimedWriteLock,
           lock, clock, deadline)
 
+namespace {
+
 // As pfs_rwlock_unlock().
-PFS_REPLACES int pthread_rwlock_unlock(pthread_rwlock_t* rw) {
+[[gnu::noinline]] int ReleaseRwlock(pthread_rwlock_t* rw) {
   pfs_instance_t* const row = RowOf(rw);
   if (row == nullptr) return PFS_REAL(pthread_rwlock_unlock)(rw);
   const uint64_t owner = pfs_owner_release_(row);
@@ -303,4 +353,18 @@ PFS_REPLACES int pthread_rwlock_unlock(pthread_rwlock_t* rw) {
     if (was_shared) perfschema::UndoRelease(*AsInstance(row));
   }
   return rc;
+}
+
+}  // namespace
+
+// A reader lets the lock go by a tail call: glibc refuses no lock that is held.
+PFS_REPLACES int pthread_rwlock_unlock(pthread_rwlock_t* rw) {
+  const Tag tag = TagOf(rw);
+  if (tag.HasInstance() && Tag::IsOf(tag.instance(), rw)) {
+    pfs_instance_t* const row = tag.instance();
+    if (pfs_owner_(row) == 0 && pfs_has_readers_(row) && perfschema::ReleaseSharedFast(*AsInstance(row))) {
+      return PFS_REAL(pthread_rwlock_unlock)(rw);
+    }
+  }
+  return ReleaseRwlock(rw);
 }

@@ -30,6 +30,10 @@ uint64_t noted_check;  // the top bits of a word that notes an init
 
 // Is the component of what Python names.
 constexpr const char* kPython = "python";
+// Locks of Python that sleep (objects.h). More than so many leave the map as others do: memory stays bounded.
+constexpr uint32_t kMostSleeping = 1 << 15;
+std::atomic<uint32_t> sleeping{0};
+
 // The flag words of objects without an instrument.
 const uint32_t kUnborn = PFS_FLAG_ENABLED, kRefused = 0;
 
@@ -97,8 +101,16 @@ Object* Add(const void* address, Kind kind, const Site* site) {
 void Remove(Object& object) {
   pfs_instance_t* const row = object.row.exchange(nullptr);
   object.flags.store(&kRefused, std::memory_order_relaxed);
+  if (object.maker == nullptr) sleeping.fetch_sub(1, std::memory_order_relaxed);
   g_objects.Remove(object);
   if (row != nullptr) DestroyInstance(row);
+}
+
+// Two threads may use a new lock of Python at once: the second instance is not needed.
+void GiveRow(Object& object, pfs_instance_t* row) {
+  pfs_instance_t* none = nullptr;
+  if (!object.row.compare_exchange_strong(none, row, std::memory_order_release) && row != nullptr)
+    DestroyInstance(row);  // pairs with IsInstrumented
 }
 
 // Gives an object its instrument, and its instance if that is enabled.
@@ -110,6 +122,9 @@ void Complete(Object& object, const void* address) {
     const uint32_t* flags = &kRefused;
     if (object.class_index != 0) flags = reinterpret_cast<const uint32_t*>(&g_runtime.classes[object.class_index].flags);
     object.flags.store(flags, std::memory_order_relaxed);
+    if (g_is_python && object.maker->name != nullptr) {
+      ClassOfPython(object.maker, object.kind).store(object.class_index, std::memory_order_relaxed);
+    }
   }
   const uint32_t* const flags = object.flags.load(std::memory_order_relaxed);
   if (!pfs_flags_enabled(flags) || object.row.load(std::memory_order_relaxed) != nullptr) return;
@@ -118,7 +133,21 @@ void Complete(Object& object, const void* address) {
     object.class_index = 0;
     object.flags.store(&kRefused, std::memory_order_relaxed);
   }
-  object.row.store(row, std::memory_order_release);  // pairs with IsInstrumented
+  GiveRow(object, row);
+}
+
+// Does the same for a lock of Python whose class is known, without the map's lock. Returns false, and does nothing, for others.
+bool CompletePython(Object& object, const void* address) {
+  if (!g_is_python || object.maker == nullptr || object.maker->name == nullptr) return false;
+  const uint32_t class_index = ClassOfPython(object.maker, object.kind).load(std::memory_order_relaxed);
+  if (class_index == 0) return false;
+  const auto* const flags = reinterpret_cast<const uint32_t*>(&g_runtime.classes[class_index].flags);
+  object.flags.store(flags, std::memory_order_relaxed);
+  if (!pfs_flags_enabled(flags)) return true;
+  pfs_instance_t* const row = CreateInstance(FactsOf(object.kind).family, g_runtime.classes[class_index].key, address);
+  if (row == nullptr) object.flags.store(&kRefused, std::memory_order_relaxed);
+  GiveRow(object, row);
+  return true;
 }
 
 uint32_t IndexOfRow(const pfs_instance_t* row) {
@@ -156,7 +185,10 @@ void StartTags() {
   noted_check = (secret & 0x7fff) | 1u << 15;
 }
 
-void StopTags() { g_tags.end_of_classes.store(0, std::memory_order_relaxed); }
+void StopTags() {
+  g_tags.end_of_classes.store(0, std::memory_order_relaxed);
+  g_tags.end_of_instances.store(0, std::memory_order_relaxed);
+}
 
 Object* AddObject(const void* pointer, Kind kind, const Site* site) {
   if (IsBusy()) return nullptr;
@@ -170,12 +202,42 @@ Object* AddObject(const void* pointer, Kind kind, const Site* site) {
 bool MakeInstance(Object& object) {
   if (IsBusy()) return false;
   const int error = errno;
-  {
+  const auto* const address = reinterpret_cast<const void*>(object.address.load(std::memory_order_relaxed));
+  if (!CompletePython(object, address)) {
     const SmallLock::Guard guard(g_objects.lock);
-    Complete(object, reinterpret_cast<const void*>(object.address.load(std::memory_order_relaxed)));
+    if (object.maker != nullptr) Complete(object, address);
   }
   errno = error;
   return object.row.load(std::memory_order_acquire) != nullptr;
+}
+
+void WakeObject(const void* address, Kind kind, const Site* site) {
+  Object* const object = g_objects.Find(reinterpret_cast<uintptr_t>(address));
+  if (object == nullptr || object->maker != nullptr) {  // a new address, or an object that nobody has destroyed
+    ForgetObject(address);
+    (void)AddObject(address, kind, site);
+    return;
+  }
+  sleeping.fetch_sub(1, std::memory_order_relaxed);
+  object->kind = kind;
+  object->class_index = 0;
+  object->maker = site;
+  object->flags.store(&kUnborn, std::memory_order_release);
+}
+
+bool PutToSleep(const void* address) {
+  Object* const object = g_is_off || IsBusy() ? nullptr : g_objects.Find(reinterpret_cast<uintptr_t>(address));
+  if (object == nullptr || object->maker == nullptr || object->maker->name == nullptr) return false;
+  if (sleeping.fetch_add(1, std::memory_order_relaxed) >= kMostSleeping) {
+    sleeping.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+  const int error = errno;
+  object->flags.store(&kRefused, std::memory_order_relaxed);
+  object->maker = nullptr;
+  if (pfs_instance_t* const row = object->row.exchange(nullptr); row != nullptr) DestroyInstance(row);
+  errno = error;
+  return true;
 }
 
 void ForgetObject(const void* address) {

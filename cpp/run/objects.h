@@ -22,7 +22,7 @@ enum class Kind : uint8_t { kMutex = 1, kSpin, kRwlock, kCond, kSemaphore, kBarr
 struct Object : Mapped<Object> {
   std::atomic<const uint32_t*> flags;  // of its instrument; of a word that says "enabled" while it has none yet
   std::atomic<pfs_instance_t*> row;    // nullptr = none
-  const Site* maker;                   // init, or the first use
+  const Site* maker;                   // init, or the first use; nullptr: the object sleeps
   std::atomic<uint64_t> least_waits;   // of a condition: glibc has counted so many waits, or more
   uint32_t class_index;                // 0 = none
   Kind kind;
@@ -55,6 +55,14 @@ inline bool IsInstrumented(Object* object) {
   if (object == nullptr || !pfs_flags_enabled(object->flags.load(std::memory_order_relaxed))) return false;
   return __builtin_expect(object->row.load(std::memory_order_acquire) != nullptr, 1) || MakeInstance(*object);
 }
+
+// Locks of Python come and go by the thousand, often at an address that has had one. They take no lock, for that costs system calls: a
+// lock that is destroyed stays in the map and sleeps, with no instance and with flags that say "disabled", until one is made at its
+// address. Only the owner of that memory calls these two, as init and destroy. Adds a lock or semaphore of Python, whose site PythonSite()
+// knows.
+void WakeObject(const void* address, Kind kind, const Site* site);
+// Lets it sleep if it was made by WakeObject(). Returns false, and does nothing, for another object.
+bool PutToSleep(const void* address);
 
 // Forgets an object: it is destroyed, or made again at the same address. Does nothing while pfs is off. Slow.
 void ForgetObject(const void* address);

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "run/python_api.h"
@@ -115,6 +117,33 @@ const NamesOfPython* Names() {
   return &names;
 }
 
+// Remembers lines: CPython finds one by reading the code's table from its beginning. Each entry has a reference to its code, so no other
+// code comes to that address. REQUIRES: the GIL, around all calls.
+class LinesOfFrames {
+ public:
+  int Find(PyFrame* frame) {
+    if (PyFrame_GetLasti == nullptr) return PyFrame_GetLineNumber(frame);
+    PyObject* const code = PyFrame_GetCode(frame);
+    const int at = PyFrame_GetLasti(frame);
+    Entry& entry = entries_[(reinterpret_cast<uintptr_t>(code) / 16 + static_cast<unsigned>(at) / 2) % kEntries];
+    if (entry.code == code && entry.at == at) {
+      Py_DecRef(code);
+    } else {
+      const Reference<PyObject> before(entry.code);
+      entry = {code, at, PyFrame_GetLineNumber(frame)};
+    }
+    return entry.line;
+  }
+
+ private:
+  static constexpr size_t kEntries = 256;
+  struct Entry {
+    PyObject* code;
+    int at, line;
+  } entries_[kEntries] = {};
+};
+constinit LinesOfFrames lines_of_frames = {};
+
 // Calls `visit` with the module of each frame of the thread, from the innermost on, until it returns true. REQUIRES: the GIL.
 template <typename Visit>
 void VisitFrames(PyThreadState* state, Visit visit) {
@@ -136,9 +165,10 @@ std::string_view Copied(std::string_view text, char* to, size_t size) {
 
 // The texts that live as long as the process: names of locks, and files. Found by their hash; grows only.
 struct Text {
-  Site site;
+  Site site;  // first
   size_t size;
   const Text* next;
+  mutable std::atomic<uint32_t> classes[2];  // of locks and of conditions
 };
 constexpr size_t kPlaces = 4096, kMostTexts = 16384;
 constinit std::atomic<const Text*> texts[kPlaces] = {};
@@ -163,6 +193,7 @@ const Site* SiteOfText(std::string_view text) {
   copy[text.copy(copy, text.size())] = 0;
   made->site = {copy, nullptr, 0, copy};
   made->size = text.size();
+  new (made->classes) std::atomic<uint32_t>[2] {};
   do {
     made->next = head;
   } while (!first.compare_exchange_weak(head, made, std::memory_order_release, std::memory_order_acquire));  // two may add it: harmless
@@ -172,7 +203,7 @@ const Site* SiteOfText(std::string_view text) {
 // The module that PyThread_allocate_lock() is in. Constant after start.
 const link_map* interpreter = nullptr;
 
-constexpr Site kOfInterpreter = {"interpreter", nullptr, 0, "interpreter"};
+constinit const Text of_interpreter = {{"interpreter", nullptr, 0, "interpreter"}, 0, nullptr, {}};
 
 // Is what the frames say of a new lock.
 struct Made {
@@ -182,11 +213,17 @@ struct Made {
 
 // Returns the name of the lock that this thread makes, and its kind: a lock in which a thread waits for a condition is none.
 Made MadeByThread() {
-  Made made = {&kOfInterpreter, Kind::kPythonLock};
+  Made made = {&of_interpreter.site, Kind::kPythonLock};
   PyThreadState* const state = StateWithGil();
   if (state == nullptr) return made;
   const WithoutCollection without_collection;
   char text[160] = "";
+  const auto note_line = [&text](PyFrame* frame, std::string_view module) {
+    const std::string_view name = Copied(module, text, 128);
+    text[name.size()] = ':';
+    *std::to_chars(text + name.size() + 1, std::end(text) - 1, lines_of_frames.Find(frame)).ptr = 0;
+    return true;
+  };
   bool is_first = true;
   VisitFrames(state, [&](PyFrame* frame, std::string_view module) {
     if (is_first && module == "threading") {
@@ -199,15 +236,12 @@ Made MadeByThread() {
         return true;
       }
     }
-    const bool is_found = !IsOfWaiting(module);
-    if (is_first || is_found) {
-      char name[128];
-      Copied(module, name, sizeof name);
-      std::snprintf(text, sizeof text, "%s:%d", name, PyFrame_GetLineNumber(frame));
-    }
     is_first = false;
-    return is_found;
+    if (IsOfWaiting(module)) return false;
+    note_line(frame, module);
+    return true;
   });
+  if (text[0] == 0) VisitFrames(state, note_line);  // all are of waiting: the innermost
   const Site* const site = text[0] != 0 ? SiteOfText(text) : nullptr;
   if (site != nullptr) made.site = site;
   return made;
@@ -232,10 +266,12 @@ bool ReadsPythonPath(int count, char** arguments) {
 // when its first line runs: the layer takes the folder out again (python/pfs/_auto/sitecustomize.py).
 void AddPythonLayer() {
   const char* const parts = secure_getenv("PFS_RUN_PYTHON");
-  const char* const library = secure_getenv("PFS_RUN_LIBRARY");
-  if (parts == nullptr || parts[0] == 0 || library == nullptr) return;
-  std::string_view package(library);  // .../pfs/lib/libperfschema-run.so
-  for (int i = 0; i < 2 && package.rfind('/') != package.npos; ++i) package = package.substr(0, package.rfind('/'));
+  const char* const preload = secure_getenv("PFS_RUN_PRELOAD");
+  if (preload == nullptr || (parts != nullptr && std::strcmp(parts, "none") == 0)) return;
+  std::string_view package(preload);  // [...:]/.../pfs/lib/libperfschema-run.so[:...]
+  package = package.substr(0, package.find("/libperfschema-run.so"));
+  package.remove_prefix(package.rfind(':') + 1);  // npos + 1 = 0
+  package = package.substr(0, package.rfind('/'));
   const char* const before = secure_getenv("PYTHONPATH");
   char text[8192];
   const int bytes = std::snprintf(text, sizeof text, "%.*s/_auto%s%s", static_cast<int>(package.size()), package.data(),
@@ -259,13 +295,17 @@ void StartPython(int count, char** arguments) {
 
 bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
   // The interpreter makes no other semaphores. The compiler may have put PyThread_allocate_lock() into its callers.
-  if (!g_is_python || g_is_off || value != 1 || MapOf(caller) != interpreter) return false;
+  if (!g_is_python || g_is_off || value > 1 || MapOf(caller) != interpreter) return false;
   const int error = errno;
-  const Made made = MadeByThread();
-  ForgetObject(semaphore);
-  (void)AddObject(semaphore, made.kind, made.site);
+  Made made = MadeByThread();
+  if (value == 0) made.kind = Kind::kSemaphore;
+  WakeObject(semaphore, made.kind, made.site);
   errno = error;
   return true;
+}
+
+std::atomic<uint32_t>& ClassOfPython(const Site* site, Kind kind) {
+  return reinterpret_cast<const Text*>(site)->classes[kind == Kind::kPythonLock ? 0 : 1];
 }
 
 // CPython has its GIL's state in _PyRuntime: cond, mutex, switch_cond, switch_mutex, one after the other (3.9 to 3.13).
@@ -296,7 +336,7 @@ SourceLine PythonLineOfThread(const char* skipped) {
     const Reference<PyObject> file(PyObject_GetAttr(code.get(), Names()->file));
     const std::string_view name = TextOf(file.get());
     const Site* const site = name.empty() ? nullptr : SiteOfText(name);
-    if (site != nullptr) line = {site->text, static_cast<uint32_t>(std::max(PyFrame_GetLineNumber(frame), 0))};
+    if (site != nullptr) line = {site->text, static_cast<uint32_t>(std::max(lines_of_frames.Find(frame), 0))};
     return true;
   });
   return line;

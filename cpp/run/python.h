@@ -5,6 +5,7 @@
 // them, without the GIL or without a frame, a lock has a general name.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "run/objects.h"
@@ -18,8 +19,13 @@ extern bool g_is_python __attribute__((visibility("hidden")));
 // Looks for the interpreter, and gives it the folder of the Python layer. Called once, at the start, with the arguments of the program.
 void StartPython(int count, char** arguments);
 
-// Notes a semaphore if it is a Python lock. Returns whether it is. `caller`: of sem_init().
+// Notes a semaphore if it is a Python lock. Returns whether it is. `caller`: of sem_init(). Locks of CPython 3.14 are no semaphores. A
+// thread that must wait for one makes a semaphore of value 0 for that wait, and still has the GIL: it is a condition that has the name of
+// the line that waits.
 bool NotePythonLock(const void* semaphore, unsigned value, const void* caller);
+
+// Returns where the class of the locks of a site, or of the conditions, is remembered; 0 = none is yet. REQUIRES: a site of Python.
+std::atomic<uint32_t>& ClassOfPython(const Site* site, Kind kind);
 
 // Returns the name of a mutex or condition of the GIL, or nullptr if the object is another.
 const char* NameOfGil(const void* address, Kind kind);

@@ -26,6 +26,7 @@ PFS_PYTHON(PyFrame* PyFrame_GetBack(PyFrame*));
 PFS_PYTHON(PyObject* PyFrame_GetCode(PyFrame*));
 PFS_PYTHON(PyObject* PyFrame_GetGlobals(PyFrame*));
 PFS_PYTHON(int PyFrame_GetLineNumber(PyFrame*));
+PFS_PYTHON(int PyFrame_GetLasti(PyFrame*));
 PFS_PYTHON(void Py_DecRef(PyObject*));
 PFS_PYTHON(int PyGC_Disable());
 PFS_PYTHON(int PyGC_Enable());

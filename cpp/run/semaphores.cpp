@@ -56,7 +56,11 @@ template <typename Call>
 PFS_REPLACES int sem_init(sem_t* semaphore, int shared, unsigned value) {
   const int rc = PFS_REAL(sem_init)(semaphore, shared, value);
   if (rc != 0 || shared != 0) return rc;
-  if (!NotePythonLock(semaphore, value, PFS_CALLER)) NoteInit(semaphore, Kind::kSemaphore, PFS_CALLER);
+  if (!NotePythonLock(semaphore, value, PFS_CALLER)) {
+    NoteInit(semaphore, Kind::kSemaphore, PFS_CALLER);
+  } else if (value == 0) {
+    t_tried = {semaphore, PythonLineOfThread(nullptr)};  // the wait comes when the GIL has been let go
+  }
   return rc;
 }
 
@@ -78,7 +82,7 @@ PFS_REPLACES int sem_close(sem_t* semaphore) {
 }
 
 PFS_REPLACES int sem_destroy(sem_t* semaphore) {
-  ForgetObject(semaphore);
+  if (!g_is_python || !PutToSleep(semaphore)) ForgetObject(semaphore);
   return PFS_REAL(sem_destroy)(semaphore);
 }
 

@@ -107,24 +107,28 @@ PFS_SOCKET_CALL(int, getsockopt, pfs_getsockopt_at, (int fd, int level, int opti
                 value, length)
 PFS_SOCKET_CALL(int, setsockopt, pfs_setsockopt_at, (int fd, int level, int option, const void* value, socklen_t length), fd, level, option,
                 value, length)
-// One that transfers bytes.
-#define PFS_SOCKET_TRANSFER(is_input, name, wrapper, parameters, ...)                                    \
-  PFS_REPLACES ssize_t name parameters {                                                                 \
-    if (IsPlain()) return PFS_REAL(name)(__VA_ARGS__);                                                   \
-    const char* const text = KnownAt(fd, PFS_CALLER);                                                    \
-    const ssize_t done = wrapper(__VA_ARGS__, text, kIsCode);                                            \
-    if (__builtin_expect(g_is_decoding, 0) && ((flags)&MSG_PEEK) == 0) Saw(is_input, done, __VA_ARGS__); \
-    return done;                                                                                         \
+// One that transfers bytes, `shown` of them in NUMBER_OF_BYTES. The event is made here, not by the C API: a call more costs much where the
+// processor forgets its predictions at each system call.
+#define PFS_SOCKET_TRANSFER(name, parameters, operation, shown, ...)                                                                  \
+  PFS_REPLACES ssize_t name parameters {                                                                                              \
+    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                                                    \
+    if (IsPlain()) return call();                                                                                                     \
+    const capi::Site site = {KnownAt(fd, PFS_CALLER), kIsCode};                                                                       \
+    const ssize_t done = capi::OnDescriptor(fd, operation, shown, capi::kNoOffset, site, call, [](ssize_t n) { return int64_t{n}; }); \
+    if (__builtin_expect(g_is_decoding, 0) && ((flags)&MSG_PEEK) == 0) {                                                              \
+      Saw(perfschema::kOperations[static_cast<int>(operation)].lane == perfschema::kReadLane, done, __VA_ARGS__);                     \
+    }                                                                                                                                 \
+    return done;                                                                                                                      \
   }
-PFS_SOCKET_TRANSFER(false, send, pfs_send_at, (int fd, const void* buffer, size_t size, int flags), fd, buffer, size, flags)
-PFS_SOCKET_TRANSFER(true, recv, pfs_recv_at, (int fd, void* buffer, size_t size, int flags), fd, buffer, size, flags)
-PFS_SOCKET_TRANSFER(false, sendto, pfs_sendto_at,
-                    (int fd, const void* buffer, size_t size, int flags, const sockaddr* to, socklen_t length), fd, buffer, size, flags, to,
-                    length)
-PFS_SOCKET_TRANSFER(true, recvfrom, pfs_recvfrom_at, (int fd, void* buffer, size_t size, int flags, sockaddr* from, socklen_t* length), fd,
-                    buffer, size, flags, from, length)
-PFS_SOCKET_TRANSFER(false, sendmsg, pfs_sendmsg_at, (int fd, const msghdr* message, int flags), fd, message, flags)
-PFS_SOCKET_TRANSFER(true, recvmsg, pfs_recvmsg_at, (int fd, msghdr* message, int flags), fd, message, flags)
+#define PFS_SHOWN static_cast<int64_t>(size)
+PFS_SOCKET_TRANSFER(send, (int fd, const void* buffer, size_t size, int flags), Operation::kSend, PFS_SHOWN, fd, buffer, size, flags)
+PFS_SOCKET_TRANSFER(recv, (int fd, void* buffer, size_t size, int flags), Operation::kRecv, PFS_SHOWN, fd, buffer, size, flags)
+PFS_SOCKET_TRANSFER(sendto, (int fd, const void* buffer, size_t size, int flags, const sockaddr* to, socklen_t length), Operation::kSendto,
+                    PFS_SHOWN, fd, buffer, size, flags, to, length)
+PFS_SOCKET_TRANSFER(recvfrom, (int fd, void* buffer, size_t size, int flags, sockaddr* from, socklen_t* length), Operation::kRecvfrom,
+                    PFS_SHOWN, fd, buffer, size, flags, from, length)
+PFS_SOCKET_TRANSFER(sendmsg, (int fd, const msghdr* message, int flags), Operation::kSendmsg, capi::kNoBytes, fd, message, flags)
+PFS_SOCKET_TRANSFER(recvmsg, (int fd, msghdr* message, int flags), Operation::kRecvmsg, capi::kNoBytes, fd, message, flags)
 PFS_SOCKET_CALL(int, sendmmsg, pfs_sendmmsg_at, (int fd, mmsghdr* messages, unsigned count, int flags), fd, messages, count, flags)
 PFS_SOCKET_CALL(int, recvmmsg, pfs_recvmmsg_at, (int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout), fd, messages,
                 count, flags, timeout)

@@ -1,7 +1,8 @@
 // run/sqlite.cpp: makes statements of the program's calls of SQLite's C API: text, digest, rows, affected rows, errors.
 //
 // A statement begins at the first sqlite3_step() after a prepare or a reset and ends at SQLITE_DONE, an error, sqlite3_reset() or
-// sqlite3_finalize(). Between two steps it is suspended: the program does other things, perhaps other statements.
+// sqlite3_finalize(). Between two steps it is suspended: the program does other things, perhaps other statements. Text that SQLite cannot
+// prepare, such as a query of a table that does not exist, is a statement of no time with its error. sqlite3_prepare16*() is not replaced.
 #include <cstring>
 
 #include "run/clients.h"
@@ -19,6 +20,9 @@ constexpr int kRow = 100, kDone = 101, kOk = 0;  // SQLITE_ROW, SQLITE_DONE, SQL
 struct Sqlite {
   static constexpr const char* kFirst = "sqlite3_step";
   static constexpr const char* kPrefix = "sqlite3_";
+  int (*prepare)(sqlite3*, const char*, int, sqlite3_stmt**, const char**);
+  int (*prepare_v2)(sqlite3*, const char*, int, sqlite3_stmt**, const char**);
+  int (*prepare_v3)(sqlite3*, const char*, int, unsigned, sqlite3_stmt**, const char**);
   int (*step)(sqlite3_stmt*);
   int (*reset)(sqlite3_stmt*);
   int (*finalize)(sqlite3_stmt*);
@@ -32,6 +36,9 @@ struct Sqlite {
   int (*stmt_busy)(sqlite3_stmt*);
 
   explicit Sqlite(const ClientLibrary& from) {
+    from.Find("sqlite3_prepare", &prepare);
+    from.Find("sqlite3_prepare_v2", &prepare_v2);
+    from.Find("sqlite3_prepare_v3", &prepare_v3);
     from.Find("sqlite3_step", &step);
     from.Find("sqlite3_reset", &reset);
     from.Find("sqlite3_finalize", &finalize);
@@ -70,7 +77,36 @@ void Leave(const Sqlite& sqlite, sqlite3_stmt* handle) {
   EndAt(sqlite, *running, handle, kDone);
 }
 
+// Makes a statement of text that could not be prepared. Returns `rc`. `size`: of sqlite3_prepare().
+int Prepared(const Sqlite& sqlite, const Site& site, sqlite3* db, const char* text, int size, int rc) {
+  if (rc == kOk || db == nullptr || text == nullptr || IsPlainClient()) return rc;
+  const std::string_view shown(text, size < 0 ? std::strlen(text) : strnlen(text, static_cast<size_t>(size)));
+  Suspendable failed{};
+  if (!Begin(failed, keys.Of(0), {site.text, kWholePlace}, shown, "main")) return rc;
+  pfs_statement_set_error(&failed.statement, sqlite.extended_errcode(db), "HY000", sqlite.errmsg(db));
+  pfs_statement_end(&failed.statement);
+  return rc;
+}
+
 }  // namespace
+
+PFS_REPLACES int sqlite3_prepare(sqlite3* db, const char* text, int size, sqlite3_stmt** handle, const char** rest) {
+  const Site& site = *PFS_RUN_SITE;
+  const auto& sqlite = ClientOf<Sqlite>(site, PFS_CALLER);
+  return Prepared(sqlite, site, db, text, size, sqlite.prepare(db, text, size, handle, rest));
+}
+
+PFS_REPLACES int sqlite3_prepare_v2(sqlite3* db, const char* text, int size, sqlite3_stmt** handle, const char** rest) {
+  const Site& site = *PFS_RUN_SITE;
+  const auto& sqlite = ClientOf<Sqlite>(site, PFS_CALLER);
+  return Prepared(sqlite, site, db, text, size, sqlite.prepare_v2(db, text, size, handle, rest));
+}
+
+PFS_REPLACES int sqlite3_prepare_v3(sqlite3* db, const char* text, int size, unsigned flags, sqlite3_stmt** handle, const char** rest) {
+  const Site& site = *PFS_RUN_SITE;
+  const auto& sqlite = ClientOf<Sqlite>(site, PFS_CALLER);
+  return Prepared(sqlite, site, db, text, size, sqlite.prepare_v3(db, text, size, flags, handle, rest));
+}
 
 PFS_REPLACES int sqlite3_step(sqlite3_stmt* handle) {
   const Site& site = *PFS_RUN_SITE;

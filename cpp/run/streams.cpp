@@ -57,7 +57,7 @@ template <typename Real>
 FILE* Opened(const char* path, const char* mode, const void* caller, Real real) {
   if (IsPlain()) return real(path, mode);
   const Site& site = *SiteOf(caller);
-  FILE* const stream = pfs_fopen_at(KeyOfFile(path, site), path, mode, site.text, kWholePlace);
+  FILE* const stream = pfs_fopen_at(KeyOfFile(path, perfschema::IsReadable(path), site), path, mode, site.text, kWholePlace);
   if (stream != nullptr) ForgetAdopted(DescriptorOf(stream));
   return stream;
 }

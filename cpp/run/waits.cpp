@@ -6,6 +6,7 @@
 #include <threads.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <ctime>
 
@@ -19,8 +20,24 @@ using namespace perfschema::run;
 
 namespace {
 
+// Returns which word of a condition has its flags: glibc 2.41 has moved it. A condition is made as pthread_condattr_setpshared() asks for,
+// whose attribute is one bit, too; no reader of a header can know which C library the program will have.
+int WordOfFlags() {
+  constexpr int kOldWord = offsetof(pthread_cond_t, __data.__wrefs) / sizeof(int), kNewWord = kOldWord - 2;
+  pthread_condattr_t attributes = {};
+  attributes.__align = 1;
+  pthread_cond_t shared;
+  if (PFS_REAL(pthread_cond_init)(&shared, &attributes) != 0) return kOldWord;
+  int words[sizeof shared / sizeof(int)];
+  std::memcpy(words, &shared, sizeof shared);
+  return (words[kOldWord] & 1) == 0 && (words[kNewWord] & 1) != 0 ? kNewWord : kOldWord;
+}
+const int g_word_of_flags = WordOfFlags();
+
 // glibc keeps whether a condition is shared between processes in its first bit of references.
-bool IsShared(const pthread_cond_t* c) { return (c->__data.__wrefs & 1) != 0; }
+bool IsShared(const pthread_cond_t* c) {
+  return (__atomic_load_n(reinterpret_cast<const int*>(c) + g_word_of_flags, __ATOMIC_RELAXED) & 1) != 0;
+}
 
 // Since 2.25 a condition begins with a counter of its waits, whose lowest bit is for something else.
 const bool g_counts_waits = strverscmp(gnu_get_libc_version(), "2.25") >= 0;

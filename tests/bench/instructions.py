@@ -1,8 +1,8 @@
-"""Instructions per operation, counted by callgrind: (run of 2 N operations - run of N) / N. Exact enough for a gate on a noisy machine.
+"""Instructions per operation, counted by callgrind: those between N and 2 N operations of a run. Exact enough for a gate on a noisy machine.
 
 python tests/bench/instructions.py                  shows them beside the baseline
 python tests/bench/instructions.py row/all          only this case
-python tests/bench/instructions.py --write [CASE]   makes them the baseline (tests/bench/baseline.json)
+python tests/bench/instructions.py --write [CASE]   makes them the baseline (tests/bench/baseline.json), also in docs/performance.md
 """
 
 # ruff: noqa: E501
@@ -24,11 +24,13 @@ import pfs
 
 HERE = Path(__file__).resolve().parent
 BASELINE = HERE / "baseline.json"
+PAGE = HERE.parents[1] / "docs/performance.md"
 # What a case may grow by: 5 %, and never as much as the 20 instructions that the negative control adds.
 GATE, MOST = 1.05, 15.0
 OPERATIONS = 4_000
 
 _NO_RECORD = "performance_schema_consumer_events_waits_current=OFF"
+_SAMPLED = "performance_schema_instrument='wait/%=SAMPLED'"  # everything on; one event in 64 is timed
 _NO_HISTORY = "performance_schema_consumer_events_waits_history=OFF"
 _NO_LONG = "performance_schema_consumer_events_waits_history_long=OFF"
 
@@ -45,6 +47,7 @@ CASES = {
     "lock/bare": Case("bare"),
     "lock/disabled": Case("lock", "performance_schema_instrument='wait/%=OFF'"),
     "lock/counted": Case("lock", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "lock/sampled": Case("lock", _SAMPLED),
     "lock/contended": Case("lock", "performance_schema_instrument='wait/%=CONTENDED'"),
     "lock/timed": Case("lock", _NO_RECORD),
     "lock/current": Case("lock", f"{_NO_HISTORY},{_NO_LONG}"),
@@ -54,22 +57,32 @@ CASES = {
     "trylock/all": Case("trylock"),
     # A lock of the program's own: begin and end of the wait, and the release.
     "ownlock/all": Case("ownlock"),
+    # A condition, and a mutex, that are made and destroyed without an event.
+    "condlife/bare": Case("barelife"),
+    "condlife/disabled": Case("condlife", "performance_schema_instrument='wait/%=OFF'"),
+    "condlife/all": Case("condlife"),
+    "mutexlife/all": Case("mutexlife"),
     "pread/disabled": Case("pread", "performance_schema_instrument='wait/%=OFF'"),
     "pread/counted": Case("pread", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "pread/sampled": Case("pread", _SAMPLED),
     "pread/all": Case("pread"),
     "fread/all": Case("fread"),
     # send and recv.
     "socket/disabled": Case("socket", "performance_schema_instrument='wait/%=OFF'"),
     "socket/counted": Case("socket", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "socket/sampled": Case("socket", _SAMPLED),
     "socket/all": Case("socket"),
     # Begin and end of a wait, with nothing between them.
     "row/counted": Case("row", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "row/sampled": Case("row", _SAMPLED),
     "row/timed": Case("row", _NO_RECORD),
     "row/all": Case("row"),
     "tablelock/counted": Case("tablelock", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "tablelock/sampled": Case("tablelock", _SAMPLED),
     "tablelock/timed": Case("tablelock", _NO_RECORD),
     "tablelock/all": Case("tablelock"),
     "metadata/counted": Case("metadata", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "metadata/sampled": Case("metadata", _SAMPLED),
     "metadata/timed": Case("metadata", _NO_RECORD),
     "metadata/all": Case("metadata"),
     # A statement of 107 bytes that has been seen before.
@@ -110,33 +123,29 @@ def compile_c(source: str, target: Path, *more: str) -> Path:
     return target
 
 
-def _count(program: Path, case: Case, operations: int) -> int:
+def _count(program: Path, case: Case) -> float:
+    """Returns the instructions of an operation in the second half of a run: the first half has paid for whatever happens once."""
     options = ",".join(filter(None, [_SMALL, case.options]))
     env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
     with tempfile.TemporaryDirectory() as folder:
         env.update(PFS_OPTIONS=options, PFS_DIR=folder)
-        command = [
-            "valgrind",
-            "--tool=callgrind",
-            "--callgrind-out-file=/dev/null",
-            str(program),
-            case.operation,
-            str(operations),
-        ]
+        out = f"{folder}/callgrind"
+        # Each call of pfs_bench_part() ends a part, and the parts have a file each.
+        tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--dump-before=pfs_bench_part"]
+        command = [*tool, str(program), case.operation, str(OPERATIONS)]
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    found = re.search(r"Collected : (\d+)", done.stderr)
+        second = Path(f"{out}.2")
+        found = re.search(r"^totals: (\d+)$", second.read_text(), re.MULTILINE) if second.exists() else None
     if done.returncode != 0 or found is None:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    return int(found[1])
+    return int(found[1]) / OPERATIONS
 
 
 def measure(program: Path, names: list[str] | None = None) -> dict[str, float]:
     chosen = list(CASES) if names is None else names
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        counts = {
-            (name, times): pool.submit(_count, program, CASES[name], times * OPERATIONS) for name in chosen for times in (1, 2)
-        }
-    return {name: round((counts[name, 2].result() - counts[name, 1].result()) / OPERATIONS, 2) for name in chosen}
+        counts = pool.map(lambda name: _count(program, CASES[name]), chosen)
+        return {name: round(count, 2) for name, count in zip(chosen, counts, strict=True)}
 
 
 def baseline() -> dict[str, float]:
@@ -155,6 +164,28 @@ def regressions(measured: dict[str, float]) -> list[str]:
         for name, now in measured.items()
         if now > _ceiling(known[name])
     ]
+
+
+def rows() -> list[str]:
+    """The baseline as the table of the page."""
+    known = baseline()
+    return [
+        "| | instructions | beyond the plain call |",
+        "| --- | --: | --: |",
+        *(
+            f"| {name} | {value:.1f} | " + (f"{value - known['lock/bare']:.1f} |" if name.startswith("lock/") else "|")
+            for name, value in known.items()
+        ),
+    ]
+
+
+def with_rows(page: str) -> str:
+    """The page with the table of the baseline in place of its own."""
+    head = rows()[0]
+    before, found, rest = page.partition(f"\n{head}\n")
+    assert found, f"the page has no table {head}"
+    _, end, after = rest.partition("\n\n")
+    return before + "\n" + "\n".join(rows()) + end + after
 
 
 def advice() -> str:
@@ -182,6 +213,7 @@ def main() -> int:
         both = {**known, **measured}
         found = {"compiler": compiler(), "instructions_per_operation": {name: both[name] for name in CASES if name in both}}
         BASELINE.write_text(json.dumps(found, indent=2) + "\n")
+        PAGE.write_text(with_rows(PAGE.read_text()))
     for name, now in measured.items():
         before = known.get(name)
         print(f"{name:16}{now:9.2f}" + ("" if before is None else f"{before:9.2f}{100 * (now / before - 1):+8.1f} %"))

@@ -7,7 +7,10 @@ Programs run in pairs, plain and under pfs in turn. Each says its own processor 
 from its start on, but not that of `pfs run`. The ratio is the median of the pairs; the interval is a 95 % bootstrap over them.
 
 --instructions counts instructions of the program with callgrind instead, one pair each: other load does not change them, but they
-leave out the kernel and what memory costs.
+leave out the kernel and what memory costs. Hashes of texts are the same in all runs.
+
+The segments are where `pfs run` has them, in /dev/shm: on a disk, each page of them would cost time of its own. `pfs run` must be
+installed with its byte code, as pip does without --no-compile: else each start compiles the Python layer.
 """
 
 from __future__ import annotations
@@ -109,8 +112,17 @@ def once(path: Path, *before: str) -> float:
 def instructions(path: Path, *before: str) -> int:
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     command = [*before, *valgrind, sys.executable, str(path)]
-    done = subprocess.run(command, cwd=path.parent, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
+    same = os.environ | {"PYTHONHASHSEED": "0"}
+    done = subprocess.run(
+        command, cwd=path.parent, env=same, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True
+    )
     return int(re.findall(r"Collected : (\d+)", done.stderr)[-1])
+
+
+def pair_of_instructions(name: str, folder: Path) -> tuple[int, int]:
+    """Returns the instructions of a program, plain and under pfs."""
+    (path := folder / f"{name}_program.py").write_text(PROGRAMS[name] + END)
+    return instructions(path), instructions(path, *PFS_RUN, "--force", "--")
 
 
 def main() -> None:
@@ -127,13 +139,12 @@ def main() -> None:
     else:
         print("| program | plain, ms | under pfs run, ms | ratio | interval |\n| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory(prefix="pfs-work-") as folder:
-        os.environ["PFS_DIR"] = folder
         for name in options.names or PROGRAMS:
-            (path := Path(folder, f"{name}_program.py")).write_text(PROGRAMS[name] + END)
             if options.instructions:
-                pair = instructions(path), instructions(path, *PFS_RUN, "--force", "--")
+                pair = pair_of_instructions(name, Path(folder))
                 print(f"| {name} | {pair[0] / 1e6:,.0f} | {pair[1] / 1e6:,.0f} | {pair[1] / pair[0]:.2f} |", flush=True)
                 continue
+            (path := Path(folder, f"{name}_program.py")).write_text(PROGRAMS[name] + END)
             pairs = [(once(path), once(path, *PFS_RUN, "--")) for _ in range(options.pairs)]
             ratios = [under / plain for plain, under in pairs]
             drawn = sorted(statistics.median(source.choices(ratios, k=len(ratios))) for _ in range(1000))

@@ -276,18 +276,6 @@ def part_peers(report: Report) -> list[str]:
     ]
 
 
-def instruction_rows(known: dict[str, float]) -> list[str]:
-    """The table of the page: the committed baseline, which the measurement must not exceed."""
-    return [
-        "| | instructions | beyond the plain call |",
-        "| --- | --: | --: |",
-        *(
-            f"| {name} | {value:.1f} | " + (f"{value - known['lock/bare']:.1f} |" if name.startswith("lock/") else "|")
-            for name, value in known.items()
-        ),
-    ]
-
-
 def part_instructions(report: Report) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         counted = instructions.measure(instructions.build(Path(folder)))
@@ -302,7 +290,7 @@ def part_instructions(report: Report) -> list[str]:
             5 % or 15 instructions above these figures of `tests/bench/baseline.json`."""
         ),
         "",
-        *instruction_rows(known),
+        *instructions.rows(),
     ]
 
 

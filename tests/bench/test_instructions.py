@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.bench import instructions, report
+from tests.bench import instructions
 from tests.bench.marks import CALLGRIND, of_baseline
 
 pytestmark = CALLGRIND
@@ -19,15 +19,20 @@ def test_no_case_is_above_its_baseline(tmp_path: Path) -> None:
 
 @of_baseline
 def test_the_gate_fails_when_a_path_gets_20_instructions_longer(tmp_path: Path) -> None:
-    padded = instructions.build(tmp_path, padding=20)
-    missed = instructions.regressions(instructions.measure(padded))
+    """Negative control: each loop of driver.c with 20 instructions more, and each case with a figure that is higher by 20."""
+    one_of_each = {case.operation: name for name, case in instructions.CASES.items()}
+    padded = instructions.measure(instructions.build(tmp_path, padding=20), list(one_of_each.values()))
+    missed = instructions.regressions(padded)
+    assert [line.partition(":")[0] for line in missed] == list(one_of_each.values())
+    missed = instructions.regressions({name: known + 20 for name, known in instructions.baseline().items()})
     assert [line.partition(":")[0] for line in missed] == list(instructions.CASES)
 
 
 def test_page_shows_the_baseline() -> None:
-    rows = "\n".join(report.instruction_rows(instructions.baseline()))
-    page = (Path(report.__file__).parents[2] / "docs/performance.md").read_text()
-    assert rows in page, f"replace the table of Instructions in docs/performance.md by this one:\n{rows}"
+    page = instructions.PAGE.read_text()
+    assert instructions.with_rows(page) == page, "python tests/bench/instructions.py --write CASE writes the page, too"
+    another = page.replace("| lock/bare | ", "| lock/bare | 1")
+    assert another != page == instructions.with_rows(another)
 
 
 def test_every_case_has_a_baseline() -> None:

@@ -78,6 +78,7 @@ const std::map<std::string, size_t> kOffsets = {
     AT(ShmCell, next),
     AT(ShmCell, stat),
     AT(ShmCell, amount),
+    AT(ShmCell, instance),
     AT(ShmCell, held),
     AT(ShmWaitRecord, state),
     AT(ShmWaitRecord, event_id),

@@ -13,6 +13,7 @@
 
 #include "shm/plan.h"
 #include "shm/segment.h"
+#include "shm/unsampled.h"
 #include "snapshot/snapshot.h"
 
 namespace perfschema {
@@ -88,6 +89,7 @@ class SyntheticSegment {
     cell.next.store(next);
     cell.owner.store(1);
     Fill(cell.stat, events, events * 100, 50, 200);
+    StoreUnsampledWord(cell, kUnsampledMark);  // a file's: it has bytes
     cell.amount.store(amount);
     return cell;
   }

@@ -113,14 +113,14 @@ TEST(Registry, types_derive_from_members) {
   const auto type = [&](std::string_view name) { return table.columns[ColumnIndex(table, name)]; };
   EXPECT_EQ(type("NAME").sql_type, "varchar(128)");
   EXPECT_FALSE(type("NAME").nullable);
-  EXPECT_EQ(type("TIMED").sql_type, "enum('YES','NO','CONTENDED')");
+  EXPECT_EQ(type("TIMED").sql_type, "enum('YES','NO','CONTENDED','SAMPLED')");
   EXPECT_TRUE(type("TIMED").nullable && type("TIMED").writable);
   EXPECT_EQ(type("PROPERTIES").sql_type, "set('singleton','progress','user','global_statistics','mutable','controlled_by_default')");
   EXPECT_EQ(type("VOLATILITY").sql_type, "int");
   EXPECT_EQ(type("DOCUMENTATION").sql_type, "longtext");
-  EXPECT_EQ(table.columns.back().name, "TRACE_ENABLED");
+  EXPECT_EQ(table.columns.back().name, "OVERHEAD_STEP");
   const TableFacts& files = Table("file_summary_by_instance");
-  EXPECT_EQ(files.columns.size(), 25u);
+  EXPECT_EQ(files.columns.size(), 26u);
   EXPECT_EQ(files.columns[ColumnIndex(files, "SUM_NUMBER_OF_BYTES_READ")].sql_type, "bigint");
   EXPECT_EQ(files.columns[ColumnIndex(files, "COUNT_STAR")].sql_type, "bigint unsigned");
 }
@@ -184,6 +184,7 @@ TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
                                          "user_variables_by_thread",
                                          "global_variable_attributes",
                                          "host_cache",
+                                         "overhead_steps",
                                          "connection_control",
                                          "temporary_account_locks",
                                          "component_scheduler_tasks",
@@ -356,7 +357,11 @@ TEST_F(OwnProcess, bad_updates_change_nothing_and_say_what_is_legal) {
       {"setup_consumers", {}, {}, Code::kInvalidArgument, "sets no column"},
       {"setup_consumers", {}, {{"ENABLED", "NO"}, {"enabled", "YES"}}, Code::kInvalidArgument, "twice"},
       {"setup_instruments", {{"ENABLED", "perhaps", false}}, {{"ENABLED", "NO"}}, Code::kInvalidArgument, "takes YES or NO"},
-      {"setup_instruments", {}, {{"ENABLED", "NO"}, {"TIMED", {}}}, Code::kInvalidArgument, "takes YES, NO or CONTENDED, not NULL"},
+      {"setup_instruments",
+       {},
+       {{"ENABLED", "NO"}, {"TIMED", {}}},
+       Code::kInvalidArgument,
+       "takes YES, NO, CONTENDED or SAMPLED, not NULL"},
       {"setup_instruments", {}, {{"ENABLED", "NO"}, {"FLAGS", "controlled"}}, Code::kNotAllowed, "memory instruments only"},
       {"setup_timers", {}, {{"TIMER_NAME", "CYCLES"}}, Code::kInvalidArgument, "the nearest is 'CYCLE'"},
       {"mutex_instances", {}, {{"NAME", "x"}}, Code::kNotAllowed, "it allows SELECT"},

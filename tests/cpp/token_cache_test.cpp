@@ -35,8 +35,7 @@ bool Look(TokenCache& cache, const std::string& text) {
     return true;
   }
   if (entry != nullptr) {
-    cache.CountMiss();
-    entry->Keep(text, {wanted.bytes, wanted.size}, wanted.key);
+    cache.Keep(*entry, text, {wanted.bytes, wanted.size}, wanted.key);
   }
   return false;
 }

@@ -84,7 +84,7 @@ struct CellSegment : SyntheticSegment {
     {
       const uint64_t width = segment.array(ArrayId::kThreadCells).capacity / segment.array(ArrayId::kThreads).capacity;
       auto& cell = *segment.element<ShmCell>(ArrayId::kThreadCells, i * width + 1);
-      const uint32_t gen = header->epochs[0].now.load(kRelaxed);
+      const uint32_t gen = header->wait_epochs.now.load(kRelaxed);
       const CellWriter writer(cell.seq);
       if (StartsGeneration(cell.gen, gen)) ClearStat(cell.stat);
       AddToStat(cell.stat, true, kBase + gen);
@@ -103,7 +103,7 @@ struct CellSegment : SyntheticSegment {
       segment.header()->resets[way].fetch_add(1);
       return;
     }
-    ShmEpochs& epochs = segment.header()->epochs[0];
+    ShmEpochs& epochs = segment.header()->wait_epochs;
     epochs.since[0].store(epochs.now.load() + 1);
     epochs.now.fetch_add(1);
   }

@@ -6,7 +6,8 @@
  *   extremes deep COUNT        a child of a child of a child ...
  *   extremes daemon FILE       leaves its parent twice, closes all descriptors, works, and says so in FILE
  *   extremes chroot FOLDER     goes there, and works
- *   extremes descriptors       has no descriptor left, and works */
+ *   extremes descriptors       has no descriptor left, and works
+ *   extremes last_descriptor   opens the last one again and again, while another thread makes objects for which pfs gets no memory */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <perfschema/pfs.h>
@@ -236,6 +237,35 @@ static int go_there(const char* folder) {
   return !ended_with(child, 7);
 }
 
+static int is_over;
+
+static void* open_often(void* failures) {
+  while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) {
+    const int fd = open("/dev/null", O_RDONLY);
+    if (fd < 0) ++*(long*)failures;
+    if (fd >= 0) close(fd);
+  }
+  return NULL;
+}
+
+static int last_descriptor(void) {
+  enum { OBJECTS = 200000 };
+  static pfs_mutex_t objects[OBJECTS];
+  const int last = open("/dev/null", O_RDONLY);
+  const struct rlimit limit = {(rlim_t)last + 1, (rlim_t)last + 1}, size = {1 << 16, 1 << 16};
+  pthread_t opener;
+  long failures = 0;
+  if (last < 0 || close(last) != 0 || setrlimit(RLIMIT_NOFILE, &limit) != 0 || setrlimit(RLIMIT_FSIZE, &size) != 0) return 1;
+  if (pthread_create(&opener, NULL, open_often, &failures) != 0) return 1;
+  for (int i = 0; i < OBJECTS; ++i) {
+    if (pfs_mutex_init(key_lock, &objects[i], NULL) | pfs_mutex_lock(&objects[i]) | pfs_mutex_unlock(&objects[i])) return 1;
+  }
+  __atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
+  pthread_join(opener, NULL);
+  printf("could not open: %ld\n", failures);
+  return 0;
+}
+
 static int no_descriptors(void) {
   const struct rlimit none = {3, 3};
   pthread_t thread;
@@ -263,5 +293,6 @@ int main(int argc, char** argv) {
   if (strcmp(way, "daemon") == 0) return be_daemon(word);
   if (strcmp(way, "chroot") == 0) return go_there(word);
   if (strcmp(way, "descriptors") == 0) return no_descriptors();
+  if (strcmp(way, "last_descriptor") == 0) return last_descriptor();
   return 2;
 }

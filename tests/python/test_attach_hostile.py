@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import socket
 import struct
@@ -398,29 +397,6 @@ def test_files_that_are_cut_short_are_refused_or_read(copy: Path) -> None:
             with SegmentFile(copy) as file:
                 file.put_word("file_bytes", length)
             read_all(copy)
-
-
-# ---- Any damage --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.alone
-@pytest.mark.native
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("clang++") is None, reason="libFuzzer is a part of clang: apt-get install clang")
-def test_libfuzzer(root: Path) -> None:
-    """tests/fuzz/segment.sh, for a few seconds and from the same seed: what a change breaks.
-
-    PFS_FUZZ_SECONDS looks longer, PFS_FUZZ_SEED elsewhere.
-    """
-    built = Path(os.environ.get("PFS_BUILD_DIR", "/nowhere")) / "asan-ubsan"  # of test_native.py
-    tools = {"PFS_FUZZ_BUILD": str(built)} if (built / "build.ninja").exists() else {}
-    tools |= {"PFS_FUZZ_SEED": "1", **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    seconds = os.environ.get("PFS_FUZZ_SECONDS", "20")
-    done = subprocess.run([root / "tests/fuzz/segment.sh", seconds], env=tools, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-10_000:]
-    found = re.search(r"Done (\d+) runs", done.stderr)
-    assert found, done.stderr[-10_000:]
-    assert int(found[1]) > 100
 
 
 # ---- Tables without end ------------------------------------------------------------------------------------------------------

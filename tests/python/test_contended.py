@@ -369,10 +369,12 @@ def test_what_cannot_be_tried_is_refused_and_nothing_is_changed() -> None:
             pfs.InvalidValue,
             partial(pfs.setup_instruments.update, where, timed="CONTENDED", enabled=False),
             "CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%",
-            "YES or NO",
+            "can be YES",
         )
         assert settings() == before
-    raises(pfs.InvalidValue, partial(pfs.setup_instruments.update, timed="SOMETIMES"), "YES, NO or CONTENDED", "SOMETIMES")
+    raises(
+        pfs.InvalidValue, partial(pfs.setup_instruments.update, timed="SOMETIMES"), "YES, NO, CONTENDED or SAMPLED", "SOMETIMES"
+    )
     raises(pfs.InvalidValue, partial(pfs.setup_objects.update, timed="CONTENDED"), "YES or NO")
     # The same mechanism: nothing is traced where one of those chosen is off.
     pfs.setup_instruments["wait/synch/mutex/c/a"].enabled = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -32,11 +33,16 @@ TABLES = pfs.tables()
 Facts = dict[str, Any]
 
 YES_NO = "enum('YES','NO')"
+TIMED = "enum('YES','NO','CONTENDED','SAMPLED')"
+STEP = "enum('FULL','SAMPLED','COUNTED','OFF')"
 DIFFERENCES: dict[str, Facts] = {
-    # DESIGN 8, wl4878: which events go to the trace. And locks that are timed only if they must be waited for.
-    "setup_instruments": {"added": [["TRACE_ENABLED", YES_NO, False]], "types": {"TIMED": "enum('YES','NO','CONTENDED')"}},
+    # Which events go to the trace; locks that are timed only if they wait, waits that are sampled; what the ceiling leaves.
+    "setup_instruments": {
+        "added": [["TRACE_ENABLED", YES_NO, False], ["OVERHEAD_STEP", STEP, False]],
+        "types": {"TIMED": TIMED},
+    },
     "setup_actors": {"added": [["TRACE_ENABLED", YES_NO, False]]},
-    # DESIGN 6: TICK, and the processor time of a thread.
+    # TICK, and the processor time of a thread.
     "performance_timers": {
         "types": {"TIMER_NAME": "enum('CYCLE','NANOSECOND','MICROSECOND','MILLISECOND','TICK','THREAD_CPU')"},
     },
@@ -44,6 +50,13 @@ DIFFERENCES: dict[str, Facts] = {
     **{
         f"events_statements_{view}": {"added": [["TRACEPARENT", "varchar(55)", True]]}
         for view in ("current", "history", "history_long")
+    },
+    # The waits that TIMED = 'SAMPLED' only counted.
+    **{
+        name: {"added": [["COUNT_NOT_SAMPLED", "bigint unsigned", False]]}
+        for name in TABLES
+        if name.startswith(("events_waits_summary_", "file_summary_", "socket_summary_", "table_io_waits_", "table_lock_waits_"))
+        or name == "objects_summary_global_by_type"
     },
     # The types of this one were never published.
     "component_scheduler_tasks": {
@@ -68,12 +81,39 @@ OWN_TABLES: dict[str, Facts] = {
             ["ORDINAL", "bigint unsigned", False],
             ["PATTERN", "varchar(256)", False],
             ["ENABLED", YES_NO, True],
-            ["TIMED", "enum('YES','NO','CONTENDED')", True],
+            ["TIMED", TIMED, True],
             ["TRACE_ENABLED", YES_NO, True],
             ["ORIGIN", "enum('UPDATE','START')", False],
         ],
         "operations": ["SELECT", "INSERT", "DELETE", "TRUNCATE"],
         "key": ["ORDINAL"],
+        "updatable": [],
+        "available_when_disabled": False,
+    },
+    "setup_overhead": {
+        "columns": [
+            ["NAME", "varchar(64)", False],
+            ["LIMIT_PPM", "mediumint unsigned", False],
+            ["MAY_DISABLE", YES_NO, False],
+            ["OVERHEAD_PPM", "bigint unsigned", False],
+            ["PERIODS", "bigint unsigned", False],
+        ],
+        "operations": ["SELECT", "UPDATE"],
+        "key": ["NAME"],
+        "updatable": ["LIMIT_PPM", "MAY_DISABLE"],
+        "available_when_disabled": False,
+    },
+    "overhead_steps": {
+        "columns": [
+            ["STEP_NUMBER", "bigint unsigned", False],
+            ["STEPPED", "timestamp(6)", False],
+            ["EVENT_NAME", "varchar(128)", False],
+            ["FROM_STEP", STEP, False],
+            ["TO_STEP", STEP, False],
+            *([name, "bigint unsigned", False] for name in ("OVERHEAD_PPM", "EVENT_PPM", "LIMIT_PPM", "EVENTS_PER_SECOND")),
+        ],
+        "operations": ["SELECT"],
+        "key": ["STEP_NUMBER"],
         "updatable": [],
         "available_when_disabled": False,
     },
@@ -111,12 +151,14 @@ def expected(table: str) -> Facts:
     types, nulls = own.get("types", {}), own.get("nullable", {})
     columns = [[name, types.get(name, kind), nulls.get(name, null)] for name, kind, null in facts["columns"]]
     facts["columns"] = columns + own.get("added", [])
-    facts["updatable"] = facts["updatable"] + [name for name, *_ in own.get("added", []) if "UPDATE" in facts["operations"]]
+    facts["updatable"] = facts["updatable"] + [
+        name for name, *_ in own.get("added", []) if "UPDATE" in facts["operations"] and name != "OVERHEAD_STEP"
+    ]
     return facts
 
 
 def dtype_of(column: _core.ColumnInfo, fits_signed: bool) -> str:
-    """DESIGN 9: the dtype that a declaration asks for. docs/decisions.md: uint64 whose values all fit int64 is int64."""
+    """The dtype that a declaration asks for. docs/decisions.md: uint64 whose values all fit int64 is int64."""
     kind, nullable = column["kind"], column["nullable"]
     kind = "int64" if kind == "uint64" and fits_signed else kind
     if kind in ("text", "set"):
@@ -213,14 +255,14 @@ def check_frame(table: str) -> int:
 
 
 def test_the_list_of_tables_is_that_of_the_golden_file() -> None:
-    """DESIGN 9: schema/tables.json is the list; a table that is not in it must be named here."""
+    """The golden file is the list; a table that is not in it must be named here."""
     assert set(golden()) <= set(TABLES)
     assert set(TABLES) - set(golden()) == set()
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_declaration_is_that_of_the_schema(table: str) -> None:
-    """DESIGN 9: names, order, SQL types, NULLs, key, operations, what can be updated, what is readable when off."""
+    """Names, order, SQL types, NULLs, key, operations, what can be updated, what is readable when off."""
     want, have = expected(table), _core.table_info(table)
     assert [[c["name"], c["sql_type"], c["nullable"]] for c in have["columns"]] == want["columns"]
     assert list(have["operations"]) == want["operations"]
@@ -231,7 +273,7 @@ def test_declaration_is_that_of_the_schema(table: str) -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_docs_are_sentences_and_the_joins_that_they_name_exist(table: str) -> None:
-    """DESIGN 9: one sentence each, ending in a period; "joins table.COLUMN" names a column of a compatible type."""
+    """One sentence each, ending in a period; "joins table.COLUMN" names a column of a compatible type."""
     facts = _core.table_info(table)
     columns = {name: {c["name"]: c for c in _core.table_info(name)["columns"]} for name in TABLES}
     for doc, column in [(facts["doc"], None), *[(c["doc"], c) for c in facts["columns"]]]:
@@ -258,17 +300,30 @@ def test_ddl_names_every_column_type_and_key(table: str) -> None:
         assert name in text.rpartition(" KEY (")[2]
 
 
+def step_once() -> None:
+    """Waits until a ceiling of 100 % has made an instrument dearer: overhead_steps has a row."""
+    pfs.setup_overhead.update(limit_ppm=1_000_000)
+    lock, end = pfs.Lock("app/STEPPED"), time.monotonic() + 60
+    while not rows("overhead_steps"):
+        assert time.monotonic() < end
+        for _ in range(100):
+            with lock:
+                sum(range(20_000))
+    pfs.setup_overhead.update(limit_ppm=0)
+
+
 @fresh_process()
 def test_frames_keep_the_contract_on_an_empty_engine() -> None:
-    """DESIGN 9: dtypes and NULLs also without a row."""
+    """Dtypes and NULLs also without a row."""
     for table in TABLES:
         check_frame(table)
 
 
 @fresh_process()
 def test_frames_keep_the_contract_with_something_of_everything() -> None:
-    """DESIGN 9: dtypes as declared, never object; no NA where NOT NULL; key unique; text within its width."""
+    """Dtypes as declared, never object; no NA where NOT NULL; key unique; text within its width."""
     load()
+    step_once()
     assert {table for table in TABLES if check_frame(table) == 0} == set()
 
 
@@ -302,8 +357,9 @@ def test_frames_keep_the_contract_with_pfs_off() -> None:
 
 @fresh_process(PFS_SEGMENT="private")
 def test_frames_keep_the_contract_with_a_private_segment() -> None:
-    """DESIGN 5: PFS_SEGMENT=private: the same tables."""
+    """PFS_SEGMENT=private: the same tables."""
     load()
+    step_once()
     assert {table for table in TABLES if check_frame(table) == 0} == set()
 
 

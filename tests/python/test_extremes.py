@@ -44,6 +44,7 @@ def segment_in(folder: Path) -> Path:
         ["forks", FORKS],
         ["deep", "12"],
         ["descriptors"],
+        ["last_descriptor"],
         pytest.param(["chroot", "."], marks=ROOT_ONLY),
     ],
     ids=lambda way: way[0],

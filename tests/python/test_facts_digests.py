@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import math
+import os
 import time
 from datetime import datetime, timedelta
 
@@ -113,6 +115,44 @@ def test_I5_the_key_is_schema_and_digest() -> None:
     assert digests()["Shop", text] == 1
     run(spellings[0], schema="")
     assert digests()[None, text] == 4
+
+
+@fresh_process()
+def test_I5_a_text_that_comes_again_counts_where_it_belongs() -> None:
+    """I5: pfs remembers the digest of a text. A repeated text counts in another schema, after a TRUNCATE and in a child."""
+    texts = [f"select a{i} from t where b = {i}" for i in range(3)]
+    for turn in range(6):
+        for schema in ("shop", None, "bank"):
+            run(*texts, schema=schema)
+        found = digests()
+        assert set(found.values()) == {turn + 1 if turn < 3 else turn - 2}
+        assert len(found) == 9
+        if turn == 2:
+            pfs.truncate(DIGESTS)
+            assert digests() == {}
+    # The child's digests take the places of its parent's in another order.
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        run(*reversed(texts), *texts, texts[0])
+        os.write(writer, repr(digests()).encode())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(writer)
+    in_child = ast.literal_eval(os.read(reader, 65536).decode())
+    assert in_child == {(None, f"SELECT `a{i}` FROM `t` WHERE `b` = ?"): 3 if i == 0 else 2 for i in range(3)}
+    assert set(digests().values()) == {3}
+
+
+@fresh_process()
+def test_I5_a_text_inside_another_one_of_its_place() -> None:
+    """I5: statements in a statement replace what pfs remembers of its text; it counts in its own digest all the same."""
+    texts = [f"select {'x' * (1 + i % 7)}{i} from t" for i in range(200)]
+    run(*texts)
+    outer = Statement("i/query", texts[0])
+    run(*texts[1:])
+    outer.end()
+    assert set(digests().values()) == {2}
+    assert len(digests()) == len(texts)
 
 
 @fresh_process("performance_schema_digests_size={size}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import re
@@ -62,6 +63,41 @@ def test_A3_end_event_id_is_the_youngest_event_when_it_ended() -> None:
     outer.end(first)
     outer.use()  # 5
     assert [(row["EVENT_ID"], row["END_EVENT_ID"]) for row in events()] == [(1, 4), (2, 2), (3, 4), (4, 4), (5, 5)]
+
+
+@fresh_process()
+def test_A3_in_a_thread_that_has_had_many_events() -> None:
+    """A3: the same on the fast path, with events of other tasks of the thread, and after many chunks of history."""
+    outer, leaf = OwnLock("a/LOCK_outer", 0x10), Mutex("a/LOCK_leaf")
+    outer.use(50)
+    leaf.use(50)
+    fibers = perfschema()
+    fibers.pfs_fiber_create.restype = ctypes.c_void_p
+    task = ctypes.c_void_p(fibers.pfs_fiber_create(None))
+
+    def last() -> tuple[int, int]:
+        (row,) = events(THREAD_ID=me(), EVENT_NAME=MUTEX + "a/LOCK_outer")[-1:]
+        return row["EVENT_ID"], row["END_EVENT_ID"]
+
+    at = 100
+    for inside in (0, 1, 0, 3, 0, 700, 0):
+        wait = outer.begin()
+        leaf.use(inside)
+        outer.end(wait)
+        assert last() == (at + 1, at + 1 + inside)
+        at += 1 + inside
+    for inside in (0, 1, 0, 700):
+        fibers.pfs_fiber_switch(task)
+        wait = outer.begin()
+        fibers.pfs_fiber_switch(None)
+        leaf.use(inside)
+        fibers.pfs_fiber_switch(task)
+        outer.end(wait)
+        assert last() == (at + 1, at + 1 + inside)
+        at += 1 + inside
+    fibers.pfs_fiber_switch(None)
+    fibers.pfs_fiber_destroy(task)
+    assert losses() == {}
 
 
 @fresh_process()

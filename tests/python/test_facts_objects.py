@@ -556,7 +556,7 @@ def test_H6_H7_a_file_is_followed_also_while_nobody_looks(blind: str) -> None:
 
 @fresh_process()
 def test_DESIGN_7_counts_agree_when_a_file_is_used_by_two_instruments() -> None:
-    """DESIGN 7: a count is the same whichever table it is read from, also if a second instrument opens or deletes the file."""
+    """A count is the same whichever table it is read from, also if a second instrument opens or deletes the file."""
     first, second = key_of("file", "d/first"), key_of("file", "d/second")
     worker = Worker()
     for key in (first, second):
@@ -958,7 +958,7 @@ def test_timers_share_one_epoch() -> None:
 @pytest.mark.parametrize("other", list(TIMERS))
 @pytest.mark.parametrize("timer", list(TIMERS))
 def test_timer_changed_in_mid_event_never_mixes_units(timer: str, other: str) -> None:
-    """A11, DESIGN 6: an event is timed to its end by the timer that it began with."""
+    """A11: an event is timed to its end by the timer that it began with."""
     lock = OwnLock("t/LOCK_one")
     pfs.setup_timers["wait"].timer_name = timer
     begin = time.monotonic()
@@ -1012,7 +1012,7 @@ def test_L8_unavailable_timer_is_null_and_its_substitute_is_said() -> None:
 
 @fresh_process()
 def test_setup_of_consumers_and_timers_while_a_thread_works() -> None:
-    """DESIGN 8: changes act at once on running threads; nothing that was counted is lost or counted twice."""
+    """Changes act at once on running threads; nothing that was counted is lost or counted twice."""
     m = Mutex("t/LOCK_one")
     worker = Worker()
     worker.start(m.use, 30000)

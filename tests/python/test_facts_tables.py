@@ -651,7 +651,7 @@ def test_setup_objects_takes_as_many_rows_as_it_may(size: int) -> None:
 
 @fresh_process()
 def test_setup_objects_saves_and_restores_rows() -> None:
-    """DESIGN 8: save, restore, context manager: rows that went are back, rows that came are gone."""
+    """Save, restore, context manager: rows that went are back, rows that came are gone."""
     saved = pfs.setup_objects.save()
     pfs.setup_objects.delete({"OBJECT_TYPE": "TABLE"})
     rule("s", timed="NO")
@@ -960,7 +960,7 @@ def test_slots_of_tables_handles_indexes_and_locks_are_used_again() -> None:
 
 @fresh_process()
 def test_a_forked_child_has_the_tables_and_none_of_the_numbers() -> None:
-    """DESIGN 5: tables, handles, metadata locks and rules are there, statistics start from zero; the parent's stay."""
+    """Tables, handles, metadata locks and rules are there, statistics start from zero; the parent's stay."""
     t = loaded()
     dead = Table("s.dead", "PRIMARY").io(FETCH, 0)
     dead.drop()

@@ -1,4 +1,4 @@
-"""The shape of the source tree (DESIGN 4, 11): one way of includes, no huge file, pybind11 in one room. Each check sees a sin."""
+"""The shape of the source tree: one way of includes, no huge file, pybind11 in one room. Each check sees a sin."""
 
 from __future__ import annotations
 
@@ -147,13 +147,13 @@ CHECKS = {
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_tree_is_in_order(name: str) -> None:
-    """DESIGN 4: base < shm < record < setup < aggregate < snapshot < table < tables < capi < bindings; DESIGN 11."""
+    """base < shm < record < setup < aggregate < snapshot < table < tables < capi < bindings."""
     assert len(sources(ROOT)) > 30
     assert CHECKS[name](ROOT) == []
 
 
 def test_every_room_exists_and_is_known() -> None:
-    """DESIGN 4: no room that the order does not know."""
+    """No room that the order does not know."""
     found = {path.name for path in (ROOT / "cpp" / "src").iterdir() if path.is_dir()}
     assert found == set(ROOMS) - {"bindings"}
 

@@ -212,6 +212,7 @@ def merged_by_sql(name: str, frames: list[pd.DataFrame]) -> list[tuple[Any, ...]
     rows = " union all ".join(f"select *{plain} from t{number}" for number in range(len(frames)))
     samples = sorted((c for c in info["columns"] if c["across"] == "sampled"), key=lambda c: c["unit"] != "picoseconds")
     order = ", ".join(f"{c['name']} desc nulls last" for c in [samples[0], *samples[:0:-1]]) if samples else ""
+    names = {column["name"] for column in info["columns"]}
     made, count = [], ""
     for column in info["columns"]:
         column_name, rule = column["name"], column["across"]
@@ -219,7 +220,12 @@ def merged_by_sql(name: str, frames: list[pd.DataFrame]) -> list[tuple[Any, ...]
             made.append(f"{column_name} as {column_name}")
         elif rule == "mean":
             total = "SUM_" + column_name.removeprefix("AVG_")
-            made.append(f"coalesce(sum({total}), 0) // greatest(coalesce(sum({count}), 0), 1) as {column_name}")
+            timed = f"coalesce(sum({count}), 0)"
+            if "COUNT_NOT_SAMPLED" in names:  # of other counts than COUNT_STAR the same share
+                left_out = "least(sum(COUNT_NOT_SAMPLED), sum(COUNT_STAR))"
+                share = f" * {timed} // greatest(sum(COUNT_STAR), 1)" if count != "COUNT_STAR" else ""
+                timed = f"{timed} - {left_out}{share}"
+            made.append(f"coalesce(sum({total}), 0) // greatest({timed}, 1) as {column_name}")
         elif rule == "sampled":
             made.append(f"(array_agg({column_name} order by {order}))[1] as {column_name}")
         else:

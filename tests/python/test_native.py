@@ -21,7 +21,7 @@ TOOLS = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 BUILDS = {
     "release": ("Release", "", ""),
-    "asan-ubsan": ("None", "address,undefined", "-fno-sanitize-recover=all -O1 -g1"),  # see CLANG
+    "asan-ubsan": ("None", "address,undefined", "-fno-sanitize-recover=all -O0 -g1"),  # see CLANG; -O1 compiles for twice as long
     "tsan": ("None", "thread", "-O1 -g1"),
 }
 # With clang, the fuzzer of segments (tests/fuzz/segment.sh) takes its objects from the tree of the address sanitizer.
@@ -84,30 +84,34 @@ def built(name: str, folder: Path, root: Path) -> Path:
 
 
 def compiled(build: Path, target: str) -> None:
-    # Beside another worker of pytest-xdist, one job is half of two cores.
+    # Other workers of pytest-xdist have the other processors.
     jobs = ("-j", "1") if "PYTEST_XDIST_WORKER" in os.environ else ()
     done = run("ninja", "-C", build, *jobs, target)
     assert done.returncode == 0, done.stdout[-20_000:]
 
 
+def group(name: str) -> pytest.MarkDecorator:
+    """A tree is built and used by one worker."""
+    return pytest.mark.xdist_group(f"native-{name}")
+
+
 @pytest.mark.native
-@pytest.mark.xdist_group("native")
-@pytest.mark.parametrize("name", list(BUILDS))
+@pytest.mark.parametrize("name", [pytest.param(name, marks=group(name)) for name in BUILDS])
 def test_native_tests_compile(name: str, folder: Path, root: Path) -> None:
     built(name, folder, root)
 
 
 def marks(name: str) -> pytest.MarkDecorator:
     """As released, a torn row needs threads that really run at once. A sanitizer finds a race without that."""
-    return pytest.mark.alone if name == "release" else pytest.mark.xdist_group("native")
+    return pytest.mark.alone if name == "release" else group(name)
 
 
 @pytest.mark.native
 @pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in BUILDS])
 def test_native_tests_pass(name: str, folder: Path, root: Path) -> None:
     build = built(name, folder, root)
-    # Sanitizers are slow, and need fewer turns: they look at what could happen.
-    seconds = "1" if name == "release" else "0.7"
+    # By hand 1.5 s each, or hours. Sanitizers need fewer turns: they look at what could happen.
+    seconds = "0.7" if name == "release" else "0.4"
     ctest = ("ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error")
     done = run(*ctest, PFS_STRESS_SECONDS=seconds, **SANITIZER_OPTIONS)
     print(done.stdout)
@@ -152,7 +156,7 @@ def sanitized(folder: Path, root: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.native
-@pytest.mark.xdist_group("native")
+@group("asan-ubsan")
 def test_capsules_of_arrow_are_clean(sanitized: dict[str, str], root: Path, tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     program = root / "tests/python/_programs/arrow_lifetimes.py"
@@ -162,7 +166,7 @@ def test_capsules_of_arrow_are_clean(sanitized: dict[str, str], root: Path, tmp_
 
 
 @pytest.mark.native
-@pytest.mark.xdist_group("native")
+@group("asan-ubsan")
 def test_the_sanitizer_sees_a_capsule_that_is_used_after_its_end(sanitized: dict[str, str], root: Path, tmp_path: Path) -> None:
     """Negative control."""
     tmp_path.chmod(0o700)
@@ -170,3 +174,22 @@ def test_the_sanitizer_sees_a_capsule_that_is_used_after_its_end(sanitized: dict
     done = run(sys.executable, program, "broken", **sanitized, PFS_DIR=str(tmp_path))
     assert done.returncode != 0
     assert "heap-use-after-free" in done.stdout, done.stdout[-5000:]
+
+
+@pytest.mark.native
+@pytest.mark.slow
+@group("asan-ubsan")
+@pytest.mark.skipif(shutil.which("clang++") is None, reason="libFuzzer is a part of clang: apt-get install clang")
+def test_segments_survive_a_fuzzer(folder: Path, root: Path) -> None:
+    """tests/fuzz/segment.sh, for a few seconds and from the same seed: what a change breaks.
+
+    PFS_FUZZ_SECONDS looks longer, PFS_FUZZ_SEED elsewhere.
+    """
+    tools = {"PFS_FUZZ_SEED": "1", **os.environ, "PATH": TOOLS, "PFS_FUZZ_BUILD": str(built("asan-ubsan", folder, root))}
+    seconds = os.environ.get("PFS_FUZZ_SECONDS", "20")
+    done = subprocess.run([root / "tests/fuzz/segment.sh", seconds], env=tools, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-10_000:]
+    found = re.search(r"Done (\d+) runs", done.stderr)
+    assert found, done.stderr[-10_000:]
+    print(f"{found[1]} runs")
+    assert int(found[1]) > 100

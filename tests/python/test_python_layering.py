@@ -47,6 +47,7 @@ SLOW = {
     "_fleet.collector",
     "_sql.columns",
     "_snapshots.archive",
+    "_snapshots.averages",
     "_snapshots.columns",
     "_snapshots.diff",
     "_snapshots.merge",

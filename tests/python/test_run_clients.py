@@ -253,6 +253,35 @@ def test_statements_beyond_the_places_are_counted(tmp_path: Path) -> None:
     assert report["lost"] == {"Performance_schema_locker_lost": 20_000 - shown}
 
 
+def test_text_that_sqlite_cannot_prepare_is_a_statement_with_its_error(tmp_path: Path) -> None:
+    """The program's own log is the witness: each statement, and whether it raised."""
+    script = """
+import json, sqlite3
+link = sqlite3.connect(":memory:", cached_statements=0)
+log = {}
+for text in 2 * ["create table t(a)"] + 3 * ["select a from nothing"] + ["selekt", "select 1 x", "insert into t values(1, 2)"]:
+    entry = log.setdefault(text, [0, 0])
+    entry[0] += 1
+    try:
+        link.execute(text).fetchall()
+    except sqlite3.Error:
+        entry[1] += 1
+print(json.dumps(log))
+"""
+    done = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, "-c", script, check=True)
+    (segment,) = (tmp_path / "segments").rglob("*.pfs")
+    with pfs.attach(str(segment)) as schema:
+        found = schema.table("events_statements_history")
+        by_digest = schema.table("events_statements_summary_by_digest")
+    log = json.loads(done.stdout)
+    assert log["select a from nothing"] == [3, 3]
+    assert log["create table t(a)"] == [2, 1]
+    errors = {text: int(rows["ERRORS"].sum()) for text, rows in found.groupby("SQL_TEXT")}
+    assert errors == {text: raised for text, (_, raised) in log.items()}
+    assert int(by_digest["COUNT_STAR"].sum()) == sum(count for count, _ in log.values())
+    assert int(by_digest["SUM_ERRORS"].sum()) == sum(raised for _, raised in log.values()) == 6
+
+
 def test_clients_are_found_without_the_dynamic_linker(tmp_path: Path, postgresql: str) -> None:
     """A probe that asked the dynamic linker could wait for its lock. It notes that it had to."""
     insert = "import sqlite3; c = sqlite3.connect(':memory:'); c.execute('create table t(a)'); print(c.total_changes)"

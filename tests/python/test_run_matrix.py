@@ -24,7 +24,7 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
     ("--children", "fork"),
     ("--decode", "redis,http"),
 )
-ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2*")
+ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.[0-9]*")
 SANITIZERS = ("address", "thread", "undefined")
 ROUNDS = int(os.environ.get("PFS_RUN_ROUNDS", "8"))
 SEED = int(os.environ.get("PFS_RUN_SEED", str(random.randrange(1 << 30))))

@@ -24,7 +24,7 @@ def allocates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("allocator", ["", "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2*"])
+@pytest.mark.parametrize("allocator", ["", "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.[0-9]*"])
 def test_each_allocation_is_counted_once(
     allocates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allocator: str
 ) -> None:

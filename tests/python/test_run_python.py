@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import pfs
-from tests.python.test_run import LIBRARY, PFS, own_folder, pytestmark, report_of, run
+from tests.python.test_run import PFS, own_folder, pytestmark, report_of, run
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
@@ -336,7 +336,7 @@ def test_nothing_is_imported_outside_of_pfs_run() -> None:
     # Its folder is on PYTHONPATH, but the library is not there: it is not loaded.
     maps = "'perfschema' in open('/proc/self/maps').read()"
     code = f"import sys; print([m for m in sys.modules if '_pfs_run' in m], {maps}, sys.path)"
-    environment = os.environ | {"PYTHONPATH": str(AUTO), "PFS_RUN_PYTHON": "threads", "PFS_RUN_LIBRARY": str(LIBRARY)}
+    environment = os.environ | {"PYTHONPATH": str(AUTO), "PFS_RUN_PYTHON": "threads"}
     plain = run(sys.executable, "-c", code, check=True)
     assert run(sys.executable, "-c", code, check=True, env=environment).stdout == plain.stdout
     assert plain.stdout.startswith("[] False")

@@ -26,6 +26,12 @@ extern "C" {
 
 #if defined(PFS_BUILDING_LIBRARY)
 #define PFS_API __attribute__((visibility("default")))
+#elif defined(__has_attribute)
+#if __has_attribute(noplt) /* a call goes through the address itself: one jump less for each event */
+#define PFS_API __attribute__((noplt))
+#else
+#define PFS_API
+#endif
 #else
 #define PFS_API
 #endif

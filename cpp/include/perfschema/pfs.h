@@ -141,6 +141,11 @@ enum pfs_lock_op {
  * started already, PFS_E_NOT_FOUND for an unknown option, PFS_E_INVALID_ARGUMENT for a bad value (nothing is started, nothing changed). */
 PFS_API int pfs_init(const char* options);
 
+/* Sets the ceiling of what pfs may cost, in percent of the process's processor time: 1 is 1 %. Above it a thread of pfs makes instruments
+ * cheaper, and dearer again below it; the table overhead_steps says which. 0 = no ceiling, the default. Starts pfs if it has not started.
+ * Error: PFS_E_INVALID_ARGUMENT if it is no percentage. */
+PFS_API int pfs_set_overhead_limit(double percent);
+
 /* Returns 1 if pfs records in this process, else 0. Starts pfs if it has not started. */
 PFS_API int pfs_is_on(void);
 

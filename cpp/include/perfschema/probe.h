@@ -210,6 +210,7 @@ static inline int pfs_register_file(const char* component PFS_UNUSED_, pfs_file_
 }
 
 static inline int pfs_init(const char* options PFS_UNUSED_) { return PFS_OK; }
+static inline int pfs_set_overhead_limit(double percent PFS_UNUSED_) { return PFS_OK; }
 static inline int pfs_is_on(void) { return 0; }
 static inline const char* pfs_version(void) { return PFS_VERSION; }
 static inline const char* pfs_segment_path(void) { return ""; }

@@ -46,7 +46,7 @@ Numbers Read(const ShmCell& cell) {
   if (!ReadWhole(cell.seq, copy)) copy();
   // The interval has already ended, and owners begin the next one under the cold lock, which this thread holds. So the last interval is
   // the one before.
-  const uint32_t last = g_runtime.header->epochs[static_cast<uint32_t>(Kind::kMemory)].now.load(kRelaxed) - 1;
+  const uint32_t last = g_runtime.header->EpochsOf(Kind::kMemory).now.load(kRelaxed) - 1;
   if (gen != last) BeginMemoryInterval(&numbers);
   return numbers;
 }
@@ -85,7 +85,7 @@ void BeginInterval(ShmCell& cell) {
   BeginMemoryInterval(&numbers);
   const CellWriter writer(cell.seq);
   StoreNumbers(ShapeOf(Kind::kMemory), numbers, cell);
-  cell.gen.store(g_runtime.header->epochs[static_cast<uint32_t>(Kind::kMemory)].now.load(kRelaxed), kRelease);
+  cell.gen.store(g_runtime.header->EpochsOf(Kind::kMemory).now.load(kRelaxed), kRelease);
 }
 
 void RebaseClass(uint32_t class_index, Level truncated, Sums* sums) {
@@ -143,8 +143,8 @@ void RebaseClass(uint32_t class_index, Level truncated, Sums* sums) {
 void RebaseMemory(Level truncated) {
   Sums sums;  // all sums, before anything changes
   ShmHeader& header = *g_runtime.header;
-  header.rebase_seq.fetch_add(1);                                        // pairs with Snapshot::ForEachMemory, as the second one does
-  header.epochs[static_cast<uint32_t>(Kind::kMemory)].now.fetch_add(1);  // pairs with the owners' next changes
+  header.rebase_seq.fetch_add(1);                   // pairs with Snapshot::ForEachMemory, as the second one does
+  header.EpochsOf(Kind::kMemory).now.fetch_add(1);  // pairs with the owners' next changes
   ForEachMemoryClass([&](uint32_t class_index) { RebaseClass(class_index, truncated, &sums); });
   header.rebase_seq.fetch_add(1);
 }

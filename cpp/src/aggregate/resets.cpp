@@ -38,7 +38,7 @@ namespace {
 // REQUIRES: cold lock.
 void BeginEpoch(Kind kind, Level truncated) {
   if (kind == Kind::kMemory) return RebaseMemory(truncated);
-  ShmEpochs& epochs = OwnSegmentState().header()->epochs[static_cast<uint32_t>(kind)];
+  ShmEpochs& epochs = OwnSegmentState().header()->EpochsOf(kind);
   const uint32_t now = epochs.now.load(kRelaxed) + 1;
   // Stores `since` first: a cell of the new epoch then counts at all levels at once.
   for (uint32_t i = 0; i < kLevelCount; ++i) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 namespace perfschema {
@@ -22,9 +23,22 @@ inline constexpr std::array<uint64_t, kHistogramBuckets> kBucketLow = [] {
 // Returns the upper bound; the last bucket has none.
 constexpr uint64_t BucketHigh(uint32_t bucket) { return bucket + 1 < kHistogramBuckets ? kBucketLow[bucket + 1] : ~uint64_t{0}; }
 
+// For each number of bits: the bucket of the smallest duration with so many bits.
+inline constexpr std::array<uint16_t, 66> kFirstOfBits = [] {
+  std::array<uint16_t, 66> first{};
+  for (uint32_t bits = 1; bits <= 65; ++bits) {
+    uint32_t bucket = first[bits - 1];
+    while (bucket + 1 < kHistogramBuckets && (bits == 65 || kBucketLow[bucket + 1] <= uint64_t{1} << (bits - 1))) ++bucket;
+    first[bits] = static_cast<uint16_t>(bucket);
+  }
+  return first;
+}();
+
 // Finds the bucket of a duration. Buckets are half open: a duration equal to a bound belongs to the bucket above.
+// A power of two has fifteen buckets: four steps.
 constexpr uint32_t BucketOf(uint64_t wait_ps) {
-  uint32_t low = 0, high = kHistogramBuckets;
+  const auto bits = static_cast<uint32_t>(std::bit_width(wait_ps));
+  uint32_t low = kFirstOfBits[bits], high = uint32_t{kFirstOfBits[bits + 1]} + 1;
   while (high - low > 1) {
     const uint32_t middle = (low + high) / 2;
     (wait_ps < kBucketLow[middle] ? high : low) = middle;

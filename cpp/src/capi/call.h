@@ -8,6 +8,7 @@
 
 #include "perfschema/pfs.h"
 #include "record/family/file_events.h"
+#include "shm/cell.h"
 
 namespace perfschema::capi {
 
@@ -33,30 +34,35 @@ inline bool IsNull(const char* path) {
 
 // Makes a call on a descriptor. `call` makes it, `bytes` computes from its result how much was transferred.
 template <typename Call, typename Bytes>
-inline __attribute__((always_inline)) auto OnDescriptor(int fd, Operation operation, int64_t requested, int64_t offset, Site site,
-                                                        Call call, Bytes bytes) {
+PFS_ALWAYS_INLINE auto OnDescriptor(int fd, Operation operation, int64_t requested, int64_t offset, Site site, Call call, Bytes bytes) {
   return DescriptorOperation(fd, operation, requested, offset, site.file, site.line, call, bytes);
 }
 
 // Makes a call that transfers bytes and returns how many, or -1.
 template <typename Call>
-inline __attribute__((always_inline)) auto Transfer(int fd, Operation operation, size_t requested, int64_t offset, Site site, Call call) {
+PFS_ALWAYS_INLINE auto Transfer(int fd, Operation operation, size_t requested, int64_t offset, Site site, Call call) {
   return OnDescriptor(fd, operation, static_cast<int64_t>(requested), offset, site, call, [](auto n) { return static_cast<int64_t>(n); });
+}
+
+// The same, for a descriptor that is a socket as often as a file.
+template <typename Call>
+inline __attribute__((always_inline)) auto TransferAnywhere(int fd, Operation operation, size_t requested, Site site, Call call) {
+  return DescriptorOperation<true>(fd, operation, static_cast<int64_t>(requested), kNoOffset, site.file, site.line, call,
+                                   [](auto n) { return static_cast<int64_t>(n); });
 }
 
 // Makes a call without bytes.
 template <typename Call>
-inline __attribute__((always_inline)) auto Plain(int fd, Operation operation, int64_t offset, Site site, Call call) {
+PFS_ALWAYS_INLINE auto Plain(int fd, Operation operation, int64_t offset, Site site, Call call) {
   return OnDescriptor(fd, operation, kNoBytes, offset, site, call, [](auto) { return kNoBytes; });
 }
 
-// Makes a call that opens `path`. `descriptor` gets the new descriptor from its result, -1 if there is none.
+// Makes a call that opens `path`, for an event that has begun, or without one. `descriptor` gets the new descriptor from the result, -1 if
+// there is none.
 template <typename Call, typename Descriptor>
-inline auto Open(pfs_key_t key, Operation operation, const char* path, int flags, bool temporary, Site site, Call call,
-                 Descriptor descriptor) {
-  NamedFileWait wait;
-  const bool makes_name = temporary && operation == Operation::kCreate;  // mkstemp
-  if (IsNull(path) || !BeginFileOpen(&wait, key, operation, makes_name ? nullptr : path, flags, site.file, site.line)) {
+inline __attribute__((always_inline)) auto OpenAs(NamedFileWait* wait, bool has_begun, const char* path, bool temporary, Call call,
+                                                  Descriptor descriptor) {
+  if (!has_begun) {
     const auto result = call();
     // A plain close() may have left the number bound to another file.
     if (const int fd = descriptor(result); FileOfDescriptor(fd) != nullptr) UnbindFile(fd);
@@ -68,10 +74,21 @@ inline auto Open(pfs_key_t key, Operation operation, const char* path, int flags
     bool temporary;
     int fd = -1;
     ~Ender() { EndFileOpen(wait, path, fd, temporary); }
-  } ender{&wait, path, temporary};
+  } ender{wait, path, temporary};
   const auto result = call();
   ender.fd = descriptor(result);
   return result;
+}
+
+// Makes a call that opens `path`. `is_readable`: IsReadable(path) has said so.
+template <typename Call, typename Descriptor>
+inline auto Open(pfs_key_t key, Operation operation, const char* path, int flags, bool temporary, Site site, Call call,
+                 Descriptor descriptor, bool is_readable = false) {
+  NamedFileWait wait;
+  wait.is_readable = is_readable;
+  const bool makes_name = temporary && operation == Operation::kCreate;  // mkstemp
+  const bool has_begun = !IsNull(path) && BeginFileOpen(&wait, key, operation, makes_name ? nullptr : path, flags, site.file, site.line);
+  return OpenAs(&wait, has_begun, path, temporary, call, descriptor);
 }
 
 // Makes a call that closes `fd`. The descriptor loses its name before: another thread may get the number as soon as it is free.
@@ -89,11 +106,11 @@ inline auto Close(int fd, Site site, Call call) {
   return result;
 }
 
-// Makes a call on a name. `end(wait, rc)` ends the event; without an event it is not called.
+// Makes a call on a name, for an event that has begun, or without one. `end(wait, rc)` ends the event; without an event it is called only
+// if the call succeeds, and gets nullptr.
 template <typename Call, typename End>
-inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call, End end) {
-  NamedFileWait wait;
-  if (IsNull(path) || !BeginFileName(&wait, key, operation, path, site.file, site.line)) {
+inline __attribute__((always_inline)) int OnNameAs(NamedFileWait* wait, bool has_begun, Call call, End end) {
+  if (!has_begun) {
     const int plain = call();
     if (plain == 0) end(nullptr, 0);
     return plain;
@@ -103,10 +120,19 @@ inline int OnName(pfs_key_t key, Operation operation, const char* path, Site sit
     End& end;
     int rc = -1;
     ~Ender() { end(wait, rc); }
-  } ender{&wait, end};
+  } ender{wait, end};
   const int rc = call();
   ender.rc = rc;
   return rc;
+}
+
+// Makes a call on a name. `end`: as above.
+template <typename Call, typename End>
+inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call, End end, bool is_readable = false) {
+  NamedFileWait wait;
+  wait.is_readable = is_readable;
+  const bool has_begun = !IsNull(path) && BeginFileName(&wait, key, operation, path, site.file, site.line);
+  return OnNameAs(&wait, has_begun, call, end);
 }
 
 template <typename Call>

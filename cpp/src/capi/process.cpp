@@ -10,6 +10,7 @@
 #include "record/family/file_name.h"
 #include "record/family/files.h"
 #include "record/family/sockets.h"
+#include "setup/ceiling.h"
 #include "setup/setup.h"
 
 using perfschema::Code;
@@ -102,6 +103,13 @@ extern "C" {
 
 int pfs_init(const char* options) {
   return Guarded([=] { return perfschema::InitRuntime(options != nullptr ? options : ""); });
+}
+
+int pfs_set_overhead_limit(double percent) {
+  return Guarded([=] {
+    if (!(percent >= 0 && percent <= 100)) return Status(perfschema::Code::kInvalidArgument, "a limit is a percentage from 0 to 100");
+    return perfschema::UpdateCeiling(static_cast<uint64_t>(percent * 10'000 + 0.5), std::nullopt);
+  });
 }
 
 int pfs_is_on(void) {

@@ -33,6 +33,9 @@ Statement& In(pfs_statement_t* statement) {
   static constinit Statement ignored{};
   return statement == nullptr ? ignored : *std::launder(reinterpret_cast<Statement*>(statement->opaque));
 }
+uint64_t CounterOf(const Statement& statement, uint32_t counter) {
+  return (statement.set >> counter & 1) != 0 ? statement.counters[counter] : 0;
+}
 ShmStoredProgram* AsProgram(pfs_program_t* program) { return reinterpret_cast<ShmStoredProgram*>(program); }
 ShmPrepared* AsPrepared(pfs_prepared_t* prepared) { return reinterpret_cast<ShmPrepared*>(prepared); }
 std::string_view TextOf(const char* text, size_t bytes) { return text != nullptr ? std::string_view(text, bytes) : ""; }
@@ -90,7 +93,7 @@ void pfs_statement_set(pfs_statement_t* statement, enum pfs_statement_counter co
 
 void pfs_statement_add(pfs_statement_t* statement, enum pfs_statement_counter counter, uint64_t more) {
   if (static_cast<uint32_t>(counter) >= kSettable || In(statement).thread == nullptr) return;
-  perfschema::SetStatementCounter(In(statement), static_cast<StatementCounter>(counter), In(statement).counters[counter] + more);
+  perfschema::SetStatementCounter(In(statement), static_cast<StatementCounter>(counter), CounterOf(In(statement), counter) + more);
 }
 
 void pfs_statement_set_lock_time(pfs_statement_t* statement, uint64_t microseconds) {

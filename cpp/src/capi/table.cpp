@@ -60,6 +60,9 @@ template <typename Of>
                  : UnrecordedBegin<Counting::kCounted>(call.wait, begin.class_index())) {
       return Begun(wait);
     }
+  } else if (IsSampled(flags)) {
+    const TableBegin begin = Of::Begin(handle, operation, index);
+    if (UnsampledBegin(NewWait(wait, begin).wait, begin.class_index())) return Begun(wait);
   }
   return SlowBegin<Of>(wait, handle, operation, index, file, line);
 }
@@ -83,11 +86,20 @@ template <typename Of>
   FinishTableWait<Of>(call, result, end_ticks);
 }
 
+// Ends a wait that was not sampled, or that only the slow path may end.
+template <typename Of>
+[[gnu::noinline]] void EndUnsampled(const TableWait& call, uint64_t result) {
+  if (call.wait.flags != kUnsampledFlags || !MayEndUnrecorded(call.wait)) return SlowEnd<Of>(call, result);
+  Of::Ended(call, result);
+  const UnsampledEnd<TableEnd<Of>> end{{call, result}};
+  if (!UnrecordedEnd<Counting::kCounted>(call.wait, end, 0)) FinishTableWait<Of>(call, result, 0);
+}
+
 // Ends a wait that FastEnd may not.
 template <typename Of>
 [[gnu::noinline]] void EndBySettings(const TableWait& call, uint64_t result) {
   const bool is_timed = call.wait.flags == kTimedOnlyFlags;
-  if ((!is_timed && call.wait.flags != kCountedFlags) || !MayEndUnrecorded(call.wait)) return SlowEnd<Of>(call, result);
+  if ((!is_timed && call.wait.flags != kCountedFlags) || !MayEndUnrecorded(call.wait)) return EndUnsampled<Of>(call, result);
   Of::Ended(call, result);
   const TableEnd<Of> end{call, result};
   const uint64_t end_ticks = is_timed ? ReadCycle() : 0;

@@ -144,6 +144,7 @@ void BeforeFork() {
   t_locals.in_cold_lock = true;
   if (!g_runtime.on || IsStillForked()) return;  // a child that has not used pfs: the kernel copies everything
   CloseLockFreePath();
+  NoteDescriptorsBeforeFork();
   Segment& segment = g_runtime.segment;
   if (!segment.CopyBeforeFork(KeptByChild) || !segment.has_copy()) return;
   NoteHolds(segment.copied_element<ShmInstance>(ArrayId::kInstances, 0));
@@ -161,7 +162,8 @@ void AfterForkInParent() {
 void TurnOffInChild() {
   __atomic_store_n(&g_runtime.on, false, __ATOMIC_RELEASE);
   __atomic_store_n(&g_runtime.header, &nowhere, __ATOMIC_RELEASE);
-  t_locals.state = t_locals.own = nullptr;
+  SetAttached(nullptr);
+  t_locals.own = nullptr;
   t_locals.free_lists = nullptr;
   g_is_lost_child = true;
 }
@@ -179,7 +181,8 @@ void PutThreadAside() {
   g_forking.state = self.state;
   g_forking.own = self.own;
   self.is_forked = true;
-  self.state = self.own = nullptr;
+  SetAttached(nullptr);
+  self.own = nullptr;
   self.free_lists = nullptr;
 }
 
@@ -278,7 +281,7 @@ ThreadState* ResumeAfterFork() {
   if (IsInColdPath() || !EnsureStarted()) return nullptr;
   self.own = g_forking.own;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  self.state = g_forking.state;
+  SetAttached(g_forking.state);
   self.is_forked = false;
   StartTraceInChild();
   return self.state;

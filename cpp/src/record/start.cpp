@@ -48,6 +48,7 @@ void CachePointers() {
   rt.header = segment.header();
   rt.classes = segment.element<ShmClass>(ArrayId::kClasses, 0);
   rt.threads = segment.element<ShmThread>(ArrayId::kThreads, 0);
+  rt.sampling_interval = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::sampling_interval));
   rt.thread_cells = segment.element<ShmCell>(ArrayId::kThreadCells, 0);
   rt.cells = segment.element<ShmCell>(ArrayId::kCells, 0);
   rt.instances = segment.element<ShmInstance>(ArrayId::kInstances, 0);
@@ -66,6 +67,11 @@ void CachePointers() {
                    segment.array(kRecordsOf[i]).stride, ChunksHeldByThread(static_cast<Kind>(i), history_size)};
   }
   rt.statement_stack = static_cast<uint32_t>(options.Get(OptionId::max_statement_stack));
+  const auto sql_limit = static_cast<uint32_t>(options.Get(OptionId::max_sql_text_length));
+  const auto digest_limit = static_cast<uint32_t>(options.Get(OptionId::max_digest_length));
+  const auto tokens = static_cast<uint32_t>(TextCapacity(sql_limit));
+  rt.text_sizes = {sql_limit, digest_limit, static_cast<uint32_t>((rt.statement_stack + 1) * sizeof(uint64_t)), tokens,
+                   tokens + static_cast<uint32_t>(TextCapacity(digest_limit))};
   rt.cells_per_thread = segment.array(ArrayId::kThreadCells).capacity / segment.array(ArrayId::kThreads).capacity;
 }
 

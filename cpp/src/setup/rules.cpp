@@ -13,6 +13,19 @@ namespace {
 
 ShmInstrumentRule* InstrumentRules() { return g_runtime.segment.element<ShmInstrumentRule>(ArrayId::kInstrumentRules, 0); }
 
+// performance_schema_preset=production: no wait that is common in a busy program is timed each time.
+struct PresetRule {
+  std::string_view pattern;
+  Timing timing;
+};
+constexpr PresetRule kProduction[] = {
+    {"wait/%", Timing::kSampled},
+    {"wait/app/%", Timing::kYes},
+    {"wait/synch/cond/%", Timing::kYes},
+    {"wait/synch/mutex/%", Timing::kContended},
+    {"wait/synch/rwlock/%", Timing::kContended},
+};
+
 // Returns the indexes of all rules, oldest first.
 std::vector<uint64_t> InOrder() {
   std::vector<uint64_t> live;
@@ -69,11 +82,14 @@ void StartInstrumentRules(const Options& options) {
   for (uint32_t i = 0; i < options.preset_count; ++i) {
     if (!options.presets[i].is_consumer) presets.push_back(&options.presets[i]);
   }
+  // The rows of a preset come first: all that the options say themselves holds over it.
+  if (options.Get(OptionId::preset) == 1) {
+    for (const auto& [pattern, timing] : kProduction) (void)AddInstrumentRule(pattern, {std::nullopt, timing, std::nullopt, true});
+  }
   const auto length = [](const Preset* preset) { return std::string_view(preset->pattern).size(); };
   std::stable_sort(presets.begin(), presets.end(), [&](const Preset* a, const Preset* b) { return length(a) < length(b); });
   for (const Preset* preset : presets) {
-    const Timing timing = !preset->timed ? Timing::kNo : preset->contended ? Timing::kContended : Timing::kYes;
-    (void)AddInstrumentRule(LikeOf(preset->pattern), {preset->enabled, timing, std::nullopt, true});
+    (void)AddInstrumentRule(LikeOf(preset->pattern), {preset->enabled, preset->timed, std::nullopt, true});
   }
 }
 
@@ -89,8 +105,9 @@ RuleSettings RulesFor(Family family, std::string_view full_name) {
     if (settings.timed) result.timed = settings.timed;
     if (settings.traced) result.traced = settings.traced;
   }
-  // CONTENDED applies to locks; other instruments that match the pattern are timed.
+  // CONTENDED applies to locks, and SAMPLED to waits; other instruments that match the pattern are timed.
   if (result.timed == Timing::kContended && !MayBeContended(family)) result.timed = Timing::kYes;
+  if (result.timed == Timing::kSampled && !MayBeSampled(family)) result.timed = Timing::kYes;
   return result;
 }
 

@@ -36,4 +36,7 @@ inline bool HasDuration(Family family) { return FactsOf(family).is_timed; }  // 
 // Returns whether locks of the family can be tried first.
 inline bool MayBeContended(Family family) { return family == Family::kMutex || family == Family::kRwlock; }
 
+// Returns whether TIMED may be SAMPLED: for waits.
+inline bool MayBeSampled(Family family) { return FactsOf(family).kind == Kind::kWait; }
+
 }  // namespace perfschema

@@ -15,6 +15,7 @@
 #include "record/family/tables.h"
 #include "record/probe/cells.h"
 #include "record/probe/trace.h"
+#include "setup/ceiling.h"
 #include "setup/objects.h"
 #include "setup/rules.h"
 #include "shm/limits.h"
@@ -52,6 +53,7 @@ uint32_t FlagsOf(const ShmClass& entry) {
     if (!is_fast) flags |= kFlagSlowTimer;
   }
   if (entry.timed.load(kRelaxed) == static_cast<uint32_t>(Timing::kContended)) flags |= kFlagContended;
+  if (entry.timed.load(kRelaxed) == static_cast<uint32_t>(Timing::kSampled)) flags |= kFlagSampled;
   if (ConsumerActs(Consumer::thread_instrumentation) && (entry.properties & kPropertyGlobal) == 0) flags |= kFlagThread;
   if (entry.controlled.load(kRelaxed) != 0) flags |= kFlagControlled;
   const auto consumer_flags = [&](const KindConsumers& of) {
@@ -75,7 +77,7 @@ uint32_t FlagsOf(const ShmClass& entry) {
   return flags;
 }
 
-void RefreshClass(ShmClass& entry) { entry.flags.store(FlagsOf(entry), kRelaxed); }
+void RefreshClass(ShmClass& entry) { entry.flags.store(FlagsAfterStep(entry, FlagsOf(entry)), kRelaxed); }
 
 // Guarded by the cold lock.
 int open_batches = 0;
@@ -165,6 +167,7 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
   if (family != Family::kThread && (flags & (kRegisterDisabled | kRegisterUntimed)) != 0) entry.properties |= kPropertyUntimed;
   entry.volatility = std::min(volatility, 8u);
   Apply(Derive(entry), entry);
+  if (HasEvents(entry)) entry.step.store(static_cast<uint32_t>(FirstStep()), kRelaxed);
   if (is_memory) {
     const bool controlled = (entry.properties & (kPropertyGlobal | kPropertyControlled)) == kPropertyControlled;
     entry.controlled.store(controlled ? 1 : 0, kRelaxed);
@@ -178,6 +181,7 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
 }  // namespace
 
 bool StartSetup() {
+  StartCeiling();
   StartInstrumentRules(StartOptionsLocked());
   for (int i = 1; i < kFamilyCount; ++i) {
     const auto family = static_cast<Family>(i);
@@ -185,6 +189,12 @@ bool StartSetup() {
   }
   return StartObjectRules();
 }
+
+void RefreshClasses(std::span<const StepChange> changes) {
+  for (const StepChange& change : changes) RefreshClass(g_runtime.classes[change.class_index]);
+  RefreshObjects();
+}
+void RefreshAllClasses() { RefreshAll(); }
 
 bool AdoptSetup() { return AdoptObjectRules(); }
 
@@ -272,8 +282,12 @@ namespace {
 Status CheckChange(const ShmClass& entry, const InstrumentChange& change) {
   const auto family = static_cast<Family>(entry.family);
   if (change.timed == Timing::kContended && FactsOf(family).is_timed && !MayBeContended(family)) {
-    return Status(Code::kInvalidArgument, "TIMED of " + std::string(NameOf(entry)) +
-                                              " can be YES or NO: CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
+    return Status(Code::kInvalidArgument, "TIMED of " + std::string(NameOf(entry)) + " can be YES" +
+                                              (MayBeSampled(family) ? ", NO or SAMPLED" : " or NO") +
+                                              ": CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
+  }
+  if (change.timed == Timing::kSampled && FactsOf(family).is_timed && !MayBeSampled(family)) {
+    return Status(Code::kInvalidArgument, "TIMED of " + std::string(NameOf(entry)) + " can be YES or NO: SAMPLED is for wait/% and idle");
   }
   if (change.traced && *change.traced && HasEvents(entry)) {
     if (!change.enabled.value_or(entry.enabled.load(kRelaxed) != 0)) {
@@ -365,6 +379,9 @@ Status InsertInstrumentRule(std::string_view pattern, const RuleSettings& settin
   if (settings.is_empty()) return Status(Code::kInvalidArgument, shown + ": give at least one of ENABLED, TIMED, TRACE_ENABLED");
   if (settings.timed == Timing::kContended && !MayMatch(pattern, MayBeContended) && MayMatch(pattern, HasDuration)) {
     return Status(Code::kInvalidArgument, shown + ": CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
+  }
+  if (settings.timed == Timing::kSampled && !MayMatch(pattern, MayBeSampled) && MayMatch(pattern, HasDuration)) {
+    return Status(Code::kInvalidArgument, shown + ": SAMPLED is for wait/% and idle");
   }
   return ChangeInstrumentRules([&] {
     if (settings.traced.value_or(false) && IsOutsider()) return TraceIsInsidersOnly();

@@ -32,9 +32,21 @@
 
 namespace perfschema {
 
+// Marks variables that nothing outside of the library uses: code reaches them without a table of addresses. Under a sanitizer the C++ tests
+// share a library that hides nothing (tests/cpp).
+#if defined(PFS_SANITIZED)
+#define PFS_HIDDEN
+#else
+#define PFS_HIDDEN __attribute__((visibility("hidden")))
+#endif
+
 // Marks functions of the hot path. A struct on the stack stays in registers only if all functions that use it are
-// inlined into one.
+// inlined into one. Under a sanitizer that costs half a minute of compiling and proves nothing more.
+#if defined(PFS_SANITIZED)
+#define PFS_ALWAYS_INLINE inline
+#else
 #define PFS_ALWAYS_INLINE [[gnu::always_inline]] inline
+#endif
 
 using Word = std::atomic<uint64_t>;
 using HalfWord = std::atomic<uint32_t>;
@@ -90,15 +102,17 @@ struct Stat {
   uint64_t sum_ps = 0;
   uint64_t inverted_min_ps = 0;
   uint64_t max_ps = 0;
+  uint64_t unsampled = 0;  // of the count: events that TIMED = 'SAMPLED' did not time
 
   PFS_ALWAYS_INLINE uint64_t min_ps() const { return inverted_min_ps == 0 ? 0 : ~inverted_min_ps; }
   bool is_empty() const { return count == 0 && inverted_min_ps == 0; }  // a wait for no row at all has a time, but no count
-  PFS_ALWAYS_INLINE uint64_t avg_ps() const { return count == 0 ? 0 : sum_ps / count; }
+  PFS_ALWAYS_INLINE uint64_t avg_ps() const { return count <= unsampled ? 0 : sum_ps / (count - unsampled); }
   PFS_ALWAYS_INLINE void Merge(const Stat& other) {
     count += other.count;
     sum_ps = AddTimes(sum_ps, other.sum_ps);
     if (other.inverted_min_ps > inverted_min_ps) inverted_min_ps = other.inverted_min_ps;
     if (other.max_ps > max_ps) max_ps = other.max_ps;
+    unsampled += other.unsampled;
   }
 };
 
@@ -154,9 +168,11 @@ PFS_ALWAYS_INLINE void StorePair(Word* pair, uint64_t first, uint64_t second) {
   const __m128i both = _mm_set_epi64x(static_cast<long long>(second), static_cast<long long>(first));
   asm volatile("movdqa %1, %0" : "=m"(*reinterpret_cast<__m128i*>(pair)) : "x"(both) : "memory");
 }
-// Returns the pair that one event adds.
+// Returns the pair that one event adds. AddToPair() is only reached on processors with AVX.
 PFS_ALWAYS_INLINE __m128i OneEvent(uint64_t wait_ps) {
-  return _mm_unpacklo_epi64(_mm_set_epi64x(0, 1), _mm_cvtsi64_si128(static_cast<long long>(wait_ps)));
+  __m128i event;
+  asm("vpinsrq $1, %1, %2, %0" : "=x"(event) : "r"(wait_ps), "x"(_mm_set_epi64x(0, 1)));
+  return event;
 }
 PFS_ALWAYS_INLINE void AddToPair(ShmStat& stat, __m128i event) {
   auto* pair = reinterpret_cast<__m128i*>(&stat.count);
@@ -235,18 +251,49 @@ inline void MergeIntoStat(ShmStat& stat, const Stat& more) {
 // Moves text that may change under its readers in whole words, so that a race yields a stale text, never undefined
 // behavior. The caller decides with a sequence or version whether its copy is whole. REQUIRES: `shared` 8-byte
 // aligned, its capacity a multiple of 8.
+//
+// An x86 processor keeps the order of loads and of stores, of any width, so a fence against the compiler is enough there (PFS_WIDE_STAT).
+
+// Returns the last bytes of a text, fewer than eight, as a word with zeros behind them. `all`: bytes of the whole text, which ends at
+// `end`.
+PFS_ALWAYS_INLINE uint64_t LastWord(const char* end, size_t all) {
+  uint64_t word = 0;
+  if (__builtin_expect(all >= 8, 1)) {
+    std::memcpy(&word, end - 8, 8);
+    return word >> (8 * (8 - all % 8));
+  }
+  std::memcpy(&word, end - all, all);
+  return word;
+}
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
 inline void CopyToShared(void* shared, const void* from, size_t bytes) {
   auto* words = static_cast<uint64_t*>(shared);
   const auto* source = static_cast<const char*>(from);
-  uint64_t word;
-  for (const char* const end = source + bytes / 8 * 8; source != end; source += 8) {
-    std::memcpy(&word, source, 8);
-    __atomic_store_n(words++, word, __ATOMIC_RELEASE);
+  const size_t whole = bytes / 8 * 8;
+#if defined(PFS_WIDE_STAT)
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (whole != 0) std::memcpy(words, source, whole);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#else
+  for (size_t at = 0; at < whole; at += 8) {
+    uint64_t word;
+    std::memcpy(&word, source + at, 8);
+    __atomic_store_n(words + at / 8, word, __ATOMIC_RELEASE);
   }
-  if (bytes % 8 == 0) return;
-  word = 0;
-  std::memcpy(&word, source, bytes % 8);
-  __atomic_store_n(words, word, __ATOMIC_RELEASE);
+#endif
+  if (bytes != whole) __atomic_store_n(words + whole / 8, LastWord(source + bytes, bytes), __ATOMIC_RELEASE);
+}
+// Stores zero to a number of words that is known when this is compiled.
+template <size_t kWords>
+PFS_ALWAYS_INLINE void ClearShared(Word* words) {
+#if defined(PFS_WIDE_STAT)
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  std::memset(static_cast<void*>(words), 0, kWords * 8);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#else
+  for (size_t i = 0; i < kWords; ++i) words[i].store(0, kRelease);
+#endif
 }
 inline void CopyFromShared(void* to, const void* shared, size_t bytes) {
   const auto* words = static_cast<const uint64_t*>(shared);
@@ -265,15 +312,20 @@ inline void CopyFromShared(void* to, const void* shared, size_t bytes) {
 inline bool EqualsShared(const void* shared, const void* bytes_of, size_t bytes) {
   const auto* words = static_cast<const uint64_t*>(shared);
   const auto* wanted = static_cast<const char*>(bytes_of);
-  uint64_t word;
-  for (const char* const end = wanted + bytes / 8 * 8; wanted != end; wanted += 8) {
-    std::memcpy(&word, wanted, 8);
-    if (__atomic_load_n(words++, __ATOMIC_ACQUIRE) != word) return false;
+  const size_t whole = bytes / 8 * 8;
+#if defined(PFS_WIDE_STAT)
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  const bool differs = whole != 0 && std::memcmp(words, wanted, whole) != 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (differs) return false;
+#else
+  for (size_t at = 0; at < whole; at += 8) {
+    uint64_t word;
+    std::memcpy(&word, wanted + at, 8);
+    if (__atomic_load_n(words + at / 8, __ATOMIC_ACQUIRE) != word) return false;
   }
-  if (bytes % 8 == 0) return true;
-  word = 0;
-  std::memcpy(&word, wanted, bytes % 8);
-  return __atomic_load_n(words, __ATOMIC_ACQUIRE) == word;
+#endif
+  return bytes == whole || __atomic_load_n(words + whole / 8, __ATOMIC_ACQUIRE) == LastWord(wanted + bytes, bytes);
 }
 
 // Is the section in which a cell's only writer changes the cell.

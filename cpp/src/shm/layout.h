@@ -15,6 +15,7 @@
 #include "perfschema/abi.h"
 #include "shm/array.h"
 #include "shm/flags.h"
+#include "shm/governor.h"
 #include "shm/layout_program.h"
 #include "shm/losses.h"
 #include "shm/records.h"
@@ -24,8 +25,8 @@
 namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
-inline constexpr uint32_t kLayoutMajor = 3;
-inline constexpr uint32_t kLayoutMinor = 1;
+inline constexpr uint32_t kLayoutMajor = 4;
+inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
@@ -35,7 +36,6 @@ inline constexpr uint64_t kHeaderCapacity = 24576;  // arrays begin behind
 inline constexpr uint32_t kMostArrays = 64, kMostOptions = 96, kMostLosses = 96, kMostConsumers = 32, kMostResets = 32;
 
 // ---- Directory -----------------------------------------------------------------------------------------------------------------
-
 // X(identifier of the array, type of its elements)
 #define PFS_FOR_EACH_ARRAY(X)                  \
   X(kClasses, ShmClass)                        \
@@ -91,7 +91,6 @@ inline constexpr ArrayId kRecordsOf[kEventKinds] = {ArrayId::kWaitRecords, Array
                                                     ArrayId::kTransactionRecords};  // an element is the space of a chunk
 
 // ---- Levels ----------------------------------------------------------------------------------------------------------------------
-
 // Levels that an event of a thread counts for: the thread, its account, that account's user and host, and all. Each level has a row of
 // cells for each member, in which column = class. Numbers move up when a thread ends, an account goes, or a TRUNCATE empties the level
 // below. Waits have no numbers of the last level: their totals are those of the objects.
@@ -108,7 +107,6 @@ struct ShmEpochs {
 };
 
 // ---- Header --------------------------------------------------------------------------------------------------------------------
-
 inline constexpr uint32_t kTimedClassCount = 5;  // rows of setup_timers: idle, wait, stage, statement, transaction
 enum class TimedClass : uint32_t { kIdle = 0, kWait, kStage, kStatement, kTransaction };
 constexpr TimedClass TimedClassOf(Kind kind) { return static_cast<TimedClass>(static_cast<uint32_t>(kind) + 1); }
@@ -151,9 +149,12 @@ struct ShmHeader {
   alignas(64) HalfWord consumers[kMostConsumers];  // 1 = ENABLED
   HalfWord timer_of[kTimedClassCount];             // TimerId + 1 of setup_timers
 
-  // Every update of a cell reads this, and only TRUNCATE writes it: a line of its own that stays in all caches.
-  alignas(64) HalfWord resets[kMostResets];
-  ShmEpochs epochs[kKindCount];
+  // Every update of a cell reads this, and only TRUNCATE writes it: a line that stays in all caches has what a wait reads.
+  alignas(64) ShmEpochs wait_epochs;
+  HalfWord resets[kMostResets];
+  ShmEpochs other_epochs[kKindCount - 1];
+  ShmEpochs& EpochsOf(Kind kind) { return kind == Kind::kWait ? wait_epochs : other_epochs[static_cast<uint32_t>(kind) - 1]; }
+  const ShmEpochs& EpochsOf(Kind kind) const { return const_cast<ShmHeader*>(this)->EpochsOf(kind); }
   HalfWord remainder_cells;  // columns of row 0 of kGlobalCells that may be stored to and read
   HalfWord rebase_seq;       // odd while a TRUNCATE of memory statistics is running: their readers try again
   HalfWord move_seq;         // odd while numbers move between rows: readers of totals retry
@@ -170,6 +171,7 @@ struct ShmHeader {
   ShmDeclared program;
   Word trace_status[32];      // the last error of the trace, zero padded; empty = none
   HalfWord trace_status_seq;  // protects trace_status; cell.h
+  ShmGovernor governor;
 };
 
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------
@@ -182,15 +184,15 @@ struct alignas(64) ShmCell {
   HalfWord owner;  // thread slot index; 0 = free
   HalfWord next;   // next cell of the same lane, or of the free list
   ShmStat stat;
-  Word amount;        // bytes that were transferred
+  Word amount;        // bytes that were transferred; of an instance or a thread's row: events that were not sampled
+  HalfWord instance;  // a mark of the live ShmInstance whose cell it is; kNoInstance; of other objects: see shm/unsampled.h
   HalfWord held;      // read locks on the object that were taken through this cell and not yet released
-  HalfWord instance;  // a mark of the live ShmInstance whose cell it is; kNoInstance
 };
 static_assert(sizeof(ShmCell) == 64);
 inline constexpr uint32_t kColdOwner = ~uint32_t{0};
-// Returns the low half of the address, which is cheapest to compare, in the process that writes. Instances are 64 bytes apart.
+// The low half of the address, in the process that writes. Instances are 64 bytes apart.
 inline uint32_t InstanceMark(const void* instance) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(instance)); }
-inline constexpr uint32_t kNoInstance = 1;
+inline constexpr uint32_t kNoInstance = 1;  // of a dead instance, or a free cell
 
 // Head of the list of cells of one lane of an object.
 struct ShmCellList {
@@ -213,8 +215,7 @@ struct alignas(64) ShmRetired {
   ShmCellList lanes[kMostLanes];
 };
 
-// Owner word of pfs_instance: see abi.h.
-inline constexpr uint64_t kOwnerHold = PFS_OWNER_HOLD_, kOwnerThreadMask = kOwnerHold - 1;
+inline constexpr uint64_t kOwnerHold = PFS_OWNER_HOLD_, kOwnerThreadMask = kOwnerHold - 1;  // owner word of pfs_instance: abi.h
 
 // Is a synchronization object: one line with all that its probe touches. The exclusive holder of the object writes the cell. All other
 // events (shared locks, failed tries, waits for conditions) go to the cells of its list in kInstanceLists, which has the same index.
@@ -383,6 +384,7 @@ struct alignas(64) ShmClass {
   ShmCellList lanes[kMostLanes];  // events without an object, by thread
   int32_t error_number;           // of a registered error, whose name is `name`
   uint8_t sqlstate[8];            // 5 bytes
+  HalfWord step;                  // Step: what the ceiling leaves of its settings. Changed under the cold lock
 };
 static_assert(sizeof(ShmClass) == 512);
 
@@ -491,7 +493,6 @@ struct ShmSource {
   uint8_t text[64];
   uint32_t hash;
 };
-
 static_assert(sizeof(ShmHeader) <= kHeaderCapacity && kArrayCount <= kMostArrays && kOptionCount <= kMostOptions &&
               static_cast<uint32_t>(Loss::kCount) <= kMostLosses && kConsumerCount <= kMostConsumers && kResetWordCount <= kMostResets);
 static_assert(std::is_standard_layout_v<ShmHeader> && std::is_standard_layout_v<ShmClass> && std::is_standard_layout_v<ShmThread>);

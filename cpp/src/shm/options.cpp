@@ -52,6 +52,32 @@ int ParseSwitch(std::string_view value) {
   return -1;
 }
 
+// Returns the millionths of "1%", "0.25%" or "10000"; -1 for anything else, and for more than the whole.
+int64_t ParsePartsPerMillion(std::string_view value) {
+  constexpr int64_t kWhole = 1'000'000, kPercent = kWhole / 100;
+  const bool is_percent = !value.empty() && value.back() == '%';
+  if (is_percent) value.remove_suffix(1);
+  int64_t number = 0, unit = is_percent ? kPercent : 1;
+  bool is_fraction = false, has_digit = false;
+  for (const char c : value) {
+    if (c == '.' && is_percent && !is_fraction) {
+      is_fraction = true;
+    } else if (c >= '0' && c <= '9' && (!is_fraction || unit >= 10)) {
+      has_digit = true;
+      if (is_fraction) {
+        unit /= 10;
+        number += (c - '0') * unit;
+      } else {
+        number = number * 10 + (c - '0') * unit;
+      }
+    } else {
+      return -1;
+    }
+    if (number > kWhole) return -1;
+  }
+  return has_digit ? number : -1;
+}
+
 Status BadValue(std::string_view name, std::string_view value, const std::string& legal) {
   return Status(Code::kInvalidArgument, "bad value '" + std::string(value) + "' for option '" + std::string(name) + "': legal is " + legal);
 }
@@ -76,6 +102,14 @@ std::string NearestOption(std::string_view name) {
   for (const ConsumerFacts& facts : kConsumers) names.push_back("performance_schema_consumer_" + std::string(facts.name));
   return std::string(Nearest(name, names, [](const std::string& one) { return std::string_view(one); }));
 }
+
+// Words that a preset of instruments takes besides ON and OFF.
+struct TimingWord {
+  std::string_view word;
+  Timing timed;
+};
+constexpr TimingWord kTimingWords[] = {{"COUNTED", Timing::kNo}, {"CONTENDED", Timing::kContended}, {"SAMPLED", Timing::kSampled}};
+constexpr char kInstrumentValues[] = "'PATTERN=ON|OFF|COUNTED|CONTENDED|SAMPLED'";
 
 // Words that options with a choice take besides numbers.
 constexpr std::string_view kLimitWords[] = {"stop", "rotate", "drop"};
@@ -102,14 +136,14 @@ Status Options::Set(std::string_view name, std::string_view value) {
       }
     } else {
       const size_t equals = value.rfind('=');
-      if (equals == std::string_view::npos) return BadValue(name, value, "'PATTERN=ON|OFF|COUNTED|CONTENDED'");
+      if (equals == std::string_view::npos) return BadValue(name, value, kInstrumentValues);
       pattern = TrimQuoted(value.substr(0, equals));
       wanted = TrimQuoted(value.substr(equals + 1));
     }
-    const bool counted = !is_consumer && EqualsIgnoringCase(wanted, "COUNTED");
-    const bool contended = !is_consumer && EqualsIgnoringCase(wanted, "CONTENDED");
-    const int on = counted || contended ? 1 : ParseSwitch(wanted);
-    if (on < 0) return BadValue(name, value, is_consumer ? "ON or OFF" : "'PATTERN=ON|OFF|COUNTED|CONTENDED'");
+    const auto is_word = [&](const TimingWord& word) { return !is_consumer && EqualsIgnoringCase(wanted, word.word); };
+    const auto* const word = std::find_if(std::begin(kTimingWords), std::end(kTimingWords), is_word);
+    const int on = word != std::end(kTimingWords) ? 1 : ParseSwitch(wanted);
+    if (on < 0) return BadValue(name, value, is_consumer ? "ON or OFF" : kInstrumentValues);
     if (pattern.empty() || pattern.size() >= sizeof(Preset::pattern)) return BadValue(name, value, "a pattern of 1 to 128 characters");
     if (preset_count == kMaxPresets) {
       return Status(Code::kFull, "more than " + std::to_string(kMaxPresets) + " presets of instruments and consumers");
@@ -119,8 +153,7 @@ Status Options::Set(std::string_view name, std::string_view value) {
     preset.pattern[pattern.size()] = 0;
     preset.is_consumer = is_consumer;
     preset.enabled = on == 1;
-    preset.timed = on == 1 && !counted;
-    preset.contended = contended;
+    preset.timed = word != std::end(kTimingWords) ? word->timed : on == 1 ? Timing::kYes : Timing::kNo;
     return {};
   }
   for (uint32_t i = 0; i < kTextOptionCount; ++i) {
@@ -143,6 +176,13 @@ Status Options::Set(std::string_view name, std::string_view value) {
       number = word - std::begin(kLimitWords);
     } else if (static_cast<OptionId>(i) == OptionId::trace_on_limit && (value.size() != 1 || value[0] < '0' || value[0] > '2')) {
       return BadValue(name, value, "stop, rotate or drop");
+    } else if (static_cast<OptionId>(i) == OptionId::preset) {
+      const bool is_production = EqualsIgnoringCase(value, "production");
+      if (!is_production && value != "0" && value != "1") return BadValue(name, value, "production, or 0 for none");
+      number = is_production || value == "1" ? 1 : 0;
+    } else if (static_cast<OptionId>(i) == OptionId::overhead_limit) {
+      number = ParsePartsPerMillion(value);
+      if (number < 0) return BadValue(name, value, "a share such as 1% or 0.5%, at most 100%; or a number of millionths up to 1000000");
     } else if (facts.minimum == 0 && facts.maximum == 1) {
       number = ParseSwitch(value);
       if (number < 0) return BadValue(name, value, "ON or OFF");

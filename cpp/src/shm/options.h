@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "shm/rules.h"
 
 namespace perfschema {
 
@@ -68,12 +69,16 @@ namespace perfschema {
   X(max_table_lock_stat, -1, -1, 1048576, 16384, "Tables with statistics of their locks.")                                          \
   X(max_thread_classes, 100, 0, 1024, 100, "Thread instruments.")                                                                   \
   X(max_thread_instances, -1, -1, 65536, 4096, "Instrumented threads at one time.")                                                 \
+  X(sampling_interval, 64, 1, 1048576, 64, "TIMED = 'SAMPLED' times one event in so many, on average.")                             \
   X(session_connect_attrs_size, -1, -1, 1048576, 512, "Bytes of connection attributes per session.")                                \
   X(setup_actors_size, -1, -1, 65536, 1024, "Rows of setup_actors.")                                                                \
   X(setup_objects_size, -1, -1, 65536, 1024, "Rows of setup_objects.")                                                              \
   X(trace_enabled, 0, 0, 1, 1, "Whether the trace is on from the start, of every instrument that is enabled and every thread.")     \
   X(trace_max_size, 0, 0, 1099511627776, 0, "Bytes that a file of the trace may have; 0 = no limit.")                               \
   X(trace_on_limit, 0, 0, 2, 0, "When a file of the trace is full: 0 or stop, 1 or rotate, 2 or drop.")                             \
+  X(overhead_limit, 0, 0, 1000000, 0,                                                                                               \
+    "Ceiling of what pfs costs, in millionths of the process's processor time; 1% is legal, too, and 0 = no ceiling.")              \
+  X(preset, 0, 0, 1, 0, "Settings for instruments: 0 = everything on, 1 or production = what a busy server can afford.")            \
   X(print_bad_options, 1, 0, 1, 1, "Whether a PFS_OPTIONS that is refused is reported on stderr, in one line.")
 
 // Options that are texts. X(identifier, default, one sentence)
@@ -122,7 +127,7 @@ struct Preset {
   char pattern[129];
   bool is_consumer;
   bool enabled;
-  bool timed, contended;
+  Timing timed;
 };
 
 // Holds values before they are fixed into a segment.

@@ -173,28 +173,31 @@ struct ShmStageRecord : ShmRecord {
 static_assert(sizeof(ShmStageRecord) == 128);
 
 // Is the record of a statement. Numbers and texts may change while it runs: each number by itself, the rest under
-// `seq`. SQL_TEXT and then the digest's tokens lie behind the record, in whole words, each with the capacity that the
-// options give it.
+// `seq`. SQL_TEXT lies behind the record, and the digest's tokens behind that, both in whole words. A statement stores
+// to the first two lines and to what it has besides: a pool of records is larger than any cache.
 struct ShmStatementRecord : ShmRecord {
-  Word counters[kStatementCounters];
-  Word controlled_memory, total_memory;  // maximum while the statement ran
-  Word statement_id;                     // 0 = NULL
-  HalfWord seq;                          // covers all fields below; cell.h
+  HalfWord seq;                          // covers all fields of this line but the last three words, and all texts; cell.h
   HalfWord error;                        // MYSQL_ERRNO
   HalfWord sql_bytes;                    // kStatementHasText
   HalfWord digest_bytes;                 // 0 = no digest
   Word bits;                             // kStatementHasText ...
-  Word sqlstate;                         // zero padded
   Word program;                          // granule of its name "SCHEMA\0NAME" << 32 | its version
   HalfWord program_type;                 // ObjectType
-  HalfWord trace_flags;                  // kStatementHasTrace, like the next field
-  Word schema[8];
-  Word message[16];
-  Word trace[3];  // Traceparent::ids
+  HalfWord trace_flags;                  // kStatementHasTrace, like `trace`
+  Word controlled_memory, total_memory;  // maximum while the statement ran
+  Word statement_id;                     // 0 = NULL
+  Word counters[kStatementCounters];     // those of CounterBit()
+  Word sqlstate;                         // zero padded; kStatementHasDiagnostics
+  Word trace[3];                         // Traceparent::ids
+  Word schema[8];                        // kStatementHasSchema
+  Word message[16];                      // kStatementHasDiagnostics
 };
 static_assert(sizeof(ShmStatementRecord) == 512);
 inline constexpr uint64_t kStatementHasText = 1, kStatementIsCut = 2, kStatementIsSecondary = 4, kStatementHasDiagnostics = 8,
-                          kStatementHasTrace = 16;
+                          kStatementHasTrace = 16, kStatementHasSchema = 32;
+// The bit of a counter that has been stored; it is 0 otherwise. Stored before the bit, and after it without `seq`.
+constexpr uint64_t CounterBit(uint32_t counter) { return uint64_t{1} << (32 + counter); }
+static_assert(kStatementCounters <= 32);
 constexpr uint64_t TextCapacity(uint64_t limit) { return (limit + 7) / 8 * 8; }
 
 struct ShmTransactionRecord : ShmRecord {

@@ -9,7 +9,9 @@
 namespace perfschema {
 
 // TIMED of an instrument. kContended: an event of a lock is timed only if the thread must wait; else it counts as a wait of zero.
-enum class Timing : uint32_t { kNo = 0, kYes = 1, kContended = 2 };
+// kSampled: one event in N is timed, the others are only counted.
+enum class Timing : uint32_t { kNo = 0, kYes = 1, kContended = 2, kSampled = 3 };
+inline constexpr Timing kLastTiming = Timing::kSampled;
 
 inline constexpr uint64_t kMostInstrumentRules = 1024;
 inline constexpr size_t kRulePatternBytes = 256;
@@ -39,7 +41,8 @@ struct RuleSettings {
   static RuleSettings Unpack(uint32_t bits) {
     const auto value = [](uint32_t code) { return code == 0 ? std::optional<bool>() : code == 2; };
     RuleSettings settings{value(bits & 3), {}, value(bits >> 2 & 3), (bits & 1u << 8) != 0};
-    if (const uint32_t timed = bits >> 4 & 15; timed >= 1 && timed <= 3) settings.timed = static_cast<Timing>(timed - 1);
+    if (const uint32_t timed = bits >> 4 & 15; timed >= 1 && timed <= static_cast<uint32_t>(kLastTiming) + 1)
+      settings.timed = static_cast<Timing>(timed - 1);
     return settings;
   }
 };

@@ -301,8 +301,23 @@ bool Segment::MapFile(int fd) {
 // every hole.
 int Segment::UnreservedProtection() const { return range_.is_reserved() ? PROT_READ : PROT_READ | PROT_WRITE; }
 
-// Opens the file again by its name. Returns -1 if it is gone, another file has its name, or it may not be opened.
+// Returns whether some descriptors below RLIMIT_NOFILE are free. Another thread of the program may need the last one while this one has it:
+// its open() would fail. The kernel gives the lowest free number, so a high one in use means that few are left.
+static bool HasDescriptorsToSpare() {
+  constexpr rlim_t kSpare = 4;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT_MAX) return true;
+  if (limit.rlim_cur <= kSpare) return false;
+  for (rlim_t i = 1; i <= kSpare; ++i) {
+    if (fcntl(static_cast<int>(limit.rlim_cur - i), F_GETFD) >= 0) return false;
+  }
+  return true;
+}
+
+// Opens the file again by its name. Returns -1 if it is gone, another file has its name, it may not be opened, or the program may need the
+// descriptor.
 int Segment::OpenOwnFile() const {
+  if (!HasDescriptorsToSpare()) return -1;
   const int fd = open(path_, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return -1;
   struct stat info;

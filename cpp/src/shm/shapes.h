@@ -33,6 +33,8 @@ struct Shape {
   bool has_pairs = false;
 };
 
+// Word of waits: events that TIMED = 'SAMPLED' did not time (ShmCell::amount).
+inline constexpr uint32_t kUnsampledWord = 4;
 // Words of a statement: its time, two maxima, then the counters in their order.
 inline constexpr uint32_t kControlledMemoryWord = 4, kTotalMemoryWord = 5, kCounterWords = 6,
                           kSecondaryWord = kCounterWords + kStatementCounters;
@@ -62,6 +64,7 @@ constexpr void PutStat(Shape* shape, uint32_t at) {
 constexpr Shape Times() {
   Shape shape{1, {}};
   PutStat(&shape, 0);
+  shape.rules[kUnsampledWord] = Rule::kSum;
   return shape;
 }
 constexpr Shape Statements() {
@@ -131,6 +134,11 @@ inline Stat StatIn(const Numbers& numbers, uint32_t word) {
   const uint64_t inverted_min = InvertedMin(numbers[word + 2]);
   return {numbers[word], numbers[word + 1], inverted_min, inverted_min == 0 ? 0 : ~inverted_min + numbers[word + 3]};
 }
+inline Stat WaitStatIn(const Numbers& numbers) {
+  Stat stat = StatIn(numbers, 0);
+  stat.unsampled = numbers[kUnsampledWord];
+  return stat;
+}
 inline void PutStatIn(Numbers* numbers, uint32_t word, const Stat& stat) {
   (*numbers)[word] = stat.count;
   (*numbers)[word + 1] = stat.sum_ps;
@@ -154,7 +162,8 @@ inline bool LoadNumbers(const Shape& shape, const ShmCell& cell, Numbers* number
     if (LoadPair(words).count != (*numbers)[0]) return false;
     first = 4;
   }
-  for (uint32_t i = first; i < WordsOf(shape.columns); ++i) {
+  // Backwards: the events that were not sampled before all events, as UnsampledIn() wants.
+  for (uint32_t i = WordsOf(shape.columns); i-- > first;) {
     if (shape.rules[i] == Rule::kStat) PutStatIn(numbers, i, LoadStat(reinterpret_cast<const ShmStat&>(words[i])));
     if (shape.rules[i] > Rule::kInStat) (*numbers)[i] = words[i].load(kAcquire);
   }

@@ -127,7 +127,7 @@ void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable,
   const uint64_t width = members == 0 ? 0 : cells.capacity() / members;
   const Shape& shape = ShapeOf(kind);
   readable = std::min(readable, width);
-  const uint32_t interval = header().epochs[static_cast<uint32_t>(kind)].now.load(kAcquire);
+  const uint32_t interval = header().EpochsOf(kind).now.load(kAcquire);
   const auto& classes = classes_of_[static_cast<uint32_t>(kind)];
   if (readable == 0) return;
   if (reads_left_ < classes.size()) {

@@ -46,6 +46,34 @@ void Snapshot::ForEachFact(FactKind kind, const std::function<void(const FactRow
   }
 }
 
+void Snapshot::ForEachStep(const std::function<void(const StepRow&)>& use) const {
+  if (!ok_) return;
+  const ShmGovernor& shared = governor();
+  const uint64_t made = shared.steps_made.load(kAcquire);  // pairs with ApplySteps
+  const uint64_t kept = std::min<uint64_t>(made, kKeptSteps);
+  for (uint64_t i = 0; i < kept; ++i) {
+    const uint64_t number = made - kept + 1 + i;
+    const ShmStep& step = shared.steps[(number - 1) % kKeptSteps];
+    StepRow row{};
+    uint32_t what = 0;
+    const bool is_whole = TryRead(step.seq, [&] {
+      what = step.class_and_steps.load(kAcquire);
+      row.number = step.number.load(kAcquire);
+      row.micros = step.micros.load(kAcquire);
+      row.overhead_ppm = step.overhead_ppm.load(kAcquire);
+      row.class_ppm = step.class_ppm.load(kAcquire);
+      row.limit_ppm = step.limit_ppm.load(kAcquire);
+      row.events_per_second = step.events_per_second.load(kAcquire);
+    });
+    const auto step_in = [&](int shift) { return static_cast<Step>(std::min(what >> shift & 0xff, static_cast<uint32_t>(kLastStep))); };
+    row.instrument = ClassAt(what & 0xffff);
+    row.from = step_in(16);
+    row.to = step_in(24);
+    if (!is_whole) ++skipped_;
+    if (is_whole && row.number == number && row.instrument != nullptr) use(row);  // else a younger one has its place
+  }
+}
+
 void Snapshot::ForEachLogEvent(const std::function<void(const LogRow&)>& use) const {
   if (!ok_) return;
   const uint64_t end = program().log_end.load(kAcquire);  // pairs with WriteLog

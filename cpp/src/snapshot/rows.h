@@ -60,6 +60,7 @@ struct ClassRow {
   Text<128> name;
   bool enabled;
   Timing timed;
+  Step step;
   bool trace_enabled;
   uint32_t properties;
   uint32_t volatility;
@@ -69,6 +70,14 @@ struct ClassRow {
   bool controlled;
   Kind kind() const { return FactsOf(family).kind; }
   bool is_wait() const { return kind() == Kind::kWait; }
+};
+
+// Is a change that the ceiling made to an instrument.
+struct StepRow {
+  uint64_t number, micros;
+  const ClassRow* instrument;
+  Step from, to;
+  uint64_t overhead_ppm, class_ppm, limit_ppm, events_per_second;
 };
 
 struct ThreadRow {

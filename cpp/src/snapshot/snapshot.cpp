@@ -127,7 +127,8 @@ void Snapshot::LoadClasses() {
     row.key = shm->key;
     row.name = std::string_view(reinterpret_cast<const char*>(shm->name), std::min<size_t>(shm->name_bytes, sizeof shm->name));
     row.enabled = shm->enabled.load(kRelaxed) != 0;
-    row.timed = static_cast<Timing>(std::min(shm->timed.load(kRelaxed), static_cast<uint32_t>(Timing::kContended)));
+    row.timed = static_cast<Timing>(std::min(shm->timed.load(kRelaxed), static_cast<uint32_t>(kLastTiming)));
+    row.step = static_cast<Step>(std::min(shm->step.load(kRelaxed), static_cast<uint32_t>(kLastStep)));
     row.trace_enabled = shm->trace_enabled.load(kRelaxed) != 0;
     row.properties = shm->properties;
     row.controlled = shm->controlled.load(kRelaxed) != 0;

@@ -112,7 +112,9 @@ class Snapshot {
   // Shows rows that the program declared.
   void ForEachFact(FactKind kind, const std::function<void(const FactRow&)>& use) const;
   void ForEachLogEvent(const std::function<void(const LogRow&)>& use) const;  // oldest first
-  // REQUIRES: ok().
+  void ForEachStep(const std::function<void(const StepRow&)>& use) const;     // oldest first
+  // REQUIRES: ok(), for both.
+  const ShmGovernor& governor() const { return header().governor; }
   const ShmDeclared& program() const { return header().program; }
 
   // Copies a text, which then stays valid as long as this Snapshot.
@@ -217,7 +219,7 @@ class Snapshot {
   void AddUpPrincipals(Kind kind, Level level, PrincipalSums* wanted) const;
   void ForEachThreadSum(Kind kind, const std::function<void(const SumRow&)>& use) const;
   uint32_t Since(Kind kind, Level level) const {
-    return header().epochs[static_cast<uint32_t>(kind)].since[static_cast<uint32_t>(level)].load(kAcquire);
+    return header().EpochsOf(kind).since[static_cast<uint32_t>(level)].load(kAcquire);
   }  // pairs with TruncateLevel
 
   // digests.cpp

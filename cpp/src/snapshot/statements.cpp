@@ -21,32 +21,35 @@ struct StatementEvent {
 
   static bool Load(const Snapshot& snapshot, const ShmRecord& record, uint64_t, uint64_t, Extra* extra) {
     const auto& from = static_cast<const ShmStatementRecord&>(record);
-    LoadWords(from.counters, extra->counters);
     extra->controlled_memory = from.controlled_memory.load(kAcquire);
     extra->total_memory = from.total_memory.load(kAcquire);
     extra->statement_id = from.statement_id.load(kAcquire);
-    // Finds the text buffers behind the record, as far as the record's size agrees with the options.
     const uint64_t behind = snapshot.pools_[static_cast<uint32_t>(kKind)].record_bytes() - sizeof(ShmStatementRecord);
-    const uint64_t sql_buffer = std::min(TextCapacity(static_cast<uint64_t>(snapshot.option(OptionId::max_sql_text_length))), behind);
-    const uint64_t token_buffer = behind - sql_buffer;
     const char* const texts = reinterpret_cast<const char*>(&from + 1);
     std::vector<char>& buffer = snapshot.text_buffer_;
     uint64_t sql_bytes = 0, token_bytes = 0;
     const bool whole = snapshot.TryRead(from.seq, [&] {
       extra->error = from.error.load(kAcquire);
       extra->bits = from.bits.load(kAcquire);
-      extra->sqlstate = from.sqlstate.load(kAcquire);
+      for (uint32_t i = 0; i < kStatementCounters; ++i) {
+        extra->counters[i] = (extra->bits & CounterBit(i)) != 0 ? from.counters[i].load(kAcquire) : 0;
+      }
       extra->program = from.program.load(kAcquire);
       extra->program_type = from.program_type.load(kAcquire);
-      LoadWords(from.schema, extra->schema);
-      LoadWords(from.message, extra->message);
+      if ((extra->bits & kStatementHasSchema) != 0) LoadWords(from.schema, extra->schema);
+      if ((extra->bits & kStatementHasDiagnostics) != 0) {
+        extra->sqlstate = from.sqlstate.load(kAcquire);
+        LoadWords(from.message, extra->message);
+      }
       extra->trace.flags = static_cast<uint8_t>(from.trace_flags.load(kAcquire));
       CopyFromShared(extra->trace.ids, from.trace, Traceparent::kBytes);
-      sql_bytes = std::min<uint64_t>(from.sql_bytes.load(kAcquire), sql_buffer);
-      token_bytes = std::min<uint64_t>(from.digest_bytes.load(kAcquire), token_buffer);
+      // As far as they lie inside the record: its words may be another event's by now.
+      sql_bytes = std::min<uint64_t>(from.sql_bytes.load(kAcquire), behind);
+      const uint64_t sql_capacity = TextCapacity(sql_bytes);
+      token_bytes = std::min<uint64_t>(from.digest_bytes.load(kAcquire), behind - std::min(sql_capacity, behind));
       buffer.resize(sql_bytes + token_bytes);
       CopyFromShared(buffer.data(), texts, sql_bytes);
-      CopyFromShared(buffer.data() + sql_bytes, texts + sql_buffer, token_bytes);
+      CopyFromShared(buffer.data() + sql_bytes, texts + sql_capacity, token_bytes);
     });
     if (!whole) return false;
     const std::string_view kept = snapshot.Keep({buffer.data(), buffer.size()});
@@ -72,13 +75,18 @@ struct StatementEvent {
       row.digest = digest.digest;
       row.digest_text = digest.text;
     }
-    if (const auto schema = snapshot.KeepWords(extra.schema); !schema.empty()) row.schema = schema;
+    if ((extra.bits & kStatementHasSchema) != 0) {
+      if (const auto schema = snapshot.KeepWords(extra.schema); !schema.empty()) row.schema = schema;
+    }
     snapshot.DescribeProgram(extra.program_type, extra.program, &row.object_type, &row.object_schema, &row.object_name);
     if (const bool has_diagnostics = (extra.bits & kStatementHasDiagnostics) != 0; has_diagnostics || !head.is_open()) {
       row.error = static_cast<int32_t>(extra.error);
-      const char* const state = reinterpret_cast<const char*>(&extra.sqlstate);
-      row.sqlstate = has_diagnostics ? snapshot.Keep({state, strnlen(state, 5)}) : "00000";
-      if (const auto message = snapshot.KeepWords(extra.message); !message.empty()) row.message = message;
+      row.sqlstate = "00000";
+      if (has_diagnostics) {
+        const char* const state = reinterpret_cast<const char*>(&extra.sqlstate);
+        row.sqlstate = snapshot.Keep({state, strnlen(state, 5)});
+        if (const auto message = snapshot.KeepWords(extra.message); !message.empty()) row.message = message;
+      }
     }
     if ((extra.bits & kStatementHasTrace) != 0) {
       char text[Traceparent::kTextBytes];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "shm/unsampled.h"
 #include "snapshot/mend.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/try_read.h"
@@ -17,8 +18,10 @@ PFS_ALWAYS_INLINE bool Snapshot::AddCell(const ShmCell& cell, Generations counti
       cell.seq,
       [&] {
         const bool counts = counting.Has(cell.gen.load(kAcquire));
+        const uint64_t unsampled = UnsampledIn(cell);
         stat = counts ? LoadStat(cell.stat) : Stat();
-        amount = counts ? cell.amount.load(kAcquire) : 0;
+        stat.unsampled = counts ? unsampled : 0;
+        amount = counts ? BytesIn(cell) : 0;
       },
       [&] { Mend(&stat); });
   if (!read) return false;

@@ -242,7 +242,8 @@ class ColumnList {
   template <size_t N>
   constexpr ColumnList(const ColumnGroup<N>& group) : group_(group) {}
 
-  constexpr std::span<const Column> get() const { return make_ != nullptr ? make_() : group_; }
+  // `make_` is never compared with nullptr: g++ 12 with -fsanitize=undefined takes that for no constant expression.
+  constexpr std::span<const Column> get() const { return group_.empty() ? make_() : group_; }
   constexpr size_t size() const { return get().size(); }
   constexpr bool empty() const { return get().empty(); }
   constexpr const Column& operator[](size_t i) const { return get()[i]; }
@@ -250,7 +251,9 @@ class ColumnList {
   constexpr auto end() const { return get().end(); }
 
  private:
-  Make make_ = nullptr;
+  static constexpr std::span<const Column> None() { return {}; }
+
+  Make make_ = None;
   std::span<const Column> group_{};
 };
 

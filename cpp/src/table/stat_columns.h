@@ -21,6 +21,14 @@ constexpr ColumnGroup<5> timer_stats(std::string_view suffix, std::string_view w
       col<Path..., &Stat::max_ps>({"MAX_TIMER_", suffix}, Unit::kPicoseconds, {"Longest of the timed ", what, "; 0 if there are none."}));
 }
 
+// COUNT_NOT_SAMPLED, an addition of pfs behind the columns of MySQL.
+template <auto... Path>
+constexpr ColumnGroup<1> unsampled_column() {
+  return columns(
+      col<Path..., &Stat::unsampled>("COUNT_NOT_SAMPLED", Unit::kCount,
+                                     "Of COUNT_STAR: waits that TIMED = 'SAMPLED' only counted. SUM, MIN, AVG and MAX leave them out."));
+}
+
 // The columns of each kind of statistics.
 template <typename Stats>
 struct StatsColumns;
@@ -28,7 +36,7 @@ template <>
 struct StatsColumns<Stat> {
   template <auto... Path>
   static constexpr auto Get() {
-    return timer_stats<Path...>("WAIT", "waits");
+    return columns(timer_stats<Path...>("WAIT", "waits"), unsampled_column<Path...>());
   }
 };
 // The same lanes mean different things to different families, so each family has a type of its own for its columns.
@@ -47,7 +55,8 @@ struct StatsColumns<IoLanes<Bytes>> {
         timer_stats<Path..., &LanesOf<kFileLanes>::sum<kWriteLane>>("WRITE", "writes"),
         col<Path..., &LanesOf<kFileLanes>::amount<kWriteLane, Bytes>>("SUM_NUMBER_OF_BYTES_WRITE", Unit::kBytes,
                                                                       "Bytes that were written."),
-        timer_stats<Path..., &LanesOf<kFileLanes>::sum<kMiscLane>>("MISC", "operations that are neither reads nor writes"));
+        timer_stats<Path..., &LanesOf<kFileLanes>::sum<kMiscLane>>("MISC", "operations that are neither reads nor writes"),
+        unsampled_column<Path..., &LanesOf<kFileLanes>::total>());
   }
 };
 
@@ -63,7 +72,8 @@ struct StatsColumns<TableIoLanes> {
         timer_stats<Path..., &TableIoLanes::sum<kFetchLane>>("FETCH", "rows that were fetched"),
         timer_stats<Path..., &TableIoLanes::sum<kInsertLane>>("INSERT", "rows that were inserted"),
         timer_stats<Path..., &TableIoLanes::sum<kUpdateLane>>("UPDATE", "rows that were updated"),
-        timer_stats<Path..., &TableIoLanes::sum<kDeleteLane>>("DELETE", "rows that were deleted"));
+        timer_stats<Path..., &TableIoLanes::sum<kDeleteLane>>("DELETE", "rows that were deleted"),
+        unsampled_column<Path..., &TableIoLanes::total>());
   }
 };
 struct TableLockLanes : LanesOf<kTableLockLanes> {};
@@ -84,7 +94,8 @@ struct StatsColumns<TableLockLanes> {
         timer_stats<Path..., &TableLockLanes::sum<kWriteConcurrentInsertLane>>("WRITE_CONCURRENT_INSERT", "waits to insert beside readers"),
         timer_stats<Path..., &TableLockLanes::sum<kWriteLowPriorityLane>>("WRITE_LOW_PRIORITY", "waits to write after readers"),
         timer_stats<Path..., &TableLockLanes::sum<kWriteNormalLane>>("WRITE_NORMAL", "waits to write"),
-        timer_stats<Path..., &TableLockLanes::sum<kWriteExternalLane>>("WRITE_EXTERNAL", "waits for external write locks"));
+        timer_stats<Path..., &TableLockLanes::sum<kWriteExternalLane>>("WRITE_EXTERNAL", "waits for external write locks"),
+        unsampled_column<Path..., &TableLockLanes::total>());
   }
 };
 

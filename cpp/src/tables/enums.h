@@ -24,17 +24,25 @@ struct EnumNames<AccessMode> {
 };
 
 // TIMED of instruments.
-enum class TimedValue : uint8_t { kYes = 0, kNo, kContended };
+enum class TimedValue : uint8_t { kYes = 0, kNo, kContended, kSampled };
 template <>
 struct EnumNames<TimedValue> {
-  static constexpr std::string_view kValues[] = {"YES", "NO", "CONTENDED"};
+  static constexpr std::string_view kValues[] = {"YES", "NO", "CONTENDED", "SAMPLED"};
 };
 constexpr TimedValue ValueOf(Timing timing) {
-  return timing == Timing::kNo ? TimedValue::kNo : timing == Timing::kYes ? TimedValue::kYes : TimedValue::kContended;
+  return timing == Timing::kNo ? TimedValue::kNo : timing == Timing::kYes ? TimedValue::kYes : static_cast<TimedValue>(timing);
 }
 constexpr Timing TimingOf(TimedValue value) {
-  return value == TimedValue::kNo ? Timing::kNo : value == TimedValue::kYes ? Timing::kYes : Timing::kContended;
+  return value == TimedValue::kNo ? Timing::kNo : value == TimedValue::kYes ? Timing::kYes : static_cast<Timing>(value);
 }
+
+static_assert(static_cast<int>(TimedValue::kContended) == static_cast<int>(Timing::kContended));
+static_assert(static_cast<int>(TimedValue::kSampled) == static_cast<int>(Timing::kSampled));
+
+template <>
+struct EnumNames<Step> {
+  static constexpr std::string_view kValues[] = {"FULL", "SAMPLED", "COUNTED", "OFF"};
+};
 
 // OBJECT_TYPE of rules and of stored programs: the first five of ObjectType.
 enum class RuleType : uint8_t {};  // ObjectType - 1

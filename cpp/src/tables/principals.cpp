@@ -46,7 +46,7 @@ constexpr TableDef PrincipalTable(std::string_view doc) {
 template <Level kLevel, typename Key>
 void WaitsByPrincipal(const Snapshot& snapshot, RowSink<SummaryRow<PrincipalEventKey<Key>, Stat>> out) {
   snapshot.ForEachSum(Kind::kWait, kLevel, [&](const SumRow& row) {
-    out({{Key::Of(*row.principal), row.instrument->name}, StatIn(row.numbers, 0)});
+    out({{Key::Of(*row.principal), row.instrument->name}, WaitStatIn(row.numbers)});
   });
 }
 

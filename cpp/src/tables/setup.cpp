@@ -49,14 +49,15 @@ struct InstrumentRow {
   int32_t volatility;
   std::optional<LongText> documentation;
   YesNo trace_enabled;
+  Step step;
   uint32_t class_index;
 };
 constexpr auto kInstrumentColumns =
     columns(col<&InstrumentRow::name>("NAME", Unit::kNone, "Name of the instrument."),
             col<&InstrumentRow::enabled>("ENABLED", Unit::kNone, "Whether its events are counted and recorded.").writable(),
             col<&InstrumentRow::timed>("TIMED", Unit::kNone,
-                                       "Whether its events are timed; CONTENDED: locks are timed only if they wait; NULL if its events "
-                                       "have no duration, and then no update changes it.")
+                                       "Whether its events are timed; CONTENDED: locks are timed only if they wait; SAMPLED: one wait "
+                                       "in some is timed; NULL if its events have no duration, and then no update changes it.")
                 .writable(),
             col<&InstrumentRow::properties>("PROPERTIES", Unit::kNone, "Properties from its registration."),
             col<&InstrumentRow::flags>("FLAGS", Unit::kNone, "Whether a memory instrument counts as controlled memory; NULL for others.")
@@ -67,7 +68,9 @@ constexpr auto kInstrumentColumns =
             col<&InstrumentRow::trace_enabled>(
                 "TRACE_ENABLED", Unit::kNone,
                 "Whether its events are written to the trace; never without ENABLED, and NO for instruments without events.")
-                .writable());
+                .writable(),
+            col<&InstrumentRow::step>("OVERHEAD_STEP", Unit::kNone,
+                                      "What the ceiling (setup_overhead) leaves of these settings; overhead_steps says when and why."));
 void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
   for (const ClassRow& row : snapshot.classes()) {
     if (!FactsOf(row.family).is_instrument) continue;
@@ -80,6 +83,7 @@ void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
          static_cast<int32_t>(row.volatility),
          row.documentation,
          YesIf(row.trace_enabled),
+         row.step,
          row.index});
   }
 }
@@ -95,7 +99,7 @@ InstrumentChange ChangeOf(const InstrumentRow& before, const InstrumentRow& afte
 Status CheckInstrumentRow(const InstrumentRow& before, const InstrumentRow& after) {
   const std::string name(before.name.view());
   if (before.timed && !after.timed)
-    return Status(Code::kInvalidArgument, "TIMED of " + name + " takes YES, NO or CONTENDED, not NULL: it can be timed");
+    return Status(Code::kInvalidArgument, "TIMED of " + name + " takes YES, NO, CONTENDED or SAMPLED, not NULL: it can be timed");
   if (!before.flags && after.flags && after.flags->bits != 0)
     return Status(Code::kNotAllowed, "FLAGS can be set for memory instruments only, not for " + name);
   return CheckInstrument(before.class_index, ChangeOf(before, after));

@@ -21,7 +21,7 @@ void WaitsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, Stat>
 }
 void WaitsByThread(const Snapshot& snapshot, RowSink<SummaryRow<ThreadEventKey, Stat>> out) {
   snapshot.ForEachSum(Kind::kWait, Level::kThread, [&](const SumRow& row) {
-    out({{row.thread_id, row.instrument->name}, StatIn(row.numbers, 0)});
+    out({{row.thread_id, row.instrument->name}, WaitStatIn(row.numbers)});
   });
 }
 void WaitsByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, Stat>> out) {

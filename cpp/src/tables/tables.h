@@ -72,6 +72,7 @@
   X(metadata_locks)                               \
   X(mutex_instances)                              \
   X(objects_summary_global_by_type)               \
+  X(overhead_steps)                               \
   X(performance_timers)                           \
   X(prepared_statements_instances)                \
   X(processlist)                                  \
@@ -88,6 +89,7 @@
   X(setup_meters)                                 \
   X(setup_metrics)                                \
   X(setup_objects)                                \
+  X(setup_overhead)                               \
   X(setup_threads)                                \
   X(setup_timers)                                 \
   X(socket_instances)                             \

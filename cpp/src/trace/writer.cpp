@@ -13,6 +13,7 @@
 #include <new>
 
 #include "record/probe/trace.h"
+#include "setup/ceiling.h"
 #include "trace/drain.h"
 
 namespace perfschema {
@@ -206,6 +207,7 @@ void Start() {
 }  // namespace
 
 void TraceMayBegin() {
+  GovernorMayBegin();
   if (!TraceHasBegun() || t_locals.ended) return;
   const int error = errno;
   if (IsWanted()) {
@@ -225,6 +227,7 @@ void TraceMayBegin() {
 }
 
 void ForgetTraceInChild() {
+  ForgetGovernorInChild();
   if (!TraceHasBegun()) return;
   pthread_mutex_init(&start_mutex, nullptr);
   shared = nullptr;  // the old one may be locked by a thread that is not in this process

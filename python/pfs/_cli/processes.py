@@ -26,7 +26,22 @@ __all__ = ["COMMANDS", "draw", "new_table", "write"]
 
 _WAITS = "events_waits_summary_global_by_event_name"  # whose units --tree has
 YES_NO = click.Choice(["yes", "no"], case_sensitive=False)
-TIMED = click.Choice(["yes", "no", "contended"], case_sensitive=False)
+TIMED = click.Choice(["yes", "no", "contended", "sampled"], case_sensitive=False)
+
+
+class Share(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """A percentage such as 1%. Its value is the text of the number of millionths."""
+
+    name = "PERCENT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            percent = float(str(value).removesuffix("%"))
+        except ValueError:
+            percent = -1
+        if not 0 <= percent <= 100:
+            self.fail(f"{value!r} is no percentage from 0 to 100, such as 1%", param, ctx)
+        return str(round(percent * 10_000))
 
 
 def is_for_people(human: bool | None) -> bool:
@@ -335,9 +350,12 @@ def show(
 @click.argument("pattern")
 @click.option("--table", type=TableName(), default="setup_instruments", show_default=True, help="Another setup table.")
 @click.option("--enabled", type=YES_NO, help="Whether they are on.")
-@click.option("--timed", type=TIMED, help="Whether they are timed; contended: locks that must be waited for.")
+@click.option(
+    "--timed", type=TIMED, help="Whether they are timed; contended: locks that must be waited for; sampled: one wait in some."
+)
 @click.option("--history", type=YES_NO, help="Whether events of threads are kept (setup_threads, setup_actors, threads).")
 @click.option("--instrumented", type=YES_NO, help="Whether a thread is instrumented (threads).")
+@click.option("--limit", "limit_ppm", type=Share(), help="The most that pfs may cost, such as 1% (setup_overhead); 0 = no limit.")
 def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> None:
     """Changes the instruments of a running process whose names are like PATTERN; with --table, rows of another setup table.
 
@@ -345,11 +363,13 @@ def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> N
     pfs set 4711 'wait/io/%' --enabled no
     pfs set 4711 'wait/synch/mutex/%' --enabled yes --timed contended
     pfs set 4711 events_waits_history_long --table setup_consumers --enabled yes
+    pfs set 4711 process --table setup_overhead --limit 1%
     """
     values = {name: value.upper() for name, value in flags.items() if value is not None}
     if not values:
         raise click.UsageError(
-            "Say what to change: --enabled, --timed, --history or --instrumented, with yes or no (--timed: or contended)."
+            "Say what to change: --enabled, --timed, --history or --instrumented, with yes or no"
+            " (--timed: or contended, sampled); or --limit."
         )
     with pfs.attach(process, write=True) as schema:
         rows = getattr(schema, table, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -179,7 +180,17 @@ class Process:
             f"{when}: {speed}, {len(self.after.threads)} threads, lost {count_text(self.after.lost)}"
             + (f" (+{count_text(self.new_lost)})" if self.new_lost else "")
             + (f"; {plain(self.reason)}" if self.reason else "")
+            + self.ceiling()
         )
+
+    def ceiling(self) -> str:
+        """Returns what pfs costs and what its ceiling has changed; "" without a ceiling."""
+        ((limit, overhead),) = self._source.rows("setup_overhead", ("LIMIT_PPM", "OVERHEAD_PPM"))
+        if not limit:
+            return ""
+        steps = Counter(str(step).lower() for (step,) in self._source.rows("setup_instruments", ("OVERHEAD_STEP",)))
+        changed = ", ".join(f"{steps[step]} {step}" for step in ("sampled", "counted", "off") if steps[step])
+        return f"; pfs costs {overhead / 1e4:.2f} % of at most {limit / 1e4:g} %: {changed or 'all full'}"
 
 
 def cells(section: Section, row: Row) -> list[str]:

@@ -39,8 +39,8 @@ class Schema:
     manager it closes at the end of the block.
 
     Attributes:
-        setup_instruments, setup_consumers, setup_objects, setup_timers, setup_actors, setup_threads, setup_meters,
-        setup_loggers, threads: as those of pfs; their changes need ``write=True``.
+        setup_instruments, setup_consumers, setup_objects, setup_overhead, setup_timers, setup_actors, setup_threads,
+        setup_meters, setup_loggers, threads: as those of pfs; their changes need ``write=True``.
         variables, status: as those of pfs.
     """
 
@@ -52,6 +52,7 @@ class Schema:
         self.setup_instruments = setup.SetupInstruments(source)
         self.setup_consumers = setup.SetupConsumers(source)
         self.setup_objects = setup.SetupObjects(source)
+        self.setup_overhead = setup.SetupOverhead(source)
         self.setup_timers = setup.SetupTimers(source)
         self.setup_actors = setup.SetupActors(source)
         self.setup_threads = setup.SetupThreads(source)

@@ -21,8 +21,8 @@ _NOISE = re.compile(
 
 def is_recorded() -> bool:
     """Returns whether this process runs under ``pfs run``, or below a session with --pfs-instrument."""
-    library = os.environ.get("PFS_RUN_LIBRARY")
-    return bool(library) and library in os.environ.get("LD_PRELOAD", "").split(":")
+    library = os.environ.get("PFS_RUN_PRELOAD", "")
+    return library != "" and library in os.environ.get("LD_PRELOAD", "")
 
 
 def is_noise(name: str) -> bool:

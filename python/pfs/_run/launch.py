@@ -73,11 +73,12 @@ def environment(
         "PFS_DIR": folder,
         "PFS_KEEP": "1",
         "PFS_OPTIONS": _options_text(only, all_on, os.environ.get("PFS_OPTIONS")),
-        "PFS_RUN_CHILDREN": children,
-        "PFS_RUN_DECODE": ",".join(decode),
-        "PFS_RUN_LIBRARY": recorder,
         "PFS_RUN_PRELOAD": preload,
-        **_python_environment(python),
+        **_unless_default("PFS_RUN_CHILDREN", children, "all"),
+        **_unless_default("PFS_RUN_DECODE", ",".join(decode), ""),
+        **_unless_default(
+            "PFS_RUN_PYTHON", ",".join(part for part in python if part != "none") or "none", ",".join(PYTHON_PARTS)
+        ),
     }
 
 
@@ -103,10 +104,12 @@ def _options_text(only: Sequence[str], all_on: bool, environment: str | None) ->
     return ",".join([*entries, *([environment] if environment else [])])
 
 
-def _python_environment(parts: Sequence[str]) -> dict[str, str]:
-    """Returns the variable that starts the Python layer in every Python (cpp/run/python.cpp); none without parts."""
-    chosen = [part for part in parts if part != "none"]
-    return {"PFS_RUN_PYTHON": ",".join(chosen)} if chosen else {}
+def _unless_default(name: str, value: str, default: str) -> dict[str, str]:
+    """Returns a variable that must be there: without it, the library takes the default.
+
+    Programs read their environment, some at each request (requests looks for proxies): each variable costs them time.
+    """
+    return {name: value} if value != default or name in os.environ else {}
 
 
 @contextlib.contextmanager

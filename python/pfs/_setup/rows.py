@@ -72,9 +72,9 @@ def is_yes(value: Any) -> bool:
     return bool(value == "YES")
 
 
-def is_timed(value: Any) -> bool | Literal["CONTENDED"]:
-    """Decodes TIMED of instruments, which may also be CONTENDED."""
-    return "CONTENDED" if value == "CONTENDED" else is_yes(value)
+def is_timed(value: Any) -> bool | Literal["CONTENDED", "SAMPLED"]:
+    """Decodes TIMED of instruments, which may also be CONTENDED or SAMPLED."""
+    return value if value in {"CONTENDED", "SAMPLED"} else is_yes(value)
 
 
 class Rows:

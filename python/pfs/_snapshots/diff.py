@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pfs import _core
+from pfs._snapshots.averages import timed
 from pfs._snapshots.snapshot import Frames, Snapshot
 from pfs._tables.frame import TEXT, as_declared, as_signed, category
 from pfs.errors import InvalidValue
@@ -275,7 +276,7 @@ def _summary_diff(
         elif how == "mean":
             total = "SUM_" + name.removeprefix("AVG_")
             if total in difference and count:
-                n = difference[count]
+                n = timed(difference, count)
                 mean = difference[total] // np.maximum(n, 1).astype(n.dtype)
                 made[name] = pd.arrays.IntegerArray(mean, made[total].isna())
         elif how == "":

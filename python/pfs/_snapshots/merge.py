@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pfs._snapshots.averages import NOT_SAMPLED, timed
 from pfs._snapshots.columns import Column, united
 from pfs._snapshots.held import Columns, Held, declared
 from pfs._snapshots.snapshot import ORIGIN, Merged, Origin, Snapshot, columns_of, has_sums
@@ -231,6 +232,7 @@ def _merged(info: _core.TableInfo, table: Table) -> Table:
     first = groups.first()
     made: Table = {}
     count = ""
+    counts = {NOT_SAMPLED: _REDUCED["sum"](groups, table[NOT_SAMPLED].numbers())} if NOT_SAMPLED in table else {}
     for each in info["columns"]:
         name, rule = each["name"], each["across"]
         column = table[name]
@@ -240,9 +242,10 @@ def _merged(info: _core.TableInfo, table: Table) -> Table:
             made[name] = column.of(_REDUCED[rule](groups, column.numbers()))
             if name.startswith("COUNT_"):
                 count = name
+                counts[name] = made[name].numbers()
         elif rule == "mean":
             total = made["SUM_" + name.removeprefix("AVG_")].numbers()
-            made[name] = column.of(total // np.maximum(made[count].numbers(), 1).astype(total.dtype))
+            made[name] = column.of(total // np.maximum(timed(counts, count), 1).astype(total.dtype))
         elif rule == "sampled" and places is not None:
             made[name] = column.taken(places)
         else:

@@ -35,7 +35,7 @@ Status Interrupted() { return Status(Code::kState, "in a signal handler that int
 // LetGo().
 ThreadState* PutAside() {
   ThreadState* const thread = t_locals.state;
-  t_locals.state = nullptr;
+  SetAttached(nullptr);
   t_locals.silent = true;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // a handler that comes now finds nothing attached
   if (thread != nullptr) thread->shared->os_id.store(0, kRelaxed);
@@ -91,7 +91,7 @@ Status AttachThread(ThreadHandle handle) {
   for (uint32_t i = 0; i < thread->statement_depth; ++i) thread->statements[i].is_on_stack = false;
   HearOfThreadEnd();
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  t_locals.state = thread;
+  SetAttached(thread);
   return {};
 }
 

@@ -25,7 +25,7 @@ ShmPrincipal& PrincipalAt(Level level, uint32_t index) {
   return *g_runtime.segment.element<ShmPrincipal>(kPrincipalsOf[static_cast<uint32_t>(level)], index);
 }
 
-ShmEpochs& Epochs(Kind kind) { return g_runtime.header->epochs[static_cast<uint32_t>(kind)]; }
+ShmEpochs& Epochs(Kind kind) { return g_runtime.header->EpochsOf(kind); }
 // Returns true if a number of this epoch counts for the level.
 bool Counts(Kind kind, uint32_t epoch, Level level) {
   return static_cast<int32_t>(epoch - Epochs(kind).since[static_cast<uint32_t>(level)].load(kRelaxed)) >= 0;

@@ -40,6 +40,7 @@ void PutBack(ThreadState& thread, const Task& task) {
   // Its waits may have begun on another stack: none of them lies below a frame of this one.
   std::fill_n(thread.wait_frames, task.wait_depth, kNoFrame);
   EnterProbe(thread, task.wait_depth);
+  thread.fast_bytes = 0;
   thread.stage = task.stage;
   thread.transaction = task.transaction;
   thread.statement_depth = task.statement_depth;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "record/context/actors.h"
@@ -23,6 +24,13 @@
 #include "record/probe/trace.h"
 
 namespace perfschema {
+
+constinit HotThreadState g_no_thread = [] {
+  HotThreadState none{};
+  none.nesting = ~uint64_t{0};
+  return none;
+}();
+
 namespace {
 
 ThreadSlot* slots = nullptr;
@@ -68,6 +76,21 @@ constexpr size_t kStateOffset = 3072;
 // The texts of the running statements follow the state. The kernel supplies the memory at first use.
 constexpr size_t kTextsOffset = (kStateOffset + sizeof(ThreadState) + 4095) / 4096 * 4096;
 
+uint32_t forks = 0;  // that this process is the child of
+
+// Drops from the caches what is the slot's no more: another thread may have adopted its cells while it was free. REQUIRES: cold lock.
+void KeepCaches(ThreadState& thread, uint32_t slot) {
+  if (thread.forks != forks) {
+    thread.sources = {};
+    thread.found_cells = {};
+    std::memset(thread.statement_cells, 0, sizeof thread.statement_cells);
+    thread.forks = forks;
+  }
+  for (CellCache::Entry& entry : thread.found_cells.entries) {
+    if (entry.key != 0 && g_runtime.cells[entry.cell].owner.load(kRelaxed) != slot) entry.key = 0;
+  }
+}
+
 ThreadState* NewState(uint32_t slot) {
   if (slots[slot].state == nullptr) {
     void* memory =
@@ -75,7 +98,10 @@ ThreadState* NewState(uint32_t slot) {
     if (memory == MAP_FAILED) return nullptr;
     slots[slot].state = reinterpret_cast<ThreadState*>(static_cast<char*>(memory) + kStateOffset);
   }
-  auto* thread = new (slots[slot].state) ThreadState{};
+  ThreadState* const thread = slots[slot].state;
+  new (static_cast<ThreadWork*>(thread)) ThreadWork{};
+  for (size_t kind = 0; kind < std::size(thread->holds); ++kind) thread->holds[kind].held = thread->held_chunks[kind];
+  KeepCaches(*thread, slot);
   thread->slot = slot;
   thread->shared = &g_runtime.threads[slot];
   thread->texts = reinterpret_cast<char*>(thread) - kStateOffset + kTextsOffset;
@@ -100,7 +126,8 @@ void EndThread(void*) {
   const ColdLock lock;
   if (lock) ReturnFreeSlots();
   self.free_lists = nullptr;
-  self.state = self.own = nullptr;
+  SetAttached(nullptr);
+  self.own = nullptr;
   self.ended = true;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (attached != nullptr && attached != own) {  // it lives on for the next thread that attaches it
@@ -225,7 +252,7 @@ ThreadState* RegisterThisThread(const Birth& birth) {
       HearOfThreadEnd();
       t_locals.own = thread;
       std::atomic_signal_fence(std::memory_order_seq_cst);
-      t_locals.state = thread;
+      SetAttached(thread);
     } else {
       CountRefused();
     }
@@ -276,8 +303,9 @@ void ForgetWorkInChild(ThreadState& thread) {
   const uint64_t thread_id = thread.thread_id, event_id = thread.event_id, serials = thread.serials;
   const void* const identity = thread.identity;
   ForgetTasks(thread, false);
+  thread.forks = forks - 1;  // its caches are the parent's
   NewState(thread.slot);
-  thread.cell_count = thread.global_cell_count = 0;
+  thread.cell_count = thread.fast_bytes = thread.global_cell_count = 0;
   thread.nesting = inside;
   thread.thread_id = thread_id;
   thread.event_id = event_id;
@@ -286,6 +314,7 @@ void ForgetWorkInChild(ThreadState& thread) {
 }
 
 void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached) {
+  ++forks;
   ShmArray& array = g_runtime.segment.array(ArrayId::kThreads);
   array.free_head.store(0, kRelaxed);
   const uint64_t used = array.used.load(kRelaxed);

@@ -37,7 +37,8 @@ inline ShmCell no_cell{};
 struct RecordCursor {
   ShmRecord* next;  // >= end: take a chunk
   ShmRecord* end;
-  uint64_t lap_bits;  // lap of the chunk << 32
+  uint64_t lap_bits;   // lap of the chunk << 32
+  uint64_t open_bits;  // lap_bits, with the bits of an open event that is timed by the cycle counter
 };
 
 // A full chunk that is still needed: by the thread's history, or by an open event in it.
@@ -57,7 +58,7 @@ struct ChunkHold {
   uint32_t queue_to_check;
   uint32_t held_count;
   static constexpr uint32_t kMaxHeld = 1024 / 8 + 48;
-  HeldChunk held[kMaxHeld];
+  HeldChunk* held;  // kMaxHeld, of ThreadState
 };
 
 // The running stage.
@@ -90,34 +91,46 @@ struct OpenTransaction {
   uint64_t serial;  // 0 = none
 };
 
-// Private memory of one instrumentation. The hot part comes first.
+// What every event uses of the private memory of one instrumentation.
 // Threads: only the thread that it is attached to, including its signal handlers (see `nesting`).
-struct ThreadState {
-  // Fields that every event uses.
+struct HotThreadState {
   RecordCursor waits;
   uint64_t event_id;  // last EVENT_ID given
   uint64_t thread_id;
   ShmThread* shared;
-  ShmCell* cells;           // the thread's row of kThreadCells
-  uint32_t cell_count;      // columns that are safe to store to
-  bool waits_have_details;  // some waits in the chunk that is being written have details
+  ShmCell* cells;       // the thread's row of kThreadCells
+  uint32_t cell_count;  // columns that are safe to store to
+  // Bytes of these columns, or 0: an event has begun while another one was open, or a task with open waits goes on. Then
+  // the next end takes the slow path, which sets it right. So the fast path finds both cases by one comparison.
+  uint32_t fast_bytes;
+  void EndFastAgain() { fast_bytes = cell_count * static_cast<uint32_t>(sizeof(ShmCell)); }
   // Number of open waits that have records. While a probe of this thread runs, the probe's stack address is added. A
   // signal handler that comes then must not touch the other fields, and a later probe notices a longjmp out of this
   // one. One comparison with 0 finds every uncommon case.
   uint64_t nesting;
-  uint32_t slot;  // index into kThreads
-  // The last cell that the thread used of an object that it held shared: most often the read lock that it releases
-  // next. Another thread may own the cell by now; cell.owner and cell.instance tell.
-  ShmCell* shared_cell = &no_cell;
   // The event that an outermost wait is nested in: the stage, else the innermost statement. Its type is kNesting...
   // << 24.
-  uint64_t parent_event_id;
+  alignas(16) uint64_t parent_event_id;
+  uint64_t no_end_info = 0;  // a pair with parent_event_id, as in a record
   uint64_t parent_type;
-  // Peak memory of the session since the peaks were last lowered (record/family/memory.h).
-  uint64_t controlled_memory_peak, total_memory_peak;
+  // TIMED = 'SAMPLED': the thread times the event that makes this 0, whatever its instrument is; 0 = no such event yet.
+  uint32_t until_sample;
+  bool waits_have_details;  // some waits in the chunk that is being written have details
+};
 
+// What a thread does: all of its private memory but the caches of its slot.
+struct ThreadWork : HotThreadState {
+  uint32_t slot;  // index into kThreads
+  // The cells that the thread used last of objects that it held shared, by the lowest bits of the object's index: most
+  // often the read lock that it releases next. A few take turns in some programs, such as those of OpenSSL. Another
+  // thread may own the cell by now; cell.owner and cell.instance tell.
+  static constexpr uint32_t kSharedCells = 8;
+  ShmCell* shared_cells[kSharedCells] = {&no_cell, &no_cell, &no_cell, &no_cell, &no_cell, &no_cell, &no_cell, &no_cell};
   ShmWaitRecord* open_waits[kMaxNestedWaits];  // outermost first
   const void* wait_frames[kMaxNestedWaits];    // stack frames in which the waits began, to find waits that a longjmp left
+
+  // Peak memory of the session since the peaks were last lowered (record/family/memory.h).
+  uint64_t controlled_memory_peak, total_memory_peak;
 
   // The words of an event go here if no chunk is available; no reader reads them.
   ShmWaitRecord scratch[kPools[0].most_places];
@@ -148,17 +161,26 @@ struct ThreadState {
   struct Task* task;
   struct Task* own_work;
   struct Task* tasks;
+  OpenStatement statements[kMaxStatementStack];  // outermost first; statements beyond max_statement_stack are not kept
+  const void* identity;                          // the `identity` that pfs_thread_new() was given
+  uint64_t sample_seed;                          // of the next pseudo-random distance between two events that are timed
+};
+
+// Private memory of one instrumentation.
+// Threads: only the thread that it is attached to, including its signal handlers (see `nesting`).
+struct ThreadState : ThreadWork {
+  // These stay for the next thread of the slot, as its cells do: a short thread would take the cold lock for each of them.
+  SourceCache sources;
+  CellCache found_cells;
   // Maps a digest, program or prepared statement to this thread's cell.
   static constexpr uint32_t kStatementCellEntries = 64;
   struct {
     const ShmStatementObject* object;
     ShmStatementCell* cell;
   } statement_cells[kStatementCellEntries];
-  OpenStatement statements[kMaxStatementStack];  // outermost first; statements beyond max_statement_stack are not kept
-
-  SourceCache sources;
-  CellCache found_cells;
-  const void* identity;  // the `identity` that pfs_thread_new() was given
+  uint32_t forks;  // of the process when they were filled: a forked child has other cells
+  // What `holds` counts of these is in use.
+  HeldChunk held_chunks[kEventKinds][ChunkHold::kMaxHeld];
 };
 
 // The process's own state of a thread slot. `use` is one word, so an attachment is one compare-exchange. THREAD_IDs
@@ -191,6 +213,20 @@ bool StartThreads();
 // REQUIRES: the thread has no instrumentation of its own.
 [[gnu::noinline]] ThreadState* RegisterThisThread();
 ThreadState* RegisterThisThread(const Birth& birth);
+
+// Attaches an instrumentation to the calling thread; nullptr: none. A signal handler that comes in between finds none in `probed`.
+inline void SetAttached(ThreadState* thread) {
+  t_locals.probed = &g_no_thread;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  t_locals.state = thread;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (thread != nullptr) t_locals.probed = thread;
+}
+// Returns the attached instrumentation if it is in no wait and in no probe, else nullptr.
+PFS_ALWAYS_INLINE ThreadState* FreeThread() {
+  HotThreadState* const thread = t_locals.probed;
+  return __builtin_expect(thread->nesting == 0, 1) ? static_cast<ThreadState*>(thread) : nullptr;
+}
 
 // Returns the instrumentation that is attached to the calling thread, and makes one if needed.
 inline ThreadState* CurrentThread() {

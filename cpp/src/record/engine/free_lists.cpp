@@ -47,7 +47,7 @@ class OnLockFreePath {
   ShmFreeLists& own_;
 };
 
-void Bear(ShmInstance& object, uint32_t class_index, const void* identity) {
+PFS_ALWAYS_INLINE void Bear(ShmInstance& object, uint32_t class_index, const void* identity) {
   HalfWord& version = g_runtime.instance_lists[&object - g_runtime.instances].version;
   version.store(version.load(kRelaxed) + 1, kRelaxed);
   object.owner.store(0, kRelease);
@@ -115,16 +115,23 @@ ShmFreeLists* OwnFreeLists() {
   return self.free_lists = &g_runtime.free_lists[slot];
 }
 
+#if defined(PFS_BREAK_FREE_LISTS)  // negative control of the churn test: the check removed
+PFS_ALWAYS_INLINE bool IsUsable(const ShmInstance& object, uint32_t class_index) {
+  return object.class_index.load(kRelaxed) == class_index;
+}
+#else
+PFS_ALWAYS_INLINE bool IsUsable(const ShmInstance& object, uint32_t class_index) {
+  return object.class_index.load(kRelaxed) == class_index && IsEmpty(object.stat);
+}
+#endif
+
 // Makes an object from a free slot that has no numbers. REQUIRES: lock-free path, or cold lock.
 ShmInstance* TakeFreeSlot(ShmFreeLists& own, uint32_t class_index, const void* identity) {
   const uint32_t count = own.count.load(kRelaxed);
   for (uint32_t i = count; i > 0; --i) {
     const uint32_t slot = own.slots[i - 1].load(kRelaxed);
     ShmInstance& object = g_runtime.instances[slot];
-    if (object.class_index.load(kRelaxed) != class_index) continue;
-#if !defined(PFS_BREAK_FREE_LISTS)  // negative control of the churn test: the check removed
-    if (!IsEmpty(object.stat)) continue;
-#endif
+    if (!IsUsable(object, class_index)) continue;
     const uint32_t last = own.slots[count - 1].load(kRelaxed);
     own.count.store(count - 1, kRelease);  // first: a handler that does not return must leave no slot in two places
     own.slots[i - 1].store(last, kRelaxed);
@@ -141,7 +148,15 @@ ShmInstance* MakeFromFreeSlot(uint32_t class_index, const void* identity) {
   if (own == nullptr || t_locals.in_cold_lock || own->count.load(kRelaxed) == 0) return nullptr;
   const OnLockFreePath on(*own);
   own->is_busy.exchange(1);
-  return OnLockFreePath::IsClosed() ? nullptr : TakeFreeSlot(*own, class_index, identity);
+  if (__builtin_expect(OnLockFreePath::IsClosed(), 0)) return nullptr;
+  // Most often the last slot is that of such an object.
+  const uint32_t last = own->count.load(kRelaxed) - 1;
+  if (__builtin_expect(last >= kMostCached, 0)) return nullptr;
+  ShmInstance& object = g_runtime.instances[own->slots[last].load(kRelaxed)];
+  if (__builtin_expect(!IsUsable(object, class_index), 0)) return TakeFreeSlot(*own, class_index, identity);
+  own->count.store(last, kRelease);
+  Bear(object, class_index, identity);
+  return &object;
 }
 
 bool KeepFreeSlot(ShmInstance& object) {

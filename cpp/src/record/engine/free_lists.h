@@ -1,4 +1,17 @@
-// record/engine/free_lists.h: the lock-free path that creates and destroys objects without the cold lock.
+// record/engine/free_lists.h: the states of an object's slot, and the lock-free path that creates and destroys objects without the cold
+// lock.
+//
+//   free ---> live ---> dead, with numbers ---> dead, settled ---> live: the next object of the same class
+//    ^          |                                 ^       |
+//    |          +-- destroyed under the cold lock +       |
+//    +--------------- given back under the cold lock -----+
+//
+//   free                 class_index is 0; the slot is in the free list of its array
+//   live                 `flags` is that of the class, without kFlagDead; each new object has the next version
+//   dead, with numbers   kFlagDead; the slot is in its thread's free list and still counts what its last object did
+//   dead, settled        the same, but the numbers have moved to the class; an object that never had any begins here
+//
+// A slot is given back when its thread ends, when the thread's list is full, or when live objects and free slots reach their limit.
 //
 // A destroyed object leaves its slot in its thread's free list. The thread makes its next object of that instrument
 // from it: it searches no list and moves no numbers. The slot keeps its class and its numbers meanwhile, under

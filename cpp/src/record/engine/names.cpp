@@ -76,6 +76,16 @@ void ReleaseName(uint32_t granule) {
 
 uint32_t NameVersion(uint32_t granule) { return granule == 0 ? 0 : At(granule)->version.load(kRelaxed); }
 
+bool IsNameNow(uint64_t word, std::string_view name) {
+  const auto granule = static_cast<uint32_t>(word);
+  if (granule == 0) return false;
+  const ShmNameGranule* const at = At(granule);
+  const uint64_t version = word >> 32;
+  // Pairs with AcquireName: a text of another version is none.
+  return at->version.load(kAcquire) == version && at->bytes.load(kAcquire) == name.size() &&
+         EqualsShared(reinterpret_cast<const char*>(at) + kHeaderBytes, name.data(), name.size()) && at->version.load(kAcquire) == version;
+}
+
 std::string_view NameText(uint32_t granule) {
   if (granule == 0) return {};  // element 0 may have no memory
   const ShmNameGranule* at = At(granule);

@@ -39,6 +39,8 @@ uint64_t AcquireNameWord(std::string_view name);
 void ReleaseName(uint32_t granule);
 // REQUIRES: cold lock, a live name.
 std::string_view NameText(uint32_t granule);
+// Returns whether `word`, as AcquireNameWord() returned it, is the name now. Needs no lock.
+bool IsNameNow(uint64_t word, std::string_view name);
 // Returns the version that a record stores besides the granule. REQUIRES: cold lock, a live name or 0.
 uint32_t NameVersion(uint32_t granule);
 

@@ -20,6 +20,7 @@
 namespace perfschema {
 
 struct ThreadState;
+struct HotThreadState;
 
 // Tells whether the thread is on the slow path, or on the lock-free path beside it. It holds the stack address of the
 // entry, so that a longjmp out of the lock-free path is noticed.
@@ -40,10 +41,15 @@ class ColdMark {
   const void* place_ = nullptr;
 };
 
+// Stands for an instrumentation where there is none: it is in a probe for ever.
+extern HotThreadState g_no_thread __attribute__((visibility("hidden")));
+
 // State of a thread of the system that exists before its instrumentation. It uses the initial-exec TLS model: no
 // call, also in a dlopened library.
 struct ThreadLocals {
-  ThreadState* state;        // the attached instrumentation; nullptr = none (yet)
+  ThreadState* state;  // the attached instrumentation; nullptr = none (yet). SetAttached() sets it, and the next one
+  // The same, or g_no_thread: the fast path of an event asks nothing but whether the thread is in a probe.
+  HotThreadState* probed = &g_no_thread;
   ThreadState* own;          // the thread's own instrumentation; nullptr = none (yet). Another one may be attached in its place
   uint64_t os_id;            // gettid(); 0 = not read yet
   bool silent;               // detached: its events make no instrumentation
@@ -70,6 +76,14 @@ struct Pool {
   uint64_t chunks_held;  // chunks that a thread keeps for its history
 };
 
+// Sizes of the texts of a running statement (record/family/text_buffers.h). Threads: constant after start.
+struct TextSizes {
+  uint32_t sql_limit, digest_limit;  // bytes that are kept
+  uint32_t first;                    // where the buffers begin
+  uint32_t tokens;                   // where the tokens begin in a buffer
+  uint32_t buffer;                   // bytes of a buffer
+};
+
 // How far pfs has come in this process. kForked: a forked child that has not used pfs yet.
 enum class Phase { kNew, kStarted, kForked };
 
@@ -91,18 +105,20 @@ struct Forking {
 
 // Threads: constant after start, except where said.
 struct Runtime {
+  // One line holds what the fast paths of waits need.
   ShmHeader* header;  // a forked child that has no event yet has an empty one
   ShmClass* classes;
-  ShmThread* threads;
-  ShmCell* thread_cells;
   ShmCell* cells;
   ShmInstance* instances;
-  ShmInstanceList* instance_lists;
-  ShmHold* holds;
-  ShmFreeLists* free_lists;
   ShmFile* files;
   ShmTable* tables;
   ShmIndex* indexes;
+  uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId; the first is in that line
+  ShmThread* threads;
+  ShmCell* thread_cells;
+  ShmInstanceList* instance_lists;
+  ShmHold* holds;
+  ShmFreeLists* free_lists;
   ShmTableHandle* table_handles;
   ShmMetadataLock* metadata_locks;
   ShmCell* global_cells;
@@ -110,19 +126,20 @@ struct Runtime {
   Pool& pool(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
   uint64_t cells_per_thread;   // columns of a row of thread_cells
   uint32_t statement_stack;    // nested statements of a thread that are recorded
-  uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId
+  uint32_t sampling_interval;  // TIMED = 'SAMPLED' times one event in so many
+  TextSizes text_sizes;
   bool on;
   std::atomic<Phase> phase;  // written under the cold lock
   Forking forking;
   Segment segment;  // last: its path is longer than all the rest
 };
 // Hidden: the compiler reaches the runtime without a load of its address from the global offset table.
-extern Runtime g_runtime __attribute__((visibility("hidden"), aligned(4096)));
+extern Runtime g_runtime PFS_HIDDEN __attribute__((aligned(4096)));
 inline constexpr Forking& g_forking = g_runtime.forking;
 
 inline bool IsStillForked() { return g_runtime.phase.load(std::memory_order_relaxed) == Phase::kForked; }
 // Whether this is a child without memory of its own: pfs is off for good.
-extern bool g_is_lost_child __attribute__((visibility("hidden")));
+extern bool g_is_lost_child PFS_HIDDEN;
 
 // Serializes the slow path of this process, and keeps outsiders out (record/engine/cold_lock.h). Signals are blocked
 // meanwhile: a handler could leave it with a longjmp and so leave the lock held.
@@ -149,6 +166,9 @@ Status InitRuntime(std::string_view text);
 
 // Returns true if pfs is on. The first call starts it: PFS_OPTIONS, PFS_DIR, PFS_SEGMENT.
 bool EnsureStarted();
+
+// Returns true if pfs has started and is off, which it stays.
+inline bool IsOff() { return g_runtime.phase.load(kAcquire) == Phase::kStarted && !__atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE); }
 
 // Returns the options in force, also if pfs is off.
 const Options& StartOptions();

@@ -13,7 +13,7 @@ bool StartSources();
 // Lines that are none. kWholePlace: `file` is the whole text. kIsCode: `file` is an address in the program's code, whose text
 // g_text_of_code() returns: a probe need not look it up.
 inline constexpr uint32_t kWholePlace = 0, kIsCode = ~uint32_t{0};
-extern const char* (*g_text_of_code)(const void* address) __attribute__((visibility("hidden")));
+extern const char* (*g_text_of_code)(const void* address)PFS_HIDDEN;
 
 // Returns the index into kSources of "basename(file):line", or 0 if the array is full. Cold.
 [[gnu::noinline]] uint32_t InternSource(const char* file, uint32_t line);
@@ -30,11 +30,11 @@ struct SourceCache {
   } entries[kEntries];
 
   // Returns the only entry that can hold the call site: the low address bits, moved on by lines. It takes as few
-  // instructions as possible.
+  // instructions as possible: one multiplication, where the compiler makes two of a factor with few bits. The factor is
+  // odd, so the lines of a file have places of their own.
   Entry& PlaceOf(const char* file, uint32_t line) {
-    constexpr uint32_t kMask = (kEntries - 1) * sizeof(Entry);
-    const uint32_t offset =
-        (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(file)) + line * static_cast<uint32_t>(sizeof(Entry))) & kMask;
+    constexpr uint32_t kMask = (kEntries - 1) * sizeof(Entry), kStep = 43 * sizeof(Entry);
+    const uint32_t offset = (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(file)) + line * kStep) & kMask;
     return *reinterpret_cast<Entry*>(reinterpret_cast<char*>(entries) + offset);
   }
   static bool IsOf(const Entry& entry, const char* file, uint32_t line) { return entry.file == file && entry.line == line; }

@@ -44,6 +44,22 @@ struct Found {
   uint32_t generation = 0;
 };
 
+// Tells the digests of a forked child from its parent's, which had the same places and generations. Threads: constant, except at fork().
+uint32_t times_forgotten = 0;
+uint64_t LifeOf(uint32_t generation) { return uint64_t{times_forgotten} << 32 | generation; }
+
+// Returns the digest that a statement with this entry's tokens was counted in last, if it lives and is of the text's schema.
+Found Remembered(const DigestedText& text) {
+  ShmDigest* const digest = text.entry == nullptr ? nullptr : text.entry->digest;
+  // A parent's digest has no memory in its child.
+  if (digest == nullptr || text.entry->digest_life >> 32 != times_forgotten) return {};
+  const uint32_t generation = digest->object.generation.load(kAcquire);
+  if (LifeOf(generation) != text.entry->digest_life) return {};
+  const bool is_of_schema =
+      text.schema_bytes == 0 ? digest->schema[0].load(kRelaxed) == 0 : EqualsShared(digest->schema, text.schema, sizeof digest->schema);
+  return is_of_schema ? Found{digest, generation} : Found{};
+}
+
 Found Search(const Wanted& wanted) {
   uint32_t at = digest_buckets[wanted.key & (digest_bucket_count - 1)].load(kAcquire);  // pairs with MakeDigest
   for (uint32_t steps = digest_bucket_count; at != 0 && steps > 0; --steps) {
@@ -130,6 +146,32 @@ void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint
   digest.sample_seq.store(seq + 2, kRelease);  // pairs with Snapshot::ReadDigest
 }
 
+// Returns the digest of a statement, made if it is new. Remembers it in the text's entry, unless it stands for others.
+Found FindDigest(const DigestedText& text) {
+  const std::string_view schema(text.schema, text.schema_bytes);
+  Wanted wanted{0, {}, text.tokens};
+  schema.copy(wanted.schema, sizeof wanted.schema);
+  const uint64_t hash = Hash(text.key).Add(schema).value();
+  wanted.key = hash ^ hash >> 32;
+  const Found found = Search(wanted);
+  if (__builtin_expect(found.digest != nullptr, 1)) {
+    if (text.entry != nullptr) {
+      text.entry->digest = found.digest;
+      text.entry->digest_life = LifeOf(found.generation);
+    }
+    return found;
+  }
+  const int error = errno;
+  Found made;
+  if (const ColdLock lock; lock) {
+    made = MakeDigest(wanted);
+  } else {
+    CountLoss(Loss::kDigests);
+  }
+  errno = error;
+  return made;
+}
+
 }  // namespace
 
 bool StartDigests() {
@@ -147,24 +189,11 @@ bool StartDigests() {
 
 size_t TokensForDigest(std::string_view text, std::span<uint8_t> out) { return normalizer->Tokens(text, out); }
 
-void CountDigest(ThreadState& thread, std::string_view schema, std::span<const uint8_t> tokens, uint64_t key, std::string_view sql,
-                 const StatementNumbers& numbers, uint64_t now_micros) {
+void CountDigest(ThreadState& thread, const DigestedText& text, const StatementNumbers& numbers, uint64_t now_micros) {
   if (g_runtime.header->options[static_cast<uint32_t>(OptionId::digests_size)] == 0) return;
-  Wanted wanted{key, {}, tokens};
-  schema.copy(wanted.schema, sizeof wanted.schema);
-  const uint64_t hash = Hash(key).Add(schema).value();
-  wanted.key = hash ^ hash >> 32;
-  Found found = Search(wanted);
-  if (__builtin_expect(found.digest == nullptr, 0)) {
-    const int error = errno;
-    if (const ColdLock lock; lock) {
-      found = MakeDigest(wanted);
-    } else {
-      CountLoss(Loss::kDigests);
-    }
-    errno = error;
-    if (found.digest == nullptr) return;
-  }
+  Found found = Remembered(text);
+  if (found.digest == nullptr) found = FindDigest(text);
+  if (__builtin_expect(found.digest == nullptr, 0)) return;
   ShmDigest& digest = *found.digest;
   const uint32_t histogram_generation = digest.histogram.generation.load(kAcquire);
   AddToObject(thread, digest.object, found.generation, [&](ShmCell& cell) {
@@ -175,8 +204,8 @@ void CountDigest(ThreadState& thread, std::string_view schema, std::span<const u
   });
   // A TRUNCATE since the digest was found would have changed its generation before that of the histogram.
   if (numbers.time.timed && digest.object.generation.load(kRelaxed) == found.generation)
-    AddToHistogram(digest.histogram, histogram_generation, numbers.time.wait_ps);
-  KeepSample(found, sql, numbers.time.wait_ps, now_micros);
+    AddToHistogram(digest.histogram, histogram_generation, numbers.bucket);
+  KeepSample(found, text.sql, numbers.time.wait_ps, now_micros);
 }
 
 void ForgetDigests() {
@@ -218,6 +247,7 @@ void EndLeftSample() {
 }
 
 void ForgetDigestsInChild() {
+  ++times_forgotten;
   for (uint32_t i = 0; i < digest_bucket_count; ++i) digest_buckets[i].store(0, kRelaxed);
   next_digest = 2;
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "record/family/statement_cells.h"
+#include "record/family/token_cache.h"
 
 namespace perfschema {
 
@@ -16,10 +17,18 @@ void ReindexDigests();
 // Writes the tokens of a text, by the normalizer that performance_schema_digest_normalizer names. Inside a probe.
 size_t TokensForDigest(std::string_view text, std::span<uint8_t> out);
 
-// Counts a statement that ends in its digest, and makes the digest if it is new. `sql`: the text as it was kept.
+// A statement that ends, as its digest needs it.
+struct DigestedText {
+  const char* schema;  // 64 bytes, zero padded
+  uint32_t schema_bytes;
+  std::span<const uint8_t> tokens;
+  uint64_t key;              // of the tokens
+  std::string_view sql;      // the text as it was kept
+  TokenCache::Entry* entry;  // the entry with these tokens, which remembers the digest; may be nullptr
+};
+// Counts a statement in its digest, and makes the digest if it is new.
 // Threads: the calling thread's, inside a probe. Preserves errno.
-void CountDigest(ThreadState& thread, std::string_view schema, std::span<const uint8_t> tokens, uint64_t key, std::string_view sql,
-                 const StatementNumbers& numbers, uint64_t now_micros);
+void CountDigest(ThreadState& thread, const DigestedText& text, const StatementNumbers& numbers, uint64_t now_micros);
 
 // TRUNCATE of events_statements_summary_by_digest and of events_statements_histogram_by_digest. REQUIRES: cold lock.
 void ForgetDigests();

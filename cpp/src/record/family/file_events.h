@@ -1,6 +1,6 @@
-// record/family/file_events.h: operations on descriptors, by their settings: everything is on, timed only, counted only. All of them take a
-// fast path (record/probe/fast_path.h). What costs here is not the instructions but where they lie: after a system call, in a program that
-// does something, little of the code is in the processor's cache.
+// record/family/file_events.h: operations on descriptors, by their settings: everything is on, timed only, counted only, sampled. All of
+// them take a fast path (record/probe/fast_path.h). What costs here is not the instructions but where they lie: after a system call, in a
+// program that does something, little of the code is in the processor's cache.
 #pragma once
 
 #include "record/family/files.h"
@@ -16,7 +16,7 @@ struct BegunOperation {
 // Finishes an event on the slow path, from the second reading of the timer on. `bytes`: as in EndFileWait. REQUIRES: inside the probe.
 [[gnu::noinline]] void FinishSlowFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, BegunOperation begun, int64_t bytes,
                                       uint64_t end_ticks);
-// The same for an event without a record, outside the probe. `ticks`: kNotTimed, or how long it took.
+// The same for an event without a record, outside the probe. `ticks`: kNotTimed, kNotSampled, or how long it took.
 [[gnu::noinline]] void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, BegunOperation begun, int64_t bytes,
                                             uint64_t ticks);
 
@@ -95,6 +95,27 @@ struct FileEvent : FileHooks {
   }
 };
 
+// TIMED = 'SAMPLED' did not choose the event.
+template <typename Operate, typename Bytes>
+struct UnsampledFileEvent : FileEvent<Operate, Bytes> {
+  PFS_ALWAYS_INLINE explicit UnsampledFileEvent(const FileEvent<Operate, Bytes>& event) : FileEvent<Operate, Bytes>(event) {}
+
+  template <Counting kWay>
+  PFS_ALWAYS_INLINE void Add(ThreadState&, ShmCell* cell, ShmCell& own, uint64_t) const {
+    {
+      const CellWriter writer(cell->seq);
+      AddCount(cell->stat);
+      cell->amount.store(LoadOwn(cell->amount) + Moved(this->bytes), kRelease);  // pairs with ReadCell
+      StoreUnsampledWord(*cell, LoadUnsampledWord(*cell) + kOneUnsampled);
+    }
+    AddUnsampledToAmount(own);
+  }
+  PFS_ALWAYS_INLINE auto FinishUnrecorded(ThreadState& thread, uint64_t, typename FileEvent<Operate, Bytes>::Result result) const {
+    FinishUnrecordedFile(thread, this->class_of_file, this->file, {this->called, this->version}, this->bytes, kNotSampled);
+    return result;
+  }
+};
+
 template <typename Operate, typename Bytes>
 PFS_ALWAYS_INLINE FileEvent<Operate, Bytes> EventOf(ShmFile& file, Operation operation, int64_t requested_bytes, int64_t offset,
                                                     Operate call, Bytes bytes_of) {
@@ -108,6 +129,13 @@ template <Counting kWay, typename Operate, typename Bytes>
   return UnrecordedCall<kWay>(event, source_file, line);
 }
 
+template <typename Operate, typename Bytes>
+[[gnu::noinline]] auto UnsampledFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
+                                              const char* source_file, uint32_t line) {
+  UnsampledFileEvent<Operate, Bytes> event(EventOf(*file, operation, wanted.requested_bytes, wanted.offset, wanted.call, wanted.bytes_of));
+  return UnrecordedCall<Counting::kCounted>(event, source_file, line);
+}
+
 // Chooses the path.
 template <typename Operate, typename Bytes>
 [[gnu::noinline]] auto FileOperationBySettings(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
@@ -116,12 +144,14 @@ template <typename Operate, typename Bytes>
   if (((flags & kFlagSocket) != 0) == IsOfSocket(operation)) {
     if (IsTimedOnly(flags)) return UnrecordedFileOperation<Counting::kTimed>(file, operation, wanted, source_file, line);
     if (IsCounted(flags)) return UnrecordedFileOperation<Counting::kCounted>(file, operation, wanted, source_file, line);
+    if (IsSampled(flags) && IsBetweenSamples()) return UnsampledFileOperation(file, operation, wanted, source_file, line);
   }
   return SlowFileOperation(file, operation, wanted, source_file, line);
 }
 
-// Does the operation, as an event if the file's instrument is enabled. `call` and `bytes_of`: as in FileCall.
-template <typename Operate, typename Bytes>
+// Does the operation, as an event if the file's instrument is enabled. `call` and `bytes_of`: as in FileCall. kMayBeSocket: operations of
+// files on sockets are as common as on files, and have a fast path of their own here.
+template <bool kMayBeSocket = false, typename Operate, typename Bytes>
 PFS_ALWAYS_INLINE auto DescriptorOperation(int fd, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
                                            uint32_t line, Operate call, Bytes bytes_of) {
   ShmFile* const file = FileOfDescriptor(fd);
@@ -129,6 +159,12 @@ PFS_ALWAYS_INLINE auto DescriptorOperation(int fd, Operation operation, int64_t 
   const uint32_t flags = file->flags.load(kRelaxed);
   if (__builtin_expect(!IsAllOn(flags, IsOfSocket(operation) ? kFlagSocket : 0), 0)) {
     if ((flags & kFlagEnabled) == 0) return call();
+    if constexpr (kMayBeSocket) {
+      if (IsAllOn(flags, kFlagSocket) && requested_bytes >= 0) {
+        FileEvent<Operate, Bytes> event = EventOf(*file, OnSocket(operation), requested_bytes, -1, call, bytes_of);
+        return FastCall(event, flags, source_file, line);
+      }
+    }
     const FileCall<Operate, Bytes> wanted{requested_bytes, offset, call, bytes_of};
     return FileOperationBySettings(file, operation, wanted, source_file, line);
   }

@@ -3,6 +3,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdint>
@@ -60,16 +62,45 @@ void FileName::Shorten(std::string_view more) {
   bytes = head + kDigits + 2 + tail_bytes;
 }
 
+namespace {
+
+constexpr uintptr_t kPage = 4096;  // or a part of a larger one
+
+// Asks the kernel. Changes errno.
+bool IsPageReadable(uintptr_t at) {
+  // The kernel copies the set, and then finds that there is no such change: nothing happens.
+  constexpr int kNoChange = -1;
+  constexpr size_t kSetBytes = 8;
+  return syscall(SYS_rt_sigprocmask, kNoChange, at & ~uintptr_t{kSetBytes - 1}, nullptr, kSetBytes) != 0 && errno == EINVAL;
+}
+
+uintptr_t EndOfHeap() { return reinterpret_cast<uintptr_t>(sbrk(0)); }
+
+// Returns where the heap of brk(2) begins, or a later place in it. It stays readable up to its end.
+uintptr_t FindHeap() {
+  constexpr int kMostPages = 64;  // the first pieces of memory that a program allocates lie in so many
+  uintptr_t at = EndOfHeap() & ~(kPage - 1);
+  for (int i = 0; i < kMostPages && IsPageReadable(at - kPage); ++i) at -= kPage;
+  return at;
+}
+
+bool IsInHeap(const char* path) {
+  static std::atomic<uintptr_t> heap{0};
+  uintptr_t begin = heap.load(std::memory_order_relaxed);
+  if (__builtin_expect(begin == 0, 0)) heap.store(begin = FindHeap(), std::memory_order_relaxed);
+  const auto at = reinterpret_cast<uintptr_t>(path);
+  const uintptr_t end = EndOfHeap();
+  return at >= begin && at < end && memchr(path, 0, std::min<size_t>(end - at, PATH_MAX)) != nullptr;
+}
+
+}  // namespace
+
 bool IsReadable(const char* path) {
-  constexpr uintptr_t kPage = 4096;  // or a part of a larger one
   const int error = errno;
-  bool is_whole = false;
+  bool is_whole = IsInHeap(path);
   for (size_t seen = 0; !is_whole && seen < PATH_MAX;) {
     const auto at = reinterpret_cast<uintptr_t>(path) + seen;
-    // The kernel copies the set, and then finds that there is no such change: nothing happens.
-    constexpr int kNoChange = -1;
-    constexpr size_t kSetBytes = 8;
-    if (syscall(SYS_rt_sigprocmask, kNoChange, at & ~uintptr_t{kSetBytes - 1}, nullptr, kSetBytes) == 0 || errno != EINVAL) break;
+    if (!IsPageReadable(at)) break;
     const size_t rest = kPage - at % kPage;
     is_whole = std::memchr(path + seen, 0, rest) != nullptr;
     seen += rest;

@@ -2,13 +2,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include "base/hash.h"
 #include "record/engine/classes.h"
 #include "record/engine/names.h"
 #include "record/family/file_events.h"
+#include "record/family/file_index.h"
 #include "record/family/file_name.h"
 #include "shm/limits.h"
 
@@ -19,54 +18,24 @@ uint32_t g_max_descriptors = 0;
 
 namespace {
 
-// Buckets of a hash of names; chains run through ShmFile::hash_next. Guarded by the cold lock. No allocation: open() is legal in a
-// signal handler, and so is pfs_open().
-constexpr uint32_t kFileBuckets = 1u << 16;
-uint32_t* file_buckets = nullptr;
-
-uint32_t HashName(std::string_view name) { return Hash().Add(name).folded(); }
-
 // Files, and sockets, that have a slot. Guarded by the cold lock.
 uint64_t live_files = 0, live_sockets = 0;
 // A forked child has closed descriptors before its first event: its files count too many.
 bool closed_in_forked_child = false;
+
+// Counts the descriptors that are given to files without the cold lock, before and after it happens. Threads: any. Before fork() copies the
+// segment: how many there were, and whether all had ended.
+std::atomic<uint64_t> gifts_begun{0}, gifts_ended{0};
+uint64_t gifts_before_fork = 0;
+bool is_copy_whole = true;
+
 uint64_t& LiveObjects(uint32_t class_index) {
   return g_runtime.classes[class_index].family == static_cast<uint32_t>(Family::kSocket) ? live_sockets : live_files;
 }
 
 uint32_t IndexOf(const ShmFile* file) { return static_cast<uint32_t>(file - g_runtime.files); }
 
-// REQUIRES: cold lock, for all below.
-ShmFile* FindByName(std::string_view name, uint32_t hash) {
-  for (uint32_t at = file_buckets[hash % kFileBuckets]; at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {
-    ShmFile& file = g_runtime.files[at];
-    if (file.hash.load(kRelaxed) == hash && NameText(NameOf(file.name.load(kRelaxed))) == name) return &file;
-  }
-  return nullptr;
-}
-
-void AddToBucket(ShmFile& file) {
-  uint32_t& head = file_buckets[file.hash.load(kRelaxed) % kFileBuckets];
-  file.hash_next.store(head, kRelaxed);
-  head = IndexOf(&file);
-}
-
-void TakeFromBucket(ShmFile& file) {
-  const uint32_t index = IndexOf(&file);
-  uint32_t& head = file_buckets[file.hash.load(kRelaxed) % kFileBuckets];
-  if (head == index) {
-    head = file.hash_next.load(kRelaxed);
-    return;
-  }
-  for (uint32_t at = head; at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {
-    if (g_runtime.files[at].hash_next.load(kRelaxed) == index) {
-      g_runtime.files[at].hash_next.store(file.hash_next.load(kRelaxed), kRelaxed);
-      return;
-    }
-  }
-}
-
-// A dead file goes when nothing reaches it any more.
+// A dead file goes when nothing reaches it any more. REQUIRES: cold lock, as for all that follows unless it says so.
 void GiveFileIfUnused(ShmFile& file) {
   if ((file.state.load(kRelaxed) & kFileStateMask) != kFileDead || file.open_count.load() != 0) return;  // pairs with LetGo
   --LiveObjects(file.class_index.load(kRelaxed));
@@ -99,6 +68,22 @@ void Release(ShmFile& file) {
   if (LetGo(file)) BuryIfUnused(file);
 }
 
+void ReleaseWithoutLock(ShmFile& file) {
+  if (!LetGo(file)) return;
+  const int error = errno;
+  if (ColdLock lock; lock) BuryIfUnused(file);
+  errno = error;
+}
+
+// Keeps a file, as a descriptor or an operation does, if it is live and still has that name. Needs no lock. The name was the file's when
+// it was found, and no two files have the same word, so this file is that one.
+bool Keep(ShmFile& file, uint64_t name) {
+  file.open_count.fetch_add(1);  // pairs with GiveFileIfUnused: either of them sees what the other has stored
+  if ((file.state.load() & kFileStateMask) == kFileLive && file.name.load(kAcquire) == name) return true;
+  ReleaseWithoutLock(file);
+  return false;
+}
+
 // `own_name`: a copy of the name that the file takes; 0 = there is none.
 ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash, uint64_t* own_name) {
   ShmFile* file = AllocateFileSlot(class_index);
@@ -119,13 +104,6 @@ ShmFile* TakeDescriptor(int fd) {
   if (FileOfDescriptor(fd) == nullptr) return nullptr;
   const uint32_t index = g_file_of_descriptor[fd].exchange(0, std::memory_order_acquire);  // pairs with GiveDescriptor
   return index == 0 ? nullptr : &g_runtime.files[index];
-}
-
-void ReleaseWithoutLock(ShmFile& file) {
-  if (!LetGo(file)) return;
-  const int error = errno;
-  if (ColdLock lock; lock) BuryIfUnused(file);
-  errno = error;
 }
 
 ShmFile* Bind(uint32_t class_index, int fd, std::string_view name, uint64_t* own_name, bool temporary) {
@@ -173,7 +151,7 @@ void SetFileName(ShmFile& file, std::string_view name) { file.name.store(name.em
 
 void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state) {
   file.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelaxed);
-  file.state.store(kFileLive | state, kRelaxed);
+  file.state.store(kFileLive | state, kRelease);  // pairs with Keep: the name is the new one
   file.class_index.store(class_index, kRelease);  // last: live from here on; pairs with Snapshot::files
 }
 
@@ -198,14 +176,21 @@ static void CountDescriptors() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) g_runtime.files[i].open_count.store(0, kRelaxed);
   for (uint32_t fd = 0; fd < g_max_descriptors; ++fd) {
-    if (const uint32_t index = g_file_of_descriptor[fd].load(kRelaxed); index != 0)
-      g_runtime.files[index].open_count.fetch_add(1, kRelaxed);
+    if (ShmFile* const file = FileOfDescriptor(static_cast<int>(fd)); file != nullptr) file->open_count.fetch_add(1, kRelaxed);
   }
   for (uint64_t i = 1; i < used; ++i) BuryIfUnused(g_runtime.files[i]);
 }
 
+void NoteDescriptorsBeforeFork() {
+  gifts_before_fork = gifts_begun.load();
+  is_copy_whole = gifts_before_fork == gifts_ended.load();
+}
+
 void ForgetSocketsInChild() {
-  if (std::exchange(closed_in_forked_child, false)) CountDescriptors();
+  const uint64_t begun = gifts_begun.load();
+  const bool were_none = is_copy_whole && begun == gifts_before_fork && begun == gifts_ended.load();
+  gifts_ended.store(begun);  // the threads that were at it are the parent's
+  if (std::exchange(closed_in_forked_child, false) || !were_none) CountDescriptors();
   const uint64_t used = g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmFile& file = g_runtime.files[i];
@@ -265,11 +250,10 @@ void EndCancelledFileWait(const FileWait& call) { EndFileWait(call, call.operati
 bool StartFiles() {
   const auto descriptors = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::max_file_handles));
   const size_t table = (descriptors + 1) * sizeof(HalfWord);
-  void* memory =
-      mmap(nullptr, table + kFileBuckets * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = mmap(nullptr, table + kFileIndexBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   g_file_of_descriptor = static_cast<HalfWord*>(memory);
-  file_buckets = reinterpret_cast<uint32_t*>(static_cast<char*>(memory) + table);
+  StartFileIndex(static_cast<char*>(memory) + table);
   g_max_descriptors = descriptors;  // last: a caller that finds a descriptor in range finds the table
   return true;
 }
@@ -280,14 +264,32 @@ namespace {
 // the call. All of this happens before the timer is read.
 void FindName(NamedFileWait* call, uint32_t class_index, const char* path) {
   constexpr uint32_t kShown = kFlagEnabled | kFlagCurrent;
-  if (path == nullptr || (g_runtime.classes[class_index].flags.load(kRelaxed) & kShown) != kShown || !IsReadable(path)) return;
+  if (path == nullptr || (g_runtime.classes[class_index].flags.load(kRelaxed) & kShown) != kShown) return;
+  if (!call->is_readable && !IsReadable(path)) return;
   const int error = errno;
   const FileName name(path);
-  if (ColdLock lock; lock) {
-    const ShmFile* const file = FindByName(name.view(), HashName(name.view()));
-    call->name = file != nullptr ? file->name.load(kRelaxed) : call->own_name = AcquireNameWord(name.view());
+  const uint32_t hash = HashName(name.view());
+  call->is_readable = true;
+  call->named = FindWithoutLock(name.view(), hash, &call->name);
+  if (call->named == nullptr) {
+    call->name = 0;
+    if (ColdLock lock; lock) {
+      call->named = FindByName(name.view(), hash);
+      call->name = call->named != nullptr ? call->named->name.load(kRelaxed) : call->own_name = AcquireNameWord(name.view());
+    }
   }
   errno = error;
+}
+
+// Gives a descriptor to the file that had the name when the call began, without the lock. Returns false if it cannot.
+bool GiveWithoutLock(const NamedFileWait& call, int fd) {
+  const bool is_free = static_cast<uint32_t>(fd) < g_max_descriptors && FileOfDescriptor(fd) == nullptr;
+  if (call.named == nullptr || !is_free || IsStillForked()) return false;
+  gifts_begun.fetch_add(1);  // before the file changes; pairs with NoteDescriptorsBeforeFork
+  const bool is_kept = Keep(*call.named, call.name);
+  if (is_kept) g_file_of_descriptor[fd].store(IndexOf(call.named), kRelease);  // pairs with TakeDescriptor
+  gifts_ended.fetch_add(1);
+  return is_kept;
 }
 
 // REQUIRES: cold lock.
@@ -309,6 +311,7 @@ bool BeginByName(NamedFileWait* call, uint32_t key, Operation operation, const c
   const uint32_t class_index = ClassOfKey(Family::kFile, key);
   if (class_index == 0) return false;
   FindName(call, class_index, path);
+  NoteRecentFile(*call, path);
   if (call->name != 0) state_bits |= kRecordHasName;
   const WaitDetails details{state_bits, 0, call->name << 32 | open_flags, call->name >> 32};
   if (BeginOnClass(call, class_index, operation, details, source_file, line)) return true;
@@ -333,7 +336,9 @@ void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary) 
     if (ColdLock lock; lock) ReleaseOwnName(call);
   }
   if (fd >= 0 && path != nullptr) {
-    if (ColdLock lock; lock) {
+    if (!temporary && GiveWithoutLock(*call, fd)) {
+      call->file = call->named;
+    } else if (ColdLock lock; lock) {
       call->file =
           WithName(*call, path, [&](std::string_view name) { return Bind(call->wait.class_index, fd, name, &call->own_name, temporary); });
       ReleaseOwnName(call);
@@ -386,16 +391,16 @@ bool BeginFileName(NamedFileWait* call, uint32_t key, Operation operation, const
 
 namespace {
 
+bool NamesFile(Operation operation) { return operation != Operation::kMkdir && operation != Operation::kRmdir; }
+
 // The common end of operations by name. The file is looked up here, after the timer: the lookup is no part of the event, and where the
 // system said EFAULT the name is none of ours to read. `on_success` changes the file under the cold lock once the event is counted on it.
 template <typename OnSuccess>
-void EndByName(NamedFileWait* call, const char* path, int rc, OnSuccess on_success) {
+void EndByName(NamedFileWait* call, const char* path, int rc, const EndedWait& ended, OnSuccess on_success) {
   const int error = errno;
-  const EndedWait ended = EndWait(call->wait);
   const NoSignals once;  // instead of twice, for each lock
   uint64_t more = 0;
-  const bool names_file = call->operation != Operation::kMkdir && call->operation != Operation::kRmdir;
-  if (names_file && path != nullptr && (rc == 0 || error != EFAULT)) {
+  if (NamesFile(call->operation) && path != nullptr && (rc == 0 || error != EFAULT)) {
     if (ColdLock lock; lock) {
       call->file = WithName(*call, path, [](std::string_view name) { return FindByName(name, HashName(name)); });
       if (call->file != nullptr) call->file->open_count.fetch_add(1, kRelaxed);  // stays until the end
@@ -416,7 +421,15 @@ void EndByName(NamedFileWait* call, const char* path, int rc, OnSuccess on_succe
 }  // namespace
 
 void EndFileName(NamedFileWait* call, const char* path, int rc) {
-  EndByName(call, path, rc, [] {});
+  const EndedWait ended = EndWait(call->wait);
+  const bool may_keep = NamesFile(call->operation) && call->named != nullptr && !IsStillForked();
+  if (!may_keep || !Keep(*call->named, call->name)) return EndByName(call, path, rc, ended, [] {});
+  const int error = errno;
+  uint64_t more = 0;
+  call->file = call->named;
+  NameRecord(*call, call->file, &more);
+  FinishFileWait(*call, call->operation, ended, 0, more, [&] { ReleaseWithoutLock(*call->file); });
+  errno = error;
 }
 
 namespace {
@@ -456,12 +469,12 @@ void WithoutEvent(const char* path, Then then) {
 
 void EndFileDelete(NamedFileWait* call, const char* path, int rc) {
   if (call == nullptr) return WithoutEvent(path, WasDeleted);
-  EndByName(call, path, rc, [&] { WasDeleted(call->file); });
+  EndByName(call, path, rc, EndWait(call->wait), [&] { WasDeleted(call->file); });
 }
 
 void EndFileRename(NamedFileWait* call, const char* old_path, const char* new_path, int rc) {
   if (call == nullptr) return WithoutEvent(old_path, [&](ShmFile* file) { WasRenamed(file, new_path); });
-  EndByName(call, old_path, rc, [&] { WasRenamed(call->file, new_path); });
+  EndByName(call, old_path, rc, EndWait(call->wait), [&] { WasRenamed(call->file, new_path); });
 }
 
 bool BindFile(uint32_t key, int fd, std::string_view shown) {

@@ -16,16 +16,22 @@ struct FileWait {
 
 // An operation on a name. Its event shows the name from its begin on. Both words are as in ShmFile::name.
 struct NamedFileWait : FileWait {
-  uint64_t name = 0;      // 0 = not known: no event shows it, or the system will refuse to read it
-  uint64_t own_name = 0;  // the same, while it is this call's and no file's
+  uint64_t name = 0;         // 0 = not known: no event shows it, or the system will refuse to read it
+  uint64_t own_name = 0;     // the same, while it is this call's and no file's
+  ShmFile* named = nullptr;  // the file that had the name when the call began; it may have another by now
+  bool is_readable = false;  // IsReadable() has said so
 };
 
 // Private tables. Under the cold lock, once.
 bool StartFiles();
 
+// Notes whether descriptors are being given to files without the cold lock: the copy of the segment that a child gets has them or not.
+// REQUIRES: cold lock, before the copy.
+void NoteDescriptorsBeforeFork();
+
 // Descriptor -> index into kFiles; 0 = not followed. Private memory: descriptors mean nothing to another process.
-extern HalfWord* g_file_of_descriptor __attribute__((visibility("hidden")));
-extern uint32_t g_max_descriptors __attribute__((visibility("hidden")));
+extern HalfWord* g_file_of_descriptor PFS_HIDDEN;
+extern uint32_t g_max_descriptors PFS_HIDDEN;
 
 // The granule in ShmFile::name.
 constexpr uint32_t NameOf(uint64_t name) { return static_cast<uint32_t>(name); }
@@ -163,7 +169,8 @@ void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state);
 void ForgetDescriptor(int fd);
 // REQUIRES: fd < g_max_descriptors, and it names nothing.
 void GiveDescriptor(int fd, ShmFile& file);
-// In a forked child: sockets that another thread of the parent was closing are nobody's here.
+// In a forked child: sockets that another thread of the parent was closing are nobody's here. Descriptors are counted again where the copy
+// of the segment may not agree with them.
 void ForgetSocketsInChild();
 // Its row disappears, its statistics move to its class. The slot stays while open_count says so.
 void RetireFile(ShmFile& file);
@@ -184,6 +191,13 @@ void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary);
 // Forgets the descriptor before it is closed: another thread may get the same number at once.
 bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line);
 void EndFileClose(FileWait* call, int rc);
+
+// Notes what an operation on a name has found, for BeginOnKnownName().
+void NoteRecentFile(const NamedFileWait& call, const char* path);
+// Looks for a file that has just this absolute name, and begins an open or another operation for the file's instrument. Returns false if
+// that is not so: then the caller begins for an instrument of its own. REQUIRES: the name may be read.
+bool BeginOnKnownName(NamedFileWait* call, Operation operation, const char* path, uint64_t state_bits, int open_flags,
+                      const char* source_file, uint32_t line);
 
 // Operations that name a file: stat, delete, rename, truncate, mkdir, rmdir.
 bool BeginFileName(NamedFileWait* call, uint32_t key, Operation operation, const char* path, const char* source_file, uint32_t line);

@@ -1,6 +1,9 @@
 // record/family/lock_events.h: operations on locks, by their settings: everything is on; timed only; counted only; recorded only if the
-// lock is contended (TIMED = 'CONTENDED'). All of them take a fast path (record/probe/fast_path.h).
+// lock is contended (TIMED = 'CONTENDED'), or now and then (TIMED = 'SAMPLED'). All of them take a fast path (record/probe/fast_path.h).
 #pragma once
+
+#include <bit>
+#include <type_traits>
 
 #include "record/family/holds.h"
 #include "record/family/locks.h"
@@ -48,7 +51,7 @@ template <typename Operate>
 // Finishes an event on the slow path, from the second reading of the timer on. REQUIRES: inside the probe. Returns `rc`.
 [[gnu::noinline]] int FinishSlowLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc,
                                      uint64_t end_ticks);
-// The same for an event without a record, outside the probe. `ticks`: kNotTimed, or how long it took.
+// The same for an event without a record, outside the probe. `ticks`: kNotTimed, kNotSampled, or how long it took.
 [[gnu::noinline]] int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc,
                                            uint64_t ticks);
 // The same for a lock that was not contended.
@@ -80,7 +83,7 @@ struct LockHooks {
     if (wanted() == Hold::kExclusive) {
       instance.owner.store(thread.thread_id, kRelaxed);
     } else {
-      AddHeld(*thread.shared_cell);
+      AddHeld(*SharedCellOf(thread, instance));
     }
     AddOneFast<kWay>(stat.seq, stat.stat, wait_ps);
     AddOneFast<kWay>(own.seq, own.stat, wait_ps);
@@ -97,6 +100,7 @@ struct OwnLockHooks : LockHooks {
 template <typename Operate>
 struct LockEvent : LockHooks {
   static constexpr bool kMayUnwind = false;  // no call is a cancellation point
+  using Bits = std::conditional_t<sizeof(Operate) == sizeof(uint64_t), uint64_t, Operate>;
 
   Operate operate;
   const ShmClass& entry;
@@ -114,7 +118,9 @@ struct LockEvent : LockHooks {
   PFS_ALWAYS_INLINE bool MustEnter() const {
     return kWay == Counting::kTimed || !kCountsAtOnce || wanted() != Hold::kExclusive;
   }
-  PFS_ALWAYS_INLINE int SlowCall(const char* file, uint32_t line) const { return SlowLockOperation(operate, file, line, called); }
+  PFS_ALWAYS_INLINE int SlowCall(const char* file, uint32_t line) const {
+    return SlowLockOperation(std::bit_cast<Operate>(std::bit_cast<Bits>(operate)), file, line, called);
+  }
   PFS_ALWAYS_INLINE int FinishSlow(ThreadState& thread, ShmWaitRecord& record, uint64_t end_ticks, int result) const {
     return FinishSlowLock(thread, record, instance, wanted(), result, end_ticks);
   }
@@ -122,6 +128,44 @@ struct LockEvent : LockHooks {
     return FinishUnrecordedLock(thread, class_index(), instance, wanted(), result, ticks);
   }
 };
+
+// TIMED = 'SAMPLED' did not choose the event: it counts in the thread's cell of the object, whatever the operation is.
+template <typename Operate>
+struct UnsampledLockEvent : LockEvent<Operate> {
+  using LockEvent<Operate>::LockEvent, LockEvent<Operate>::instance, LockEvent<Operate>::wanted;
+
+  PFS_ALWAYS_INLINE ShmCell* StatIn(ThreadState& thread) const {
+    ShmCell*& known = SharedCellOf(thread, instance);
+    if (IsSharedCell(*known, thread, instance)) return known;
+    ShmCell* const own = OwnCellAtHead(thread, g_runtime.instance_lists[IndexOf(instance)].cells);
+    if (own != nullptr) known = own;
+    return own;
+  }
+  PFS_ALWAYS_INLINE bool IsReady(const ThreadState&, const ShmCell* cell) const {
+    return this->rc == 0 && cell != nullptr && LoadOwn(cell->gen) == Generation(ObjectDomain(ResetGroup::kSync)) &&
+           (wanted() != Hold::kExclusive || LoadOwn(instance.owner) == 0);
+  }
+  template <Counting kWay>
+  PFS_ALWAYS_INLINE void Add(ThreadState& thread, ShmCell* cell, ShmCell& own, uint64_t) const {
+    if (wanted() == Hold::kExclusive) {
+      instance.owner.store(thread.thread_id, kRelaxed);
+    } else {
+      AddHeld(*cell);
+    }
+    AddUnsampledToAmount(*cell);
+    AddUnsampledToAmount(own);
+  }
+  PFS_ALWAYS_INLINE int FinishUnrecorded(ThreadState& thread, uint64_t, int result) const {
+    return FinishUnrecordedLock(thread, this->class_index(), instance, wanted(), result, kNotSampled);
+  }
+};
+
+template <typename Operate>
+[[gnu::noinline]] int SampledLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
+  if (!IsBetweenSamples()) return SlowLockOperation(operate, file, line, operation);
+  UnsampledLockEvent<Operate> event(operate, operation, LockProbe(operate.instance(), operate.flag_word(), operation));
+  return UnrecordedCall<Counting::kCounted>(event, file, line);
+}
 
 template <Counting kWay, typename Operate>
 [[gnu::noinline]] int UnrecordedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
@@ -202,6 +246,7 @@ template <typename Operate>
   if (IsContended(flags)) return TriedLockOperation(operate, file, line, operation);
   if (IsTimedOnly(flags)) return UnrecordedLockOperation<Counting::kTimed>(operate, file, line, operation);
   if ((flags & kFlagHolds) != 0) return HeldLockOperation(operate, file, line, operation);
+  if (IsSampled(flags)) return SampledLockOperation(operate, file, line, operation);
   if ((flags & kFlagContended) != 0) return SlowTriedLockOperation(operate, file, line, operation);
   return SlowLockOperation(operate, file, line, operation);
 }

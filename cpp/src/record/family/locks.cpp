@@ -4,11 +4,10 @@
 #include "shm/limits.h"
 
 namespace perfschema {
-pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) {
-  const uint32_t class_index = ClassOfKey(family, key);
-  if (class_index == 0) return nullptr;
-  if (ShmInstance* const object = MakeFromFreeSlot(class_index, identity); object != nullptr)
-    return reinterpret_cast<pfs_instance*>(object);
+namespace {
+
+// The slow paths are functions of their own: the common ones then save no registers for them.
+[[gnu::noinline, gnu::cold]] pfs_instance* CreateSlowly(Family family, uint32_t class_index, const void* identity) {
   const int error = errno;
   ShmInstance* object = nullptr;
   if (ColdLock lock; lock) object = MakeInstance(class_index, identity);
@@ -17,10 +16,7 @@ pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) 
   return reinterpret_cast<pfs_instance*>(object);
 }
 
-void DestroyInstance(pfs_instance* instance) {
-  if (instance == nullptr) return;
-  ShmInstance& object = *AsInstance(instance);
-  if (KeepFreeSlot(object)) return;
+[[gnu::noinline, gnu::cold]] void DestroySlowly(ShmInstance& object) {
   const int error = errno;
   if (ColdLock lock; lock) {
     object.flags.store(kFlagDead, kRelaxed);
@@ -33,22 +29,37 @@ void DestroyInstance(pfs_instance* instance) {
   errno = error;
 }
 
+}  // namespace
+
+pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) {
+  const uint32_t class_index = ClassOfKey(family, key);
+  if (class_index == 0) return nullptr;
+  ShmInstance* const object = MakeFromFreeSlot(class_index, identity);
+  return __builtin_expect(object != nullptr, 1) ? reinterpret_cast<pfs_instance*>(object) : CreateSlowly(family, class_index, identity);
+}
+
+void DestroyInstance(pfs_instance* instance) {
+  if (instance == nullptr) return;
+  if (__builtin_expect(!KeepFreeSlot(*AsInstance(instance)), 0)) DestroySlowly(*AsInstance(instance));
+}
+
 const uint32_t* FlagsOfInstance(const pfs_instance* instance) {
   const uint32_t class_index = reinterpret_cast<const ShmInstance*>(instance)->class_index.load(kRelaxed);
   return reinterpret_cast<const uint32_t*>(&g_runtime.classes[class_index].flags);
 }
 
 ShmCell* FindSharedCell(ThreadState& thread, ShmInstance& object) {
-  if (IsSharedCell(*thread.shared_cell, thread, object)) return thread.shared_cell;
+  ShmCell*& known = SharedCellOf(thread, object);
+  if (IsSharedCell(*known, thread, object)) return known;
   const uint32_t index = IndexOf(object);
   ShmInstanceList& rest = g_runtime.instance_lists[index];
   ShmCell* cell = FindCellAtHead(thread, CellKind::kInstance, index, rest.version, 0, rest.cells);
-  if (cell != nullptr) thread.shared_cell = cell;
+  if (cell != nullptr) known = cell;
   return cell;
 }
 
 void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell) {
-  if (hold == Hold::kExclusive) {
+  if (hold == Hold::kExclusive && !IsUnsampled(timed, wait_ps)) {
     const CellWriter writer(object.seq);
     if (StartsGeneration(object.gen, Generation(ObjectDomain(ResetGroup::kSync)))) ClearStat(object.stat);
     AddToStat(object.stat, timed, wait_ps);
@@ -125,7 +136,7 @@ void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version) 
   const EndedWait ended = EndWait(wait);
   const uint64_t nesting = CloseRecord(wait, ended);
   ThreadState& thread = *wait.thread;
-  const uint64_t wait_ps = ended.timed ? DurationOf(wait, ended) : 0;
+  const uint64_t wait_ps = DurationOf(wait, ended);
   const uint32_t index = IndexOf(object);
   const uint64_t key = CellKey(CellKind::kInstance, index, version, 0);
   ShmCellList& list = g_runtime.instance_lists[index].cells;
@@ -138,13 +149,13 @@ void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version) 
     cell = FindCellSlow(thread, key, list, nullptr, &is_dead);
   }
   if (cell != nullptr) {
-    if (wait_ps >= kLongWait) WatchSum(cell->seq, cell->stat);
+    if (ended.timed && wait_ps >= kLongWait) WatchSum(cell->seq, cell->stat);
     AddToCell(*cell, gen, ended.timed, wait_ps);
   } else if (is_dead) {
     AddToClass(thread, wait.class_index, 0, ended.timed, wait_ps, 0, 1);
   }
   ShmCell* const own = ThreadCell(wait);
-  if (wait_ps >= kLongWait && own != nullptr) WatchSum(own->seq, own->stat);  // threads wait here for months
+  if (ended.timed && wait_ps >= kLongWait && own != nullptr) WatchSum(own->seq, own->stat);  // threads wait here for months
   AddToThreadCell(own, ended.timed, wait_ps);
   LeaveProbe(thread, nesting);
 }

@@ -1,11 +1,12 @@
 // record/family/locks.h: instrumented mutexes, rwlocks, prlocks, sxlocks and conditions, and such locks of the user's own.
 //
 // An operation that ends with the object held exclusively counts in the object's own cell, which the holder alone writes. All others
-// (shared locks, failed tries, waits for conditions) count in the thread's cell of the object.
+// (shared locks, failed tries, waits for conditions) count in the thread's cell of the object. So do the events that TIMED = 'SAMPLED' only
+// counts: the object's own line is full.
 //
 // A read lock counts in the reader's own cell. `held` of that cell goes up when the lock is taken and down when the same thread releases
-// it, and READ_LOCKED_BY_COUNT is the sum over the cells: exact, with no line that readers share. A thread remembers the cell that it
-// used last (shared_cell), so a release is a few loads. A condition may be destroyed before all woken threads have returned: its waits
+// it, and READ_LOCKED_BY_COUNT is the sum over the cells: exact, with no line that readers share. A thread remembers the cells that it
+// used last (shared_cells), so a release is a few loads. A condition may be destroyed before all woken threads have returned: its waits
 // remember its version, as those on sockets do.
 #pragma once
 
@@ -27,7 +28,7 @@ inline ShmInstance* AsInstance(pfs_instance* instance) { return reinterpret_cast
 enum class Hold { kNothing, kShared, kExclusive };
 
 // Counts an event that the object's own cell does not count, or that must clear it first: the object is not held exclusively, the
-// statistics are of before a TRUNCATE, or the thread's row has no cell.
+// statistics are of before a TRUNCATE, TIMED = 'SAMPLED' did not time the event, or the thread's row has no cell.
 [[gnu::noinline]] void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell);
 
 inline uint32_t IndexOf(const ShmInstance& object) { return static_cast<uint32_t>(&object - g_runtime.instances); }
@@ -38,7 +39,12 @@ PFS_ALWAYS_INLINE bool IsSharedCell(const ShmCell& cell, const ThreadState& thre
   return __builtin_expect(cell.instance.load(kRelaxed) == InstanceMark(&object) && cell.owner.load(kRelaxed) == thread.slot, 1);
 }
 
-// Finds that cell, which becomes thread.shared_cell. Returns nullptr if the array is full, and counts that.
+// Returns where the thread remembers that cell: it is another one if the thread has used another object since.
+PFS_ALWAYS_INLINE ShmCell*& SharedCellOf(ThreadState& thread, const ShmInstance& object) {
+  return thread.shared_cells[reinterpret_cast<uintptr_t>(&object) / sizeof(ShmInstance) % ThreadState::kSharedCells];
+}
+
+// Finds that cell, and remembers it. Returns nullptr if the array is full, and counts that.
 [[gnu::noinline]] ShmCell* FindSharedCell(ThreadState& thread, ShmInstance& object);
 
 // ---- Letting a shared lock go ---------------------------------------------------------------------------------------------------
@@ -49,19 +55,22 @@ PFS_ALWAYS_INLINE bool IsSharedCell(const ShmCell& cell, const ThreadState& thre
 
 [[gnu::noinline]] int ReleaseSharedSlow(ShmInstance& object);
 
-// Counts that the lock is let go. Called before that. Returns 1 if the lock had been counted: UndoRelease() if it could not be let go after
-// all.
-PFS_ALWAYS_INLINE int ReleaseShared(ShmInstance& object) {
+// Does what ReleaseShared() does if the thread remembers the cell, and counts the lock there. Else returns false, and does nothing.
+PFS_ALWAYS_INLINE bool ReleaseSharedFast(ShmInstance& object) {
   ThreadState* const thread = t_locals.state;
-  if (__builtin_expect(thread == nullptr || thread->inside(), 0)) return ReleaseSharedSlow(object);
-  ShmCell& cell = *thread->shared_cell;
-  if (__builtin_expect(!IsSharedCell(cell, *thread, object), 0)) return ReleaseSharedSlow(object);
+  if (__builtin_expect(thread == nullptr || thread->inside(), 0)) return false;
+  ShmCell& cell = *SharedCellOf(*thread, object);
+  if (__builtin_expect(!IsSharedCell(cell, *thread, object), 0)) return false;
   const uint32_t held = cell.held.load(kRelaxed);
-  if (__builtin_expect(held == 0, 0)) return 0;
+  if (__builtin_expect(held == 0, 0)) return false;
   // A signal handler that comes between the two accesses lets go what it took itself: the word is the same afterwards.
   cell.held.store(held - 1, kRelaxed);
-  return 1;
+  return true;
 }
+
+// Counts that the lock is let go. Called before that. Returns 1 if the lock had been counted: UndoRelease() if it could not be let go after
+// all.
+PFS_ALWAYS_INLINE int ReleaseShared(ShmInstance& object) { return ReleaseSharedFast(object) ? 1 : ReleaseSharedSlow(object); }
 void UndoRelease(ShmInstance& object);
 
 PFS_ALWAYS_INLINE void TakeOwnership(ShmInstance& mutex, uint64_t thread_id) {
@@ -128,12 +137,12 @@ struct LockStat {
   ShmStat& stat;
 
   PFS_ALWAYS_INLINE static LockStat Of(ThreadState& thread, ShmInstance& object, Hold wanted) {
-    ShmCell& shared = *thread.shared_cell;
+    ShmCell& shared = *SharedCellOf(thread, object);
     return wanted == Hold::kExclusive ? LockStat{object.seq, object.gen, object.stat} : LockStat{shared.seq, shared.gen, shared.stat};
   }
   // Returns whether this is the object's statistic, since the last TRUNCATE.
   PFS_ALWAYS_INLINE bool AreReady(ThreadState& thread, ShmInstance& object, Hold wanted) const {
-    return (wanted == Hold::kExclusive || (wanted == Hold::kShared && IsSharedCell(*thread.shared_cell, thread, object))) &&
+    return (wanted == Hold::kExclusive || (wanted == Hold::kShared && IsSharedCell(*SharedCellOf(thread, object), thread, object))) &&
            LoadOwn(gen) == Generation(ObjectDomain(ResetGroup::kSync));
   }
 };
@@ -147,17 +156,21 @@ PFS_ALWAYS_INLINE void FinishLockWait(const Wait& wait, const EndedWait& ended, 
                                       uint64_t more_state_bits = 0, uint32_t spins = 0) {
   const uint64_t nesting = CloseRecord(wait, ended, more_state_bits, spins);
   ThreadState& thread = *wait.thread;
-  const uint64_t wait_ps = ended.timed ? DurationOf(wait, ended) : 0;
+  const uint64_t wait_ps = DurationOf(wait, ended);
   ShmCell* const cell = ThreadCell(wait);
   const LockStat stat = LockStat::Of(thread, object, wanted);
   const bool is_held = IsHeld(rc, wanted);
   if (wanted == Hold::kExclusive && is_held) TakeOwnership(object, thread.thread_id);
   if (__builtin_expect(is_held && stat.AreReady(thread, object, wanted) && cell != nullptr && IsOfEpoch(*cell), 1)) {
-    if (wanted == Hold::kShared) AddHeld(*thread.shared_cell);
     if (__builtin_expect(wait_ps >= kLongWait, 0)) {
+      if (IsUnsampled(ended.timed, wait_ps)) {
+        AddLockApart(thread, object, wanted, ended.timed, wait_ps, cell);
+        return LeaveProbe(thread, nesting);
+      }
       WatchSum(stat.seq, stat.stat);
       WatchSum(cell->seq, cell->stat);
     }
+    if (wanted == Hold::kShared) AddHeld(*SharedCellOf(thread, object));
     AddOne(stat.seq, stat.stat, ended.timed, wait_ps);
     AddOne(cell->seq, cell->stat, ended.timed, wait_ps);
   } else {

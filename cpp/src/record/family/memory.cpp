@@ -12,7 +12,7 @@ uint64_t g_memory_process = 0;
 
 namespace {
 
-uint32_t NowInterval() { return g_runtime.header->epochs[static_cast<uint32_t>(Kind::kMemory)].now.load(kRelaxed); }
+uint32_t NowInterval() { return g_runtime.header->EpochsOf(Kind::kMemory).now.load(kRelaxed); }
 int64_t SignedWord(const Word* words, uint32_t at) { return static_cast<int64_t>(words[at].load(kRelaxed)); }
 
 bool IsOfThisProcess(uint64_t owner) { return owner >> kProcessShift == g_memory_process >> kProcessShift; }

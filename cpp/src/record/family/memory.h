@@ -14,7 +14,7 @@
 // below the truth. The excess is at most twice the change of each thread's use since its last exact update. HIGH
 // never exceeds the sum of the rows' own watermarks, so it is exact if only one thread works.
 //
-// A TRUNCATE begins a new interval of all watermarks: epochs[kMemory].now. The gen of a cell is the interval of its
+// A TRUNCATE begins a new interval of all watermarks: EpochsOf(kMemory).now. The gen of a cell is the interval of its
 // watermarks. An owner begins the interval at its next change, from the memory in use; a reader replaces older
 // watermarks in the same way. Watermarks of levels that are not truncated are saved before.
 //
@@ -62,7 +62,7 @@ PFS_ALWAYS_INLINE bool CountCommonBlock(ShmCell& cell, uint64_t size) {
     return kIsAlloc ? used > static_cast<int64_t>(get(kSlackTopWord + i)) : used < static_cast<int64_t>(get(kSlackBottomWord + i));
   };
   const uint64_t count = get(kMine) + 1, bytes = get(kMine + 1) + size;
-  const uint32_t now = g_runtime.header->epochs[static_cast<uint32_t>(Kind::kMemory)].now.load(kRelaxed);
+  const uint32_t now = g_runtime.header->EpochsOf(Kind::kMemory).now.load(kRelaxed);
   if (__builtin_expect(cell.gen.load(kRelaxed) != now || is_beyond(count, 0) || is_beyond(bytes, 1), 0)) return false;
   ChangePair(cell.seq, words + kMine, count, bytes);
   return true;

@@ -132,6 +132,7 @@ struct ClassEnd {
   const uint32_t flags = lock.flags.load(kRelaxed), class_index = MetadataBegin{lock}.class_index();
   if (IsTimedOnly(flags) && UnrecordedBegin<Counting::kTimed>(wait, class_index)) return true;
   if (IsCounted(flags) && UnrecordedBegin<Counting::kCounted>(wait, class_index)) return true;
+  if (IsSampled(flags) && UnsampledBegin(wait, class_index)) return true;
   return SlowBegin(wait, lock, file, line);
 }
 
@@ -140,16 +141,16 @@ struct ClassEnd {
 PFS_ALWAYS_INLINE void AddToClassCell(ThreadState& thread, uint32_t class_index, bool timed, uint64_t wait_ps) {
   const ClassEnd end{class_index};
   ShmCell* const cell = end.StatIn(thread);
-  if (__builtin_expect(end.IsReady(thread, cell), 1)) return AddOne(cell->seq, cell->stat, timed, wait_ps);
+  if (__builtin_expect(end.IsReady(thread, cell), 1)) return AddEventsToCell(*cell, timed, wait_ps);
   AddToClass(thread, class_index, 0, timed, wait_ps, 0, 1);
 }
 
 // Finishes a wait on the slow path, from the timer on. REQUIRES: inside the probe.
 [[gnu::noinline]] void Finish(const Wait& begun, uint64_t end_ticks) {
   const Wait wait = begun;  // in registers: the compiler need not read it again after each store
-  const EndedWait ended = (wait.flags & kFlagTimed) != 0 ? EndedAt(wait, end_ticks) : EndedWait{};
+  const EndedWait ended = (wait.flags & kFlagTimed) != 0 ? EndedAt(wait, end_ticks) : EndedUntimed(wait.flags);
   const uint64_t nesting = CloseRecord(wait, ended);
-  const uint64_t wait_ps = ended.timed ? DurationOf(wait, ended) : 0;
+  const uint64_t wait_ps = DurationOf(wait, ended);
   AddToClassCell(*wait.thread, wait.class_index, ended.timed, wait_ps);
   AddToThreadCell(ThreadCell(wait), ended.timed, wait_ps);
   LeaveProbe(*wait.thread, nesting);
@@ -162,10 +163,16 @@ PFS_ALWAYS_INLINE void AddToClassCell(ThreadState& thread, uint32_t class_index,
   Finish(wait, end_ticks);
 }
 
+// Ends a wait that was not sampled, or that only the slow path may end.
+[[gnu::noinline]] void EndUnsampled(const Wait& wait) {
+  if (wait.flags != kUnsampledFlags || !MayEndUnrecorded(wait)) return SlowEnd(wait);
+  if (!UnrecordedEnd<Counting::kCounted>(wait, UnsampledEnd<ClassEnd>{{wait.class_index}}, 0)) Finish(wait, 0);
+}
+
 // Ends a wait that FastEnd may not.
 [[gnu::noinline]] void EndBySettings(const Wait& wait) {
   const bool is_timed = wait.flags == kTimedOnlyFlags;
-  if ((!is_timed && wait.flags != kCountedFlags) || !MayEndUnrecorded(wait)) return SlowEnd(wait);
+  if ((!is_timed && wait.flags != kCountedFlags) || !MayEndUnrecorded(wait)) return EndUnsampled(wait);
   const ClassEnd end{wait.class_index};
   const uint64_t end_ticks = is_timed ? ReadCycle() : 0;
   if (is_timed ? UnrecordedEnd<Counting::kTimed>(wait, end, end_ticks) : UnrecordedEnd<Counting::kCounted>(wait, end, end_ticks)) return;

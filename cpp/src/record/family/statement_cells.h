@@ -12,6 +12,8 @@
 // not leaves the sample as it is.
 #pragma once
 
+#include <bit>
+
 #include "base/histogram.h"
 #include "record/probe/nested.h"
 
@@ -20,7 +22,9 @@ namespace perfschema {
 // The statistics of one execution of a statement.
 struct StatementNumbers {
   Measured time;
-  uint64_t counters[kStatementCounters];
+  uint32_t bucket;                           // of the time; 0 if there is none
+  uint32_t set;                              // bit i: counters[i] has a value
+  const uint64_t* counters;                  // those of the statement
   uint64_t controlled_memory, total_memory;  // peaks of the memory in use
   uint64_t secondary;
 };
@@ -33,7 +37,8 @@ inline void AddCounters(ShmCell& cell, const StatementNumbers& numbers) {
   };
   raise(words[kControlledMemoryWord], numbers.controlled_memory);
   raise(words[kTotalMemoryWord], numbers.total_memory);
-  for (uint32_t i = 0; i < kStatementCounters; ++i) {
+  for (uint32_t set = numbers.set; set != 0; set &= set - 1) {
+    const auto i = static_cast<uint32_t>(std::countr_zero(set));
     Word& word = words[kCounterWords + i];
     if (numbers.counters[i] != 0) word.store(word.load(kRelaxed) + numbers.counters[i], kRelease);
   }
@@ -60,9 +65,9 @@ inline void AddToObject(ThreadState& thread, ShmStatementObject& object, uint32_
   add(AsCell(*cell));
 }
 
-// Adds one duration. Adds nothing if the histogram was emptied since `generation`. Any thread.
-inline void AddToHistogram(ShmHistogram& histogram, uint32_t generation, uint64_t wait_ps) {
-  Word& bucket = histogram.buckets[BucketOf(wait_ps)];
+// Adds one duration to its bucket. Adds nothing if the histogram was emptied since `generation`. Any thread.
+inline void AddToHistogram(ShmHistogram& histogram, uint32_t generation, uint32_t its_bucket) {
+  Word& bucket = histogram.buckets[its_bucket];
   uint64_t word = bucket.load(kRelaxed);
   do {
     // The word is of a later generation than ours: our statement ended before that TRUNCATE.

@@ -45,47 +45,42 @@ uint64_t NowMicros() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000u + static_cast<uint64_t>(now.tv_nsec) / 1000;
 }
 
-void ShowText(const Statement& statement) {
-  ShmStatementRecord* const record = RecordOf(statement);
-  if (record == nullptr) return;
-  char* const behind = reinterpret_cast<char*>(record + 1);
-  const CellWriter writer(record->seq);
-  CopyToShared(behind, SqlBuffer(*statement.thread, statement.buffer), statement.sql_bytes);
-  CopyToShared(behind + TextCapacity(SqlLimit()), TokenBuffer(*statement.thread, statement.buffer), statement.digest_bytes);
-  record->sql_bytes.store(statement.sql_bytes, kRelease);
-  record->digest_bytes.store(statement.digest_bytes, kRelease);
-  record->bits.store(record->bits.load(kRelaxed) | kStatementHasText, kRelease);
+// Copies the text and its tokens into the statement's record.
+void ShowText(const Statement& statement, ShmStatementRecord& record, const char* sql, const uint8_t* tokens) {
+  char* const behind = reinterpret_cast<char*>(&record + 1);
+  const CellWriter writer(record.seq);
+  CopyToShared(behind, sql, statement.sql_bytes);
+  CopyToShared(behind + TextCapacity(statement.sql_bytes), tokens, statement.digest_bytes);
+  record.sql_bytes.store(statement.sql_bytes, kRelease);
+  record.digest_bytes.store(statement.digest_bytes, kRelease);
+  record.bits.store(record.bits.load(kRelaxed) | kStatementHasText, kRelease);
 }
 
-void SetTokens(Statement& statement, std::string_view text) {
-  uint8_t* const tokens = TokenBuffer(*statement.thread, statement.buffer);
+void SetTokens(Statement& statement, std::string_view text, std::span<uint8_t> tokens) {
   TokenCache& cache = TokenCacheOf(*statement.thread);
-  TokenCache::Entry* const entry = cache.PlaceOf(text);
+  TokenCache::Entry* entry = cache.PlaceOf(text);
   if (entry != nullptr && entry->Holds(text)) {
     cache.CountHit();
-    std::memcpy(tokens, entry->tokens, entry->token_bytes);
+    std::memcpy(tokens.data(), entry->tokens, entry->token_bytes);
     statement.digest_bytes = entry->token_bytes;
     statement.digest_key = entry->key;
-    return;
+  } else {
+    statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(text, tokens));
+    statement.digest_key = DigestKey({tokens.data(), statement.digest_bytes});
+    if (entry != nullptr && !cache.Keep(*entry, text, {tokens.data(), statement.digest_bytes}, statement.digest_key)) entry = nullptr;
   }
-  statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(text, {tokens, DigestLimit()}));
-  statement.digest_key = DigestKey({tokens, statement.digest_bytes});
-  if (entry == nullptr) return;
-  cache.CountMiss();
-  entry->Keep(text, {tokens, statement.digest_bytes}, statement.digest_key);
+  statement.entry = entry;
+  if (entry != nullptr) statement.entry_version = entry->version;
 }
 
-// Asks for the lines of a record that the statement will write. The pool is so large that they are in no cache.
+// Asks for the lines of a record that most statements write. The pool is so large that they are in no cache.
 void PrefetchRecord(const ShmStatementRecord* record, const char* next) {
-  const auto* const head = reinterpret_cast<const char*>(record);
-  const auto* const text = reinterpret_cast<const char*>(record + 1);
   const auto ask = [](const char* at, size_t lines) {
     for (size_t i = 0; i < lines; ++i) __builtin_prefetch(at + 64 * i, 1);
   };
-  ask(head, sizeof *record / 64);
-  ask(text, 4);
-  ask(text + TextCapacity(SqlLimit()), 3);
-  ask(next, sizeof *record / 64);
+  ask(reinterpret_cast<const char*>(record), 2);
+  ask(reinterpret_cast<const char*>(record + 1), 6);
+  ask(next, 2);
 }
 
 // Takes one statement out of the stack. Those that began after it go on.
@@ -140,9 +135,10 @@ void TakeFromStack(const Statement& statement, const void* frame) {
 
 // Returns a buffer that no running statement uses. REQUIRES: the stack is not full.
 uint32_t FreeBuffer(const ThreadState& thread) {
-  const OpenStatement* const first = thread.statements;
-  const OpenStatement* const end = first + thread.statement_depth;
   uint32_t buffer = thread.statement_depth;
+  if (buffer == 0) return 0;
+  const OpenStatement* const first = thread.statements;
+  const OpenStatement* const end = first + buffer;
   while (std::any_of(first, end, [&](const OpenStatement& open) { return open.buffer == buffer; })) {
     buffer = (buffer + 1) % g_runtime.statement_stack;
   }
@@ -154,7 +150,7 @@ void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
   AddToSums<Kind::kStatement>(thread, statement.class_index, statement.flags, [&](ShmCell& cell) { AddStatement(cell, numbers); });
   if (numbers.time.timed) {
     ShmHistogram& histogram = g_runtime.header->histogram;
-    AddToHistogram(histogram, histogram.generation.load(kAcquire), numbers.time.wait_ps);
+    AddToHistogram(histogram, histogram.generation.load(kAcquire), numbers.bucket);
   }
   if (statement.program != nullptr) CountInProgram(thread, *statement.program, statement.program_version, numbers);
   if (statement.prepared != nullptr) CountExecution(thread, *statement.prepared, statement.prepared_version, numbers);
@@ -162,9 +158,11 @@ void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
   // The text in the buffer may be another's. Statements that are not recorded share a buffer, and so do statements of
   // different tasks; or the enclosing statement may have ended before.
   if (BufferOwner(thread, statement.buffer) != statement.serial) return CountLoss(Loss::kDigests);
-  const std::string_view schema(statement.schema, strnlen(statement.schema, sizeof statement.schema));
-  CountDigest(thread, schema, {TokenBuffer(thread, statement.buffer), statement.digest_bytes}, statement.digest_key,
-              {SqlBuffer(thread, statement.buffer), statement.sql_bytes}, numbers, NowMicros());
+  const char* const sql = SqlBuffer(thread, statement.buffer);
+  const bool is_in_entry = statement.entry != nullptr && statement.entry->version == statement.entry_version;
+  const DigestedText text{statement.schema,     statement.schema_bytes,     {TokenBuffer(thread, statement.buffer), statement.digest_bytes},
+                          statement.digest_key, {sql, statement.sql_bytes}, is_in_entry ? statement.entry : nullptr};
+  CountDigest(thread, text, numbers, NowMicros());
 }
 
 }  // namespace
@@ -189,17 +187,24 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
   auto* const record = static_cast<ShmStatementRecord*>(begun.record);
   if (record != nullptr) {
     PrefetchRecord(record, reinterpret_cast<const char*>(thread->CursorOf(Kind::kStatement).next));
-    for (Word& counter : record->counters) counter.store(0, kRelease);
-    for (Word* word : {&record->controlled_memory, &record->total_memory, &record->statement_id}) word->store(0, kRelease);
     const CellWriter writer(record->seq);
     for (HalfWord* word : {&record->error, &record->sql_bytes, &record->digest_bytes}) word->store(0, kRelease);
-    for (Word* word : {&record->bits, &record->sqlstate, &record->schema[0], &record->message[0]}) word->store(0, kRelease);
-    record->program.store(program == nullptr ? 0 : uint64_t{program->name.load(kRelaxed)} << 32 | program->name_version.load(kRelaxed),
-                          kRelease);
-    record->program_type.store(program == nullptr ? 0 : program->type.load(kRelaxed), kRelease);
+    ClearShared<6>(&record->bits);
+    if (program != nullptr) {
+      record->program.store(uint64_t{program->name.load(kRelaxed)} << 32 | program->name_version.load(kRelaxed), kRelease);
+      record->program_type.store(program->type.load(kRelaxed), kRelease);
+    }
   }
-  statement = {};
   statement.thread = thread;
+  statement.cpu_start = 0;
+  statement.digest_key = 0;
+  statement.digest_bytes = statement.sql_bytes = 0;
+  statement.set = 0;
+  statement.schema_bytes = 0;
+  statement.has_error = statement.is_secondary = false;
+  statement.entry = nullptr;
+  statement.program_version = statement.prepared_version = 0;
+  statement.prepared = nullptr;
   statement.serial = ++thread->serials;
   statement.flags = flags;
   statement.class_index = class_index;
@@ -235,12 +240,13 @@ void EndStatement(Statement& statement) {
   if (!probe) return;
   const MemoryPeaks most = RaiseMemoryPeaks(thread, statement.outer_peaks);
   const auto more = [](uint64_t peak, uint64_t before) { return peak > before ? peak - before : 0; };
-  StatementNumbers numbers{measured,
-                           {},
-                           more(most.controlled, statement.memory_before.controlled),
-                           more(most.total, statement.memory_before.total),
-                           statement.secondary};
-  std::memcpy(numbers.counters, statement.counters, sizeof numbers.counters);
+  const StatementNumbers numbers{measured,
+                                 measured.timed ? BucketOf(measured.wait_ps) : 0,
+                                 statement.set,
+                                 statement.counters,
+                                 more(most.controlled, statement.memory_before.controlled),
+                                 more(most.total, statement.memory_before.total),
+                                 statement.is_secondary ? 1u : 0u};
   // The record comes first: a handler that leaves here with a longjmp must not leave an open record outside the
   // stack.
   if (const OpenStatement* const open = PlaceOf(statement); open != nullptr) {
@@ -283,9 +289,11 @@ void SetStatementSchema(Statement& statement, std::string_view schema) {
   std::memset(statement.schema, 0, sizeof statement.schema);
   schema = CutText(schema.substr(0, schema.find('\0')), sizeof statement.schema);
   schema.copy(statement.schema, sizeof statement.schema);
+  statement.schema_bytes = static_cast<uint16_t>(schema.size());
   if (ShmStatementRecord* const record = RecordOf(statement); record != nullptr) {
     const CellWriter writer(record->seq);
     StoreText(record->schema, schema);
+    record->bits.store(record->bits.load(kRelaxed) | kStatementHasSchema, kRelease);
   }
 }
 
@@ -294,20 +302,29 @@ void SetStatementText(Statement& statement, std::string_view text) {
   const NestedProbe probe(*statement.thread);
   if (!probe) return;
   ThreadState& thread = *statement.thread;
-  if (statement.buffer < g_runtime.statement_stack && PlaceOf(statement) == nullptr)
-    return;  // it was dropped, and its buffer may be another's
+  const OpenStatement* const open = PlaceOf(statement);
+  // It was dropped, and its buffer may be another's.
+  if (statement.buffer < g_runtime.statement_stack && open == nullptr) return;
   BufferOwner(thread, statement.buffer) = statement.serial;
-  statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlBuffer(thread, statement.buffer)));
+  char* const sql = SqlBuffer(thread, statement.buffer);
+  uint8_t* const tokens = TokensBehind(sql);
+  const TextSizes& sizes = g_runtime.text_sizes;
+  statement.sql_bytes = static_cast<uint32_t>(CutText(text, sizes.sql_limit, sql));
   statement.digest_bytes = 0;
-  if ((statement.flags & kFlagDigest) != 0 && DigestLimit() != 0) SetTokens(statement, text);
-  ShowText(statement);
+  statement.entry = nullptr;
+  if ((statement.flags & kFlagDigest) != 0 && sizes.digest_limit != 0) SetTokens(statement, text, {tokens, sizes.digest_limit});
+  if (open != nullptr && StillHas(open->record, open->begun_state)) ShowText(statement, *open->record, sql, tokens);
 }
 
 void SetStatementCounter(Statement& statement, StatementCounter counter, uint64_t value) {
   const auto at = static_cast<uint32_t>(counter);
   if (!IsMine(statement) || at >= kStatementCounters) return;
   statement.counters[at] = value;
-  if (ShmStatementRecord* const record = RecordOf(statement); record != nullptr) record->counters[at].store(value, kRelease);
+  statement.set |= 1u << at;
+  if (ShmStatementRecord* const record = RecordOf(statement); record != nullptr) {
+    record->counters[at].store(value, kRelease);
+    record->bits.store(record->bits.load(kRelaxed) | CounterBit(at), kRelease);  // pairs with StatementEvent::Load
+  }
 }
 
 void SetStatementId(Statement& statement, uint64_t statement_id) {
@@ -317,7 +334,7 @@ void SetStatementId(Statement& statement, uint64_t statement_id) {
 
 void SetStatementSecondary(Statement& statement, bool is_secondary) {
   if (!IsMine(statement)) return;
-  statement.secondary = is_secondary ? 1 : 0;
+  statement.is_secondary = is_secondary;
   if (ShmStatementRecord* const record = RecordOf(statement); record != nullptr) {
     const CellWriter writer(record->seq);
     const uint64_t others = record->bits.load(kRelaxed) & ~kStatementIsSecondary;
@@ -339,7 +356,7 @@ void SetStatementTraceparent(Statement& statement, const Traceparent* parent) {
 
 void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_view sqlstate, std::string_view message) {
   if (!IsMine(statement)) return;
-  statement.has_error = number != 0 ? 1 : 0;
+  statement.has_error = number != 0;
   SetStatementCounter(statement, StatementCounter::kErrors, statement.has_error);
   ShmStatementRecord* const record = RecordOf(statement);
   if (record == nullptr) return;
@@ -391,6 +408,7 @@ void ResumeStatement(Statement& statement, const char* saved) {
     DropRecord(open.record, open.begun_state);
     CountLoss(Loss::kNestedStatements);
   }
+  statement.entry = nullptr;  // the texts may be another task's
   if (statement.sql_bytes + statement.digest_bytes != 0) {
     BufferOwner(thread, statement.buffer) = statement.serial;
     std::memcpy(SqlBuffer(thread, statement.buffer), saved + sizeof open, statement.sql_bytes);

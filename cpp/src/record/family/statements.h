@@ -11,6 +11,7 @@
 
 #include "record/family/memory.h"
 #include "record/family/statement_cells.h"
+#include "record/family/token_cache.h"
 
 namespace perfschema {
 
@@ -26,16 +27,20 @@ struct Statement {
   uint32_t buffer;  // index of its text buffer (record/family/text_buffers.h)
   uint32_t digest_bytes;
   uint32_t sql_bytes;
-  uint32_t has_error;
-  uint64_t secondary;
+  uint32_t set;  // bit i: counters[i] has a value
+  uint16_t schema_bytes;
+  bool has_error;
+  bool is_secondary;
+  TokenCache::Entry* entry;  // with its tokens, if its version is still entry_version; nullptr = none
+  uint64_t entry_version;
   MemoryPeaks outer_peaks;    // peaks of the enclosing statement
   MemoryPeaks memory_before;  // memory use of the session when the statement began
   ShmStoredProgram* program;  // the program that it is part of; nullptr = none
   uint32_t program_version;
   uint32_t prepared_version;
-  ShmPrepared* prepared;  // the prepared statement that it executes
-  uint64_t counters[kStatementCounters];
-  char schema[64];  // zero padded
+  ShmPrepared* prepared;                  // the prepared statement that it executes
+  uint64_t counters[kStatementCounters];  // of `set`
+  char schema[64];                        // zero padded, if schema_bytes is not 0
 };
 
 // Begins a statement of the thread, nested in the running ones. `program`: the stored program that it is part of, or

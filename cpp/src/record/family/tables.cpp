@@ -32,7 +32,7 @@ uint16_t ClassOf(Family family) { return static_cast<uint16_t>(ClassOfKey(family
 
 uint32_t Filtered(uint32_t flags, uint32_t facts) {
   if ((facts & kTableEnabled) == 0) return 0;
-  return (facts & kTableTimed) != 0 ? flags : flags & ~kFlagTimed;
+  return (facts & kTableTimed) != 0 ? flags : flags & ~(kFlagTimed | kFlagSampled);
 }
 
 void RefreshTable(ShmTable& table) {

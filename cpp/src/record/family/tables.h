@@ -194,7 +194,7 @@ PFS_ALWAYS_INLINE void AddToTable(ThreadState& thread, const TableWait& call, bo
       if (__builtin_expect(cell->gen.load(kRelaxed) != gen, 0)) {
         return AddToStaleCell(thread, *cell, call.wait.class_index, lane, timed, wait_ps, count);
       }
-      return AddEvents(cell->seq, cell->stat, timed, wait_ps, count);
+      return AddEventsToCell(*cell, timed, wait_ps, count);
     }
     if ((flags.load(kRelaxed) & kFlagDead) == 0) return;  // the array is full; counted as lost
   }
@@ -205,14 +205,14 @@ PFS_ALWAYS_INLINE void AddToTable(ThreadState& thread, const TableWait& call, bo
 template <typename Of>
 [[gnu::noinline]] void FinishTableWait(const TableWait& call, uint64_t result, uint64_t end_ticks) {
   const Wait wait = call.wait;  // in registers: the compiler need not read it again after each store
-  const EndedWait ended = (wait.flags & kFlagTimed) != 0 ? EndedAt(wait, end_ticks) : EndedWait{};
+  const EndedWait ended = (wait.flags & kFlagTimed) != 0 ? EndedAt(wait, end_ticks) : EndedUntimed(wait.flags);
   const uint64_t count = Of::Count(result);
   // A record that was taken away meanwhile is another event's by now.
   if ((Of::kEndBits & kRecordHasBytes) != 0 && wait.record != nullptr && wait.record->state.load(kRelaxed) == wait.begun_state) {
     wait.record->details().bytes.store(count, kRelease);  // pairs with EventReader::CopyChunk
   }
   const uint64_t nesting = CloseRecord(wait, ended, Of::kEndBits);
-  const uint64_t wait_ps = ended.timed ? DurationOf(wait, ended) : 0;
+  const uint64_t wait_ps = DurationOf(wait, ended);
   ThreadState& thread = *wait.thread;
   AddToTable<Of>(thread, call, ended.timed, wait_ps, count);
   AddToThreadCell(ThreadCell(wait), ended.timed, wait_ps, count);

@@ -16,12 +16,8 @@
 
 namespace perfschema {
 
-inline uint64_t OptionNow(OptionId id) { return g_runtime.header->options[static_cast<uint32_t>(id)]; }
-inline uint64_t SqlLimit() { return OptionNow(OptionId::max_sql_text_length); }
-inline uint64_t DigestLimit() { return OptionNow(OptionId::max_digest_length); }
-
 inline size_t OffsetOfTokenCache() {
-  return (g_runtime.statement_stack + 1) * (sizeof(uint64_t) + TextCapacity(SqlLimit()) + TextCapacity(DigestLimit()));
+  return g_runtime.text_sizes.first + (g_runtime.statement_stack + 1) * size_t{g_runtime.text_sizes.buffer};
 }
 inline size_t BytesOfTextBuffers() { return OffsetOfTokenCache() + sizeof(TokenCache); }
 
@@ -29,12 +25,10 @@ inline uint64_t& BufferOwner(const ThreadState& thread, uint32_t index) {
   return reinterpret_cast<uint64_t*>(thread.texts)[std::min(index, g_runtime.statement_stack)];
 }
 inline char* SqlBuffer(const ThreadState& thread, uint32_t index) {
-  return thread.texts + (g_runtime.statement_stack + 1) * sizeof(uint64_t) +
-         std::min(index, g_runtime.statement_stack) * (TextCapacity(SqlLimit()) + TextCapacity(DigestLimit()));
+  return thread.texts + g_runtime.text_sizes.first + std::min(index, g_runtime.statement_stack) * size_t{g_runtime.text_sizes.buffer};
 }
-inline uint8_t* TokenBuffer(const ThreadState& thread, uint32_t index) {
-  return reinterpret_cast<uint8_t*>(SqlBuffer(thread, index)) + TextCapacity(SqlLimit());
-}
+inline uint8_t* TokensBehind(char* sql_buffer) { return reinterpret_cast<uint8_t*>(sql_buffer) + g_runtime.text_sizes.tokens; }
+inline uint8_t* TokenBuffer(const ThreadState& thread, uint32_t index) { return TokensBehind(SqlBuffer(thread, index)); }
 inline TokenCache& TokenCacheOf(const ThreadState& thread) { return *reinterpret_cast<TokenCache*>(thread.texts + OffsetOfTokenCache()); }
 
 }  // namespace perfschema

@@ -21,7 +21,11 @@ namespace perfschema {
 class TokenCache {
  public:
   struct Entry {
-    uint64_t key;         // of the tokens
+    uint64_t key;  // of the tokens
+    // The digest that the tokens belong to, as it was when a statement last counted there (record/family/digests.h).
+    struct ShmDigest* digest;
+    uint64_t digest_life;
+    uint64_t version;     // differs for each text that was kept
     uint32_t text_bytes;  // 0: empty
     uint32_t token_bytes;
     char text[512];
@@ -30,16 +34,22 @@ class TokenCache {
     bool Holds(std::string_view wanted) const {
       return text_bytes == wanted.size() && std::memcmp(text, wanted.data(), wanted.size()) == 0;
     }
-    void Keep(std::string_view kept, std::span<const uint8_t> its_tokens, uint64_t its_key) {
-      if (its_tokens.size() > sizeof tokens) return;
+
+   private:
+    friend class TokenCache;
+    bool Keep(std::string_view kept, std::span<const uint8_t> its_tokens, uint64_t its_key, uint64_t its_version) {
+      if (its_tokens.size() > sizeof tokens) return false;
       text_bytes = 0;  // a longjmp out of a signal handler may leave the rest undone
       std::atomic_signal_fence(std::memory_order_seq_cst);
       kept.copy(text, sizeof text);
       std::memcpy(tokens, its_tokens.data(), its_tokens.size());
       token_bytes = static_cast<uint32_t>(its_tokens.size());
       key = its_key;
+      digest = nullptr;
+      version = its_version;
       std::atomic_signal_fence(std::memory_order_seq_cst);
       text_bytes = static_cast<uint32_t>(kept.size());
+      return true;
     }
   };
 
@@ -47,17 +57,24 @@ class TokenCache {
   Entry* PlaceOf(std::string_view text) {
     if (text.size() < sizeof(uint64_t) || text.size() > sizeof Entry::text) return nullptr;
     if (misses_ >= kMisses && ++passed_over_ % kEvery != 0) return nullptr;
+    const char* const first = text.data();
     const size_t last = text.size() - sizeof(uint64_t);
-    uint64_t mixed = text.size();
-    for (const size_t at : {size_t{0}, last / 3, last * 2 / 3, last}) {
-      uint64_t sample;
-      std::memcpy(&sample, text.data() + at, sizeof sample);
-      mixed = (mixed ^ sample) * 0x9e3779b97f4a7c15u;
-    }
-    return &entries_[mixed >> (64 - kPlaceBits)];
+    constexpr uint64_t kMix = 0x9e3779b97f4a7c15u;
+    const auto sample = [](const char* at) {
+      uint64_t word;
+      std::memcpy(&word, at, sizeof word);
+      return word;
+    };
+    const uint64_t outer = (sample(first) + text.size()) * kMix ^ sample(first + last);
+    const uint64_t inner = (sample(first + last / 4) * kMix ^ sample(first + last / 2)) * kMix;
+    return &entries_[(outer * kMix ^ inner) * kMix >> (64 - kPlaceBits)];
   }
   void CountHit() { misses_ = 0; }
-  void CountMiss() { misses_ += misses_ < kMisses ? 1 : 0; }
+  // Keeps the tokens of a text that was not in its entry. Returns whether they fit.
+  bool Keep(Entry& entry, std::string_view text, std::span<const uint8_t> tokens, uint64_t key) {
+    misses_ += misses_ < kMisses ? 1 : 0;
+    return entry.Keep(text, tokens, key, ++versions_);
+  }
 
  private:
   static constexpr int kPlaceBits = 4;
@@ -65,6 +82,7 @@ class TokenCache {
 
   uint32_t misses_;  // in a row
   uint32_t passed_over_;
+  uint64_t versions_;
   Entry entries_[1u << kPlaceBits];
 };
 

@@ -59,7 +59,11 @@ ShmCell* AddCell(ShmCellList& list, uint32_t slot, ShmInstance* instance) {
   ShmCell* const cell = TakeCell();
   if (cell == nullptr) return nullptr;
   cell->owner.store(slot, kRelaxed);
-  cell->instance.store(instance != nullptr ? InstanceMark(instance) : kNoInstance, kRelaxed);
+  if (instance != nullptr) {
+    cell->instance.store(InstanceMark(instance), kRelaxed);
+  } else {
+    StoreUnsampledWord(*cell, kUnsampledMark);
+  }
   cell->next.store(list.head.load(kRelaxed), kRelaxed);
   list.head.store(IndexOf(cell), kRelease);  // pairs with Snapshot: the cell is whole before it is in the list
   if (instance != nullptr) instance->flags.fetch_or(kFlagShared, kRelaxed);
@@ -70,8 +74,7 @@ void GiveCell(ShmCell& cell) {
   {
     const CellWriter writer(cell.seq);
     ClearCell(cell);
-    cell.held.store(0, kRelease);
-    cell.instance.store(kNoInstance, kRelease);
+    StoreUnsampledWord(cell, kNoInstance);  // nothing is held
   }
   ShmArray& array = g_runtime.segment.array(ArrayId::kCells);
   cell.owner.store(0, kRelaxed);
@@ -80,7 +83,7 @@ void GiveCell(ShmCell& cell) {
 }
 
 // Adds to the class's statistics of dead objects. REQUIRES: cold lock, inside fold_seq.
-void AddToDead(ShmClass& entry, size_t lane, const Stat& stat, uint64_t amount) {
+void AddToDead(ShmClass& entry, size_t lane, const Stat& stat, uint64_t bytes = 0) {
   if (stat.is_empty()) return;
   const uint32_t first = entry.dead.load(kRelaxed);
   if (first == 0) return CountLoss(Loss::kStatistics);
@@ -88,7 +91,16 @@ void AddToDead(ShmClass& entry, size_t lane, const Stat& stat, uint64_t amount) 
   const CellWriter writer(dead.seq);
   if (StartsGeneration(dead.gen, Generation(ClassDomain(static_cast<Family>(entry.family))))) ClearCell(dead);
   MergeIntoStat(dead.stat, stat);
-  dead.amount.store(dead.amount.load(kRelaxed) + amount, kRelease);
+  dead.amount.store(dead.amount.load(kRelaxed) + bytes, kRelease);
+#if !defined(PFS_BREAK_UNSAMPLED)  // negative control of the stress test
+  CountUnsampled(dead, stat.unsampled);
+#endif
+}
+void AddToDead(ShmClass& entry, size_t lane, const ShmCell& cell) {
+  const uint64_t unsampled = UnsampledIn(cell);
+  Stat stat = LoadStat(cell.stat);
+  stat.unsampled = unsampled;
+  AddToDead(entry, lane, stat, BytesIn(cell));
 }
 
 // Makes readers of the class's totals wait while statistics move between an object and its class.
@@ -130,12 +142,11 @@ uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, Generations count
     ShmCell& cell = g_runtime.cells[at];
     const uint32_t next = cell.next.load(kRelaxed);
     if (MayTake(cell.owner.load(kRelaxed))) {
-      if (class_is_current && counting.Has(cell.gen.load(kRelaxed)))
-        AddToDead(entry, lane, LoadStat(cell.stat), cell.amount.load(kRelaxed));
+      if (class_is_current && counting.Has(cell.gen.load(kRelaxed))) AddToDead(entry, lane, cell);
       ForgetCell(cell, key);
       GiveCell(cell);
     } else {
-      cell.instance.store(kNoInstance, kRelaxed);
+      if (!HasUnsampledWord(cell)) cell.instance.store(kNoInstance, kRelaxed);
       cell.next.store(rest, kRelease);
       rest = at;
     }
@@ -218,8 +229,7 @@ void AddToStaleCell(ThreadState& thread, ShmCell& cell, uint32_t class_index, ui
     const auto family = static_cast<Family>(entry.family);
     const uint32_t now = Generation(ObjectDomain(family));
     const FoldSection fold(entry);
-    if (GenerationsOfClass(family, now).Has(cell.gen.load(kRelaxed)))
-      AddToDead(entry, lane, LoadStat(cell.stat), cell.amount.load(kRelaxed));
+    if (GenerationsOfClass(family, now).Has(cell.gen.load(kRelaxed))) AddToDead(entry, lane, cell);
     AddToCell(cell, now, timed, wait_ps, 0, count);
     is_added = true;
   }
@@ -236,7 +246,7 @@ void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellLis
   const uint32_t object_gen = Generation(ObjectDomain(family));
   FoldSection fold(entry);
   hide(object);
-  if (own != nullptr && own->gen.load(kRelaxed) == object_gen) AddToDead(entry, 0, LoadStat(own->stat), 0);
+  if (own != nullptr && own->gen.load(kRelaxed) == object_gen) AddToDead(entry, 0, LoadStat(own->stat));
   if (own != nullptr) {
     const CellWriter writer(own->seq);
     ClearStat(own->stat);
@@ -298,7 +308,11 @@ bool MakeClassCells(ShmClass& entry) {
   if (lanes == 0) return true;
   const int64_t first = g_runtime.segment.AllocateFresh(ArrayId::kCells, lanes);
   if (first < 0) return false;
-  for (uint8_t lane = 0; lane < lanes; ++lane) g_runtime.cells[first + lane].owner.store(kColdOwner, kRelaxed);
+  for (uint8_t lane = 0; lane < lanes; ++lane) {
+    ShmCell& cell = g_runtime.cells[first + lane];
+    StoreUnsampledWord(cell, kUnsampledMark);
+    cell.owner.store(kColdOwner, kRelaxed);
+  }
   entry.dead.store(static_cast<uint32_t>(first), kRelease);
   return true;
 }

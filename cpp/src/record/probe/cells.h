@@ -18,6 +18,7 @@
 #include <span>
 
 #include "record/context/threads.h"
+#include "shm/unsampled.h"
 
 namespace perfschema {
 
@@ -39,6 +40,7 @@ inline uint32_t VersionOf(const ShmInstance& object) {
 inline void ClearCell(ShmCell& cell) {
   ClearStat(cell.stat);
   cell.amount.store(0, kRelease);
+  if (HasUnsampledWord(cell)) StoreUnsampledWord(cell, kUnsampledMark);
 }
 
 inline uint32_t Generation(ResetDomain domain) { return g_runtime.header->resets[domain].load(kRelaxed); }
@@ -89,6 +91,7 @@ PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64
   const CellWriter writer(cell.seq);
   if (__builtin_expect(StartsGeneration(cell.gen, gen), 0)) ClearCell(cell);
   AddToStat(cell.stat, timed, wait_ps, count);
+  if (__builtin_expect(IsUnsampled(timed, wait_ps), 0)) CountUnsampled(cell, count);
   if (amount != 0) cell.amount.store(cell.amount.load(kRelaxed) + amount, kRelease);
 }
 

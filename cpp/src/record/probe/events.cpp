@@ -59,6 +59,7 @@ void SetCursor(RecordCursor& cursor, ShmRecord* next, ShmRecord* end, uint64_t l
   std::atomic_signal_fence(std::memory_order_seq_cst);
   cursor.next = next;
   cursor.lap_bits = lap_bits;
+  cursor.open_bits = lap_bits | kRecordOpen | kRecordTimed;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   cursor.end = end;
 }
@@ -141,7 +142,28 @@ bool MayBeginInWait(ThreadState& thread, const void* frame) {
 }
 
 void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t count) {
-  if (BeginEpochOfCell(*t_locals.state, Kind::kWait, cell, false)) AddEvents(cell.seq, cell.stat, timed, wait_ps, count);
+  if (BeginEpochOfCell(*t_locals.state, Kind::kWait, cell, false)) AddEventsToCell(cell, timed, wait_ps, count);
+}
+
+namespace {
+// Returns a number below `limit`, pseudo-random.
+uint32_t NextRandom(ThreadState& thread, uint32_t limit) {
+  thread.sample_seed = thread.sample_seed * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX; its upper bits are good
+  return static_cast<uint32_t>((thread.sample_seed >> 32) * limit >> 32);
+}
+}  // namespace
+
+bool IsSampleDue(ThreadState& thread) {
+  const uint32_t distances = 2 * g_runtime.sampling_interval - 1;  // 1 .. 2N - 1: N on average
+  uint32_t left = thread.until_sample;
+  if (left == 0) {
+    // The first of them comes as if the thread had begun long ago: the smaller of two draws has that distribution.
+    thread.sample_seed = (thread.thread_id ^ ReadCycle()) * 0x9e3779b97f4a7c15u;
+    left = 1 + std::min(NextRandom(thread, distances), NextRandom(thread, distances));
+  }
+  --left;
+  thread.until_sample = left != 0 ? left : 1 + NextRandom(thread, distances);
+  return left == 0;
 }
 
 // Inlined, so that the kind is a constant for waits.

@@ -38,20 +38,27 @@ namespace perfschema {
 inline constexpr uint32_t kAllOnFlags = kFlagEnabled | kFlagTimed | kFlagThread | kFlagCurrent;
 inline constexpr uint32_t kTimedOnlyFlags = kAllOnFlags & ~kFlagCurrent;
 inline constexpr uint32_t kCountedFlags = kFlagEnabled | kFlagThread;  // neither timed nor recorded: nothing need be known before the end
+inline constexpr uint32_t kUnsampledFlags = kCountedFlags | kFlagSampled;
 // Returns whether everything is on. `kind`: kFlagSocket if the caller asks for a socket. One comparison finds each uncommon setting.
 constexpr bool IsAllOn(uint32_t flags, uint32_t kind = 0) {
-  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagSocket | kFlagContended | kFlagHolds)) == (kAllOnFlags | kind);
+  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagSocket | kFlagContended | kFlagHolds | kFlagSampled)) ==
+         (kAllOnFlags | kind);
 }
 constexpr bool IsTimedOnly(uint32_t flags) {
-  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagContended | kFlagHolds)) == kTimedOnlyFlags;
+  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagContended | kFlagHolds | kFlagSampled)) == kTimedOnlyFlags;
 }
 constexpr bool IsCounted(uint32_t flags) {
-  return (flags & (kCountedFlags | kFlagTimed | kFlagCurrent | kFlagDead | kFlagHolds)) == kCountedFlags;
+  return (flags & (kCountedFlags | kFlagTimed | kFlagCurrent | kFlagDead | kFlagHolds | kFlagSampled)) == kCountedFlags;
+}
+// TIMED = 'SAMPLED': most events are counted only.
+constexpr bool IsSampled(uint32_t flags) {
+  return (flags & (kCountedFlags | kFlagDead | kFlagHolds | kFlagSampled)) == (kCountedFlags | kFlagSampled);
 }
 
 // How an event counts. kOfZero: as a wait of no time, which is counted in a statistic that has one already.
 enum class Counting { kTimed, kCounted, kOfZero };
-inline constexpr uint64_t kNotTimed = ~uint64_t{0};  // ticks of an event that is counted only
+inline constexpr uint64_t kNotTimed = ~uint64_t{0};     // ticks of an event that is counted only
+inline constexpr uint64_t kNotSampled = kNotTimed - 1;  // the same, because of TIMED = 'SAMPLED'
 
 // Events of more ticks take the slow path. A multiplier of the cycle counter is at most 2^38 (1 GHz and faster) on the fast path: setup
 // gives slower counters kFlagSlowTimer.
@@ -61,11 +68,42 @@ PFS_ALWAYS_INLINE uint64_t ShortPicos(uint64_t ticks) { return (ticks * g_runtim
 
 // ---- Steps -------------------------------------------------------------------------------------------------------------------------
 
-// Returns whether the thread is in no wait and in no probe.
-PFS_ALWAYS_INLINE bool IsFree(const ThreadState* thread) { return __builtin_expect(thread != nullptr && thread->nesting == 0, 1); }
 // Returns whether the thread is in no probe, and its events count.
 PFS_ALWAYS_INLINE bool IsInstrumented(const ThreadState* thread) {
   return __builtin_expect(thread != nullptr && !thread->inside() && (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) != 0, 1);
+}
+
+// Does what WriteBegin() does for an event in no other wait, with one store less.
+PFS_ALWAYS_INLINE void WriteBeginFast(ShmRecord& record, uint64_t event_id, uint64_t object, const ThreadState& thread, uint64_t what) {
+#if defined(PFS_WIDE_STAT)
+  static_assert(offsetof(ShmRecord, end_info) == offsetof(ShmRecord, nesting_event_id) + sizeof(Word) &&
+                offsetof(ShmRecord, nesting_event_id) % 16 == 0 &&
+                offsetof(HotThreadState, no_end_info) == offsetof(HotThreadState, parent_event_id) + sizeof(Word));
+  record.event_id.store(event_id, kRelease);
+  record.object.store(object, kRelease);
+  record.what.store(what, kRelease);
+  const __m128i pair = _mm_load_si128(reinterpret_cast<const __m128i*>(&thread.parent_event_id));
+  asm volatile("movdqa %1, %0" : "=m"(*reinterpret_cast<__m128i*>(&record.nesting_event_id)) : "x"(pair) : "memory");
+#else
+  WriteBegin(record, event_id, object, thread.parent_event_id, what);
+#endif
+}
+
+// Returns whether the next event, whose settings are IsSampled(), is only counted. If so, the one that is timed is nearer by one.
+PFS_ALWAYS_INLINE bool IsBetweenSamples() {
+  ThreadState* const thread = t_locals.state;
+  if (__builtin_expect(thread == nullptr || thread->until_sample <= 1, 0)) return false;
+  --thread->until_sample;
+  return true;
+}
+
+// Loads a word that other threads store to, as LoadOwn() does: any value of it will do. ThreadSanitizer must see what it is.
+PFS_ALWAYS_INLINE uint32_t LoadFlags(const HalfWord& flags) {
+#if defined(__SANITIZE_THREAD__)
+  return flags.load(kRelaxed);
+#else
+  return LoadOwn(flags);
+#endif
 }
 
 struct OpenedRecord {
@@ -75,13 +113,13 @@ struct OpenedRecord {
 
 // Takes the next record, makes it the thread's only open one, and writes all of it but its start. Returns false in an uncommon case: the
 // thread's events do not count, its chunk is full, or the call site is new. Inside the probe before the record is looked up: a signal
-// handler that came in between would take the same EVENT_ID. REQUIRES: IsFree(). The caller leaves the probe.
+// handler that came in between would take the same EVENT_ID. REQUIRES: FreeThread(). The caller leaves the probe.
 template <typename Event>
 PFS_ALWAYS_INLINE bool OpenFast(OpenedRecord& opened, const Event& event, ThreadState& thread, uint32_t flags, const char* file,
                                 uint32_t line) {
   EnterProbe(thread, 0);
   static_assert(kThreadInstrumented == kFlagEnabled);
-  const uint32_t both_flags = flags & thread.shared->flags.load(kRelaxed);
+  const uint32_t both_flags = flags & LoadFlags(thread.shared->flags);
   auto* const record = static_cast<ShmWaitRecord*>(thread.waits.next);
   auto* const next = reinterpret_cast<ShmWaitRecord*>(reinterpret_cast<uintptr_t>(record) + Event::kPlaces * sizeof(ShmWaitRecord));
   const SourceCache::Entry& source = thread.sources.PlaceOf(file, line);
@@ -92,9 +130,9 @@ PFS_ALWAYS_INLINE bool OpenFast(OpenedRecord& opened, const Event& event, Thread
   const uint64_t event_id = thread.event_id + 1;
   thread.event_id = event_id;
   thread.open_waits[0] = record;
-  WriteBegin(*record, event_id, event.object(), thread.parent_event_id,
-             WhatOf(event.class_index(), event.operation(), thread.parent_type, source.source));
-  opened = {record, thread.waits.lap_bits | kRecordOpen | kFlagTimed | (both_flags & kThreadViews)};
+  WriteBeginFast(*record, event_id, event.object(), thread,
+                 WhatOf(event.class_index(), event.operation(), thread.parent_type, source.source));
+  opened = {record, thread.waits.open_bits | (both_flags & kThreadViews)};
   if constexpr (Event::kPlaces > 1) opened.state |= event.WriteDetails(thread, *record);
   return true;
 }
@@ -107,9 +145,6 @@ PFS_ALWAYS_INLINE uint64_t StartFast(ThreadState& thread, const OpenedRecord& op
   opened.record->state.store(opened.state, kRelease);       // publishes the open event; pairs with EventReader::CopyChunk
   return start_ticks;
 }
-
-// Returns whether no event has begun in this one: nothing has been taken since, and its end is its own EVENT_ID.
-PFS_ALWAYS_INLINE bool IsLast(const ThreadState& thread, const ShmRecord& record) { return LoadOwn(record.event_id) == thread.event_id; }
 
 // Publishes the whole event.
 PFS_ALWAYS_INLINE void PublishEnd(ShmRecord& record, uint64_t end_ticks, uint64_t end_bits) {
@@ -136,20 +171,21 @@ PFS_ALWAYS_INLINE void AddOneFast(HalfWord& seq, ShmStat& stat, uint64_t wait_ps
 }
 
 // Counts an event that took `ticks`, where its thread has counted before; publishes it by publish() before. Returns false, and does
-// nothing, in an uncommon case: it is long, a new minimum or maximum, the first one since a TRUNCATE, or the operation failed.
+// nothing, in an uncommon case: it is long, a new minimum or maximum, the first one since a TRUNCATE, the operation failed, or another
+// event has begun in it, so that its end is not its own EVENT_ID, and its chunk may not be the one that is being written (fast_bytes).
 template <Counting kWay, typename Event, typename Publish>
-PFS_ALWAYS_INLINE bool CountFast(const Event& event, ThreadState& thread, uint64_t class_index, uint64_t ticks, Publish publish) {
+PFS_ALWAYS_INLINE bool CountFast(const Event& event, ThreadState& thread, uint32_t class_index, uint64_t ticks, Publish publish) {
   const uint64_t wait_ps = ShortPicos(ticks);
-  ShmCell& own = thread.cells[class_index];
+  const uint32_t own_at = class_index * static_cast<uint32_t>(sizeof(ShmCell));
+  ShmCell& own = *reinterpret_cast<ShmCell*>(reinterpret_cast<char*>(thread.cells) + own_at);
   const auto stat = event.StatIn(thread);
   const auto is_common = [&] {
     if constexpr (kWay == Counting::kTimed) return !WidensEither(StatOf(stat), own.stat, wait_ps);
     if constexpr (kWay == Counting::kOfZero) return HasWaitOfZero(StatOf(stat)) && HasWaitOfZero(own.stat);
     return true;
   };
-  if (__builtin_expect(!event.IsReady(thread, stat) || ticks >= kShortTicks || static_cast<uint32_t>(class_index) >= thread.cell_count ||
-                           !IsOfEpoch(own) || !is_common(),
-                       0)) {
+  if (__builtin_expect(
+          !event.IsReady(thread, stat) || ticks >= kShortTicks || own_at >= thread.fast_bytes || !IsOfEpoch(own) || !is_common(), 0)) {
     return false;
   }
   publish();
@@ -158,7 +194,7 @@ PFS_ALWAYS_INLINE bool CountFast(const Event& event, ThreadState& thread, uint64
 }
 
 // Returns the index of the record's class, in one instruction.
-PFS_ALWAYS_INLINE uint64_t ClassIndexOf(const ShmRecord& record) {
+PFS_ALWAYS_INLINE uint32_t ClassIndexOf(const ShmRecord& record) {
   using LowWord [[gnu::may_alias]] = uint16_t;
   static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
   return *reinterpret_cast<const LowWord*>(&record.what);
@@ -169,8 +205,7 @@ template <typename Event>
 PFS_ALWAYS_INLINE bool CloseFast(const Event& event, ThreadState& thread, ShmWaitRecord& record, uint64_t ticks, uint64_t end_ticks) {
   // The class comes from the record and not from the object, whose line may still be on its way: over scattered mutexes that is 5 % of the
   // floor.
-  const uint64_t class_index = ClassIndexOf(record);
-  if (__builtin_expect(!IsLast(thread, record), 0)) return false;
+  const uint32_t class_index = ClassIndexOf(record);
   const auto publish = [&] {
     event.WriteEnd(record);
     PublishEnd(record, end_ticks, Event::kEndBits);
@@ -201,13 +236,16 @@ inline Wait SlowWait(ThreadState& thread, ShmWaitRecord& record) {
   const uint64_t state = record.state.load(kRelaxed);
   // In a child of fork() that a signal handler made the event is its parent's.
   ShmWaitRecord* const its_record = (state & kRecordOpen) != 0 ? &record : nullptr;
-  return {&thread, 0, its_record, record.start_ticks.load(kRelaxed), state, kAllOnFlags, static_cast<uint32_t>(ClassIndexOf(record))};
+  return {&thread, 0, its_record, record.start_ticks.load(kRelaxed), state, kAllOnFlags, ClassIndexOf(record)};
 }
-// `ticks`: kNotTimed, or how long it took.
+// `ticks`: kNotTimed, kNotSampled, or how long it took.
 inline Wait UnrecordedWait(ThreadState& thread, uint32_t flags, uint32_t class_index) {
   return {&thread, thread.nesting, nullptr, 0, 0, flags & ~kFlagCurrent, class_index};
 }
-inline EndedWait UnrecordedEnded(uint64_t ticks) { return {ticks != kNotTimed, static_cast<int64_t>(ticks) < 0 ? 0 : ticks, 0}; }
+inline EndedWait UnrecordedEnded(uint64_t ticks) {
+  if (ticks == kNotSampled) return EndedUntimed(kFlagSampled);
+  return {ticks != kNotTimed, static_cast<int64_t>(ticks) < 0 ? 0 : ticks, 0};
+}
 
 // ---- A whole operation ---------------------------------------------------------------------------------------------------------------
 
@@ -230,8 +268,8 @@ PFS_ALWAYS_INLINE auto CallOf(Event& event, [[maybe_unused]] OnUnwind on_unwind)
 // REQUIRES: IsAllOn(flags).
 template <typename Event>
 PFS_ALWAYS_INLINE auto FastCall(Event& event, uint32_t flags, const char* file, uint32_t line) {
-  ThreadState* const thread = t_locals.state;
-  if (!IsFree(thread)) return event.SlowCall(file, line);
+  ThreadState* const thread = FreeThread();
+  if (thread == nullptr) return event.SlowCall(file, line);
   OpenedRecord opened;
   if (!OpenFast(opened, event, *thread, flags, file, line)) {
     LeaveProbe(*thread, 0);
@@ -241,11 +279,16 @@ PFS_ALWAYS_INLINE auto FastCall(Event& event, uint32_t flags, const char* file, 
   if constexpr (Event::kMayUnwind) thread->wait_frames[0] = StackMark();  // nobody jumps out of a plain lock call
   StartFast(*thread, opened);
 
-  const auto result = CallOf(event, [&] {
-    const uint64_t now = ReadCycle();
-    EnterProbe(*thread);
-    event.FinishSlow(*thread, *record, now, decltype(event.Call()){});
-  });
+  decltype(event.Call()) result;
+  if constexpr (Event::kMayUnwind) {
+    result = CallOf(event, [&] {
+      const uint64_t now = ReadCycle();
+      EnterProbe(*thread);
+      event.FinishSlow(*thread, *record, now, decltype(event.Call()){});
+    });
+  } else {
+    result = event.Call();
+  }
 
   const uint64_t end_ticks = ReadCycle(), ticks = end_ticks - LoadOwn(record->start_ticks);
   EnterProbe(*thread);
@@ -275,8 +318,8 @@ PFS_ALWAYS_INLINE auto UnrecordedCall(Event& event, const char* file, uint32_t l
 // Begins a wait. Returns false if the slow path must: nothing has been done. REQUIRES: IsAllOn(flags).
 template <typename Event>
 PFS_ALWAYS_INLINE bool FastBegin(Wait& wait, const Event& event, uint32_t flags, const char* file, uint32_t line) {
-  ThreadState* const thread = t_locals.state;
-  if (!IsFree(thread)) return false;
+  ThreadState* const thread = FreeThread();
+  if (thread == nullptr) return false;
   OpenedRecord opened;
   if (!OpenFast(opened, event, *thread, flags, file, line)) {
     LeaveProbe(*thread, 0);
@@ -301,8 +344,8 @@ PFS_ALWAYS_INLINE bool FastBegin(Wait& wait, const Event& event, uint32_t flags,
 // The same for a wait without a record. REQUIRES: IsTimedOnly() or IsCounted().
 template <Counting kWay>
 PFS_ALWAYS_INLINE bool UnrecordedBegin(Wait& wait, uint32_t class_index) {
-  ThreadState* const thread = t_locals.state;
-  if (!IsFree(thread) || !IsInstrumented(thread)) return false;
+  ThreadState* const thread = FreeThread();
+  if (thread == nullptr || !IsInstrumented(thread)) return false;
   wait.thread = thread;
   wait.record = nullptr;
   wait.begun_state = 0;
@@ -313,13 +356,20 @@ PFS_ALWAYS_INLINE bool UnrecordedBegin(Wait& wait, uint32_t class_index) {
   return true;
 }
 
+// The same for a wait that TIMED = 'SAMPLED' may only count. Returns false also if the wait is to be timed. REQUIRES: IsSampled().
+PFS_ALWAYS_INLINE bool UnsampledBegin(Wait& wait, uint32_t class_index) {
+  if (!IsBetweenSamples() || !UnrecordedBegin<Counting::kCounted>(wait, class_index)) return false;
+  wait.flags = kUnsampledFlags;
+  return true;
+}
+
 // Returns whether the fast path may try to end the wait: its settings are those, it began in this thread, which is in no other wait that is
 // recorded. If so, the caller reads the timer and calls FastEnd().
 PFS_ALWAYS_INLINE bool MayEndFast(const Wait& wait) {
   return __builtin_expect(wait.flags == kAllOnFlags && wait.thread == t_locals.state && wait.thread->nesting == 1, 1);
 }
 
-// The same for a wait without a record. REQUIRES: its settings are kTimedOnlyFlags or kCountedFlags.
+// The same for a wait without a record. REQUIRES: its settings are kTimedOnlyFlags, kCountedFlags or kUnsampledFlags.
 PFS_ALWAYS_INLINE bool MayEndUnrecorded(const Wait& wait) {
   return __builtin_expect(wait.thread == t_locals.state && !wait.thread->inside(), 1);
 }
@@ -334,6 +384,16 @@ PFS_ALWAYS_INLINE bool FastEnd(const Wait& wait, const Event& event, uint64_t en
   if (__builtin_expect(LoadOwn(record.state) != wait.begun_state || thread.open_waits[0] != &record, 0)) return false;
   return CloseFast(event, thread, record, end_ticks - LoadOwn(record.start_ticks), end_ticks);
 }
+
+// The hooks for the end of a wait that was not sampled. REQUIRES: End's statistic is a cell.
+template <typename End>
+struct UnsampledEnd : End {
+  template <Counting kWay>
+  PFS_ALWAYS_INLINE void Add(ThreadState&, ShmCell* cell, ShmCell& own, uint64_t) const {
+    AddUnsampled(*cell, 1);
+    AddUnsampledToAmount(own);
+  }
+};
 
 // Ends a wait without a record. Returns false if the slow path must finish it: the caller is inside the probe, and nothing else has been
 // done.

@@ -5,7 +5,7 @@
 namespace perfschema {
 
 bool BeginEpochOfCell(ThreadState& thread, Kind kind, ShmCell& cell, bool is_global) {
-  const ShmEpochs& epochs = g_runtime.header->epochs[static_cast<uint32_t>(kind)];
+  const ShmEpochs& epochs = g_runtime.header->EpochsOf(kind);
   const uint32_t now = epochs.now.load(kRelaxed);
   if (is_global) {  // no level is above the total: a TRUNCATE of a lower level changes nothing here
     const bool counts =

@@ -90,6 +90,7 @@ inline BegunRecord BeginRecord(ThreadState& thread, uint32_t class_index, uint32
   ShmRecord* const record = cursor.next;
   cursor.next = reinterpret_cast<ShmRecord*>(reinterpret_cast<char*>(record) + g_runtime.pool(kKind).record_bytes);
   const uint64_t id = ++thread.event_id;
+  if (thread.wait_depth() != 0) thread.fast_bytes = 0;
   thread.shared->event_id.store(id, kRelease);  // pairs with Snapshot::NewestEventIds
   record->event_id.store(id, kRelease);
   record->end_info.store(0, kRelease);
@@ -120,7 +121,9 @@ inline void EndRecord(ThreadState& thread, ShmRecord* record, uint64_t begun_sta
   record->end_info.store(thread.event_id - record->event_id.load(kRelaxed), kRelease);
   record->end_ticks.store(end_ticks, kRelease);
   record->state.store((begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);
-  KeepChunkOf(thread, kKind, record);
+  // The last record that was taken is in the chunk that is being written.
+  const char* const behind = reinterpret_cast<const char*>(record) + g_runtime.pool(kKind).record_bytes;
+  if (reinterpret_cast<const char*>(thread.CursorOf(kKind).next) != behind) KeepChunkOf(thread, kKind, record);
 }
 
 // Hides an event from all views if its record will never be completed.
@@ -159,7 +162,7 @@ PFS_ALWAYS_INLINE void AddToSums(ThreadState& thread, uint32_t class_index, uint
     if (end > thread.global_cell_count && !GrowGlobalCells(thread, end)) return;
     cell = &thread.global_cells[class_index];
   }
-  const ShmEpochs& epochs = g_runtime.header->epochs[static_cast<uint32_t>(kKind)];
+  const ShmEpochs& epochs = g_runtime.header->EpochsOf(kKind);
   if (__builtin_expect(cell->gen.load(kRelaxed) != epochs.now.load(kRelaxed), 0) && !BeginEpochOfCell(thread, kKind, *cell, is_global))
     return;
   const CellWriter writer(cell->seq);

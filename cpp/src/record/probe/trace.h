@@ -49,7 +49,8 @@ void SetTraceStatus(std::string_view text);
 
 // All functions below are defined in trace/.
 
-// Starts or wakes the trace's thread, because the setup may request the trace now. REQUIRES: no lock.
+// Starts or wakes the trace's thread, because the setup may request the trace now. Starts the governor's, if there is a ceiling.
+// REQUIRES: no lock.
 void TraceMayBegin();
 // Forgets the parent's writer thread and files in a forked child; TraceMayBegin() starts a new thread. REQUIRES: only
 // this thread runs.

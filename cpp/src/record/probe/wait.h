@@ -82,6 +82,16 @@ PFS_ALWAYS_INLINE void KeepUntilEnd(const Wait& wait) {
   if (wait.record != nullptr) wait.thread->wait_frames[wait.outer & ThreadState::kDepthMask] = PlaceOf(wait);
 }
 
+// Returns whether this event, whose instrument has TIMED = 'SAMPLED', is one that its thread times. The distances between two of them are
+// pseudo-random, so that no loop stays in step with them.
+[[gnu::noinline]] bool IsSampleDue(ThreadState& thread);
+// Returns the settings of one event of an instrument with kFlagSampled. Without that flag the event is one like others; with it, it is only
+// counted.
+inline uint32_t SettingsOfSample(ThreadState& thread, uint32_t flags) {
+  if (IsSampleDue(thread) && (flags & kFlagTimed) != 0) return flags & ~kFlagSampled;
+  return flags & ~(kFlagTimed | kFlagCurrent);
+}
+
 struct WaitDetails {  // the second place of a record
   uint64_t state_bits = 0;
   uint64_t bytes = 0;
@@ -91,7 +101,8 @@ struct WaitDetails {  // the second place of a record
 };
 
 constexpr uint64_t WhatOf(uint32_t class_index, Operation operation, uint64_t nesting_type, uint32_t source) {
-  return class_index | static_cast<uint64_t>(operation) << 16 | nesting_type | static_cast<uint64_t>(source) << 32;
+  // A sum of disjoint bits: the processor adds three numbers in one instruction.
+  return class_index + (static_cast<uint64_t>(operation) << 16) + nesting_type + (static_cast<uint64_t>(source) << 32);
 }
 // Writes the first line of a new record but for its start and its state, which publishes it.
 PFS_ALWAYS_INLINE void WriteBegin(ShmRecord& record, uint64_t event_id, uint64_t object, uint64_t nesting_event_id, uint64_t what) {
@@ -129,6 +140,7 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
   }
   const uint32_t thread_flags = thread->shared->flags.load(kRelaxed);
   if ((flags & kFlagThread) != 0 && __builtin_expect((thread_flags & kThreadInstrumented) == 0, 0)) return false;
+  if (__builtin_expect((flags & kFlagSampled) != 0, 0)) flags = SettingsOfSample(*thread, flags);
   wait.thread = thread;
   wait.flags = flags;
   wait.class_index = class_index;
@@ -147,6 +159,7 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
     const uint64_t depth = outer & ThreadState::kDepthMask;
     uint64_t outer_event_id = thread->parent_event_id, nesting_type = thread->parent_type;
     if (__builtin_expect(depth != 0, 0)) {
+      thread->fast_bytes = 0;
       outer_event_id = thread->open_waits[depth - 1]->event_id.load(kRelaxed);
       nesting_type = ThreadState::kInWait;
     }
@@ -195,9 +208,13 @@ PFS_ALWAYS_INLINE EndedWait EndedAt(const Wait& wait, uint64_t now) {
   const bool is_later = static_cast<int64_t>(ticks) > 0;
   return {true, is_later ? ticks : 0, is_later ? now : wait.start_ticks};
 }
+// Returns the times of a wait that is not timed. If TIMED = 'SAMPLED' left it out, it has a length of kUnsampledTicks, and so a duration
+// (shm/unsampled.h).
+constexpr uint64_t kUnsampledTicks = uint64_t{kFlagSampled} << 26;
+PFS_ALWAYS_INLINE EndedWait EndedUntimed(uint32_t flags) { return {false, uint64_t{flags & kFlagSampled} << 26, 0}; }
 // Reads the timer, and enters the probe.
 PFS_ALWAYS_INLINE EndedWait EndWait(const Wait& wait) {
-  EndedWait ended{false, 0, 0};
+  EndedWait ended = EndedUntimed(wait.flags);
   if ((wait.flags & kFlagTimed) != 0) ended = EndedAt(wait, NowTicks(wait.flags));
   EnterProbe(*wait.thread);
   return ended;
@@ -224,7 +241,10 @@ PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended,
   const uint64_t depth = wait.outer & ThreadState::kDepthMask;
   if (record == nullptr || __builtin_expect(record->state.load(kRelaxed) != wait.begun_state, 0)) {
     // The wait is not recorded, or its chunk was taken away meanwhile (a child of fork(), a hold that overflowed).
-    if (record == nullptr || record->state.load(kRelaxed) != (wait.begun_state ^ kRecordOpen)) return thread.outside();
+    if (record == nullptr || record->state.load(kRelaxed) != (wait.begun_state ^ kRecordOpen)) {
+      if (thread.outside() == 0) thread.EndFastAgain();
+      return thread.outside();
+    }
     // The wait was taken for left: its thread went to another stack meanwhile, and came back. It ends here.
     CountLoss(Loss::kLockers, ~uint64_t{0});  // one less
     nesting = thread.outside();
@@ -240,7 +260,14 @@ PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended,
   record->state.store((wait.begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the event
   // If nothing has begun since, it is in the chunk that is being written.
   if (__builtin_expect(events_inside != 0, 0)) KeepChunkOf(thread, Kind::kWait, record);
+  if (nesting == 0) thread.EndFastAgain();
   return nesting;
+}
+
+// Adds `count` events that were one wait to a cell of the present generation.
+PFS_ALWAYS_INLINE void AddEventsToCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t count = 1) {
+  if (__builtin_expect(IsUnsampled(timed, wait_ps), 0)) return AddUnsampled(cell, count);
+  AddEvents(cell.seq, cell.stat, timed, wait_ps, count);
 }
 
 // Returns the thread's own cell for the event's class, nullptr if it has none.
@@ -252,7 +279,7 @@ PFS_ALWAYS_INLINE ShmCell* ThreadCell(const Wait& wait) {
 }
 
 // Returns whether the thread's statistics belong to the present epoch.
-PFS_ALWAYS_INLINE bool IsOfEpoch(const ShmCell& cell) { return LoadOwn(cell.gen) == g_runtime.header->epochs[0].now.load(kRelaxed); }
+PFS_ALWAYS_INLINE bool IsOfEpoch(const ShmCell& cell) { return LoadOwn(cell.gen) == g_runtime.header->wait_epochs.now.load(kRelaxed); }
 
 // Moves the statistics of before a TRUNCATE up (record/context/principals.h), and starts the cell with this event.
 [[gnu::noinline]] void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t count);
@@ -263,7 +290,7 @@ PFS_ALWAYS_INLINE void AddToThreadCell(ShmCell* cell, bool timed, uint64_t wait_
   if (__builtin_expect(!IsOfEpoch(*cell), 0)) {
     AddToStaleThreadCell(*cell, timed, wait_ps, count);
   } else {
-    AddEvents(cell->seq, cell->stat, timed, wait_ps, count);
+    AddEventsToCell(*cell, timed, wait_ps, count);
   }
 }
 

@@ -1,7 +1,8 @@
 """The Python layer of ``pfs run``: wraps functions of modules when the program has imported them.
 
-PFS_RUN_PYTHON says which parts, with commas in between. Each part is a module here whose PATCHES maps a module of the
-program to the function that wraps what is in it. A part is imported when the program has imported that module, and not before.
+PFS_RUN_PYTHON says which parts, with commas in between; without it, all but asyncio. Each part is a module here whose PATCHES
+maps a module of the program to the function that wraps what is in it. A part is imported when the program has imported that
+module, and not before.
 """
 
 import os
@@ -42,10 +43,11 @@ PARTS = {
 
 def start():
     """Loads the native module and begins to wait for imports. Returns False in a process without libperfschema-run.so."""
-    wanted = _modules_of(os.environ.get("PFS_RUN_PYTHON", ""))
+    wanted = _modules_of(os.environ.get("PFS_RUN_PYTHON", ",".join(part for part in PARTS if part != "asyncio")))
     if not wanted or "t" in getattr(sys, "abiflags", ""):
         return False
-    if not _load_native(os.environ.get("PFS_RUN_LIBRARY", "")):
+    package = __file__.rpartition("/_auto/")[0]
+    if not _load_native(package + "/lib/libperfschema-run.so"):
         return False
     _wait_for(wanted)
     return True

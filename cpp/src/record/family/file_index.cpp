@@ -1,0 +1,61 @@
+#include "record/family/file_index.h"
+
+#include "base/hash.h"
+#include "record/engine/names.h"
+
+namespace perfschema {
+namespace {
+
+// Heads of chains that run through ShmFile::hash_next. Stores are guarded by the cold lock.
+HalfWord* file_buckets = nullptr;
+
+uint32_t IndexIn(const ShmFile& file) { return static_cast<uint32_t>(&file - g_runtime.files); }
+
+}  // namespace
+
+void StartFileIndex(void* memory) { file_buckets = static_cast<HalfWord*>(memory); }
+
+uint32_t HashName(std::string_view name) { return Hash().Add(name).folded(); }
+
+ShmFile* FindByName(std::string_view name, uint32_t hash) {
+  for (uint32_t at = file_buckets[hash % kFileBuckets].load(kRelaxed); at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {
+    ShmFile& file = g_runtime.files[at];
+    if (file.hash.load(kRelaxed) == hash && NameText(static_cast<uint32_t>(file.name.load(kRelaxed))) == name) return &file;
+  }
+  return nullptr;
+}
+
+void AddToBucket(ShmFile& file) {
+  HalfWord& head = file_buckets[file.hash.load(kRelaxed) % kFileBuckets];
+  file.hash_next.store(head.load(kRelaxed), kRelaxed);
+  head.store(IndexIn(file), kRelease);  // pairs with FindWithoutLock
+}
+
+void TakeFromBucket(ShmFile& file) {
+  const uint32_t index = IndexIn(file);
+  HalfWord& head = file_buckets[file.hash.load(kRelaxed) % kFileBuckets];
+  if (head.load(kRelaxed) == index) {
+    head.store(file.hash_next.load(kRelaxed), kRelaxed);
+    return;
+  }
+  for (uint32_t at = head.load(kRelaxed); at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {
+    if (g_runtime.files[at].hash_next.load(kRelaxed) == index) {
+      g_runtime.files[at].hash_next.store(file.hash_next.load(kRelaxed), kRelaxed);
+      return;
+    }
+  }
+}
+
+ShmFile* FindWithoutLock(std::string_view name, uint32_t hash, uint64_t* word) {
+  constexpr int kMostSteps = 16;
+  uint32_t at = file_buckets[hash % kFileBuckets].load(kAcquire);  // pairs with AddToBucket
+  for (int i = 0; at != 0 && i < kMostSteps; ++i) {
+    ShmFile& file = g_runtime.files[at];
+    *word = file.name.load(kAcquire);
+    if (file.hash.load(kRelaxed) == hash && IsNameNow(*word, name)) return &file;
+    at = file.hash_next.load(kAcquire);
+  }
+  return nullptr;
+}
+
+}  // namespace perfschema

@@ -1,0 +1,30 @@
+// record/family/file_index.h: files by their names: FILE_NAME, or a beginning, a hash and an end of it (record/family/file_name.h).
+//
+// The index is in private memory and allocates nothing: open() is legal in a signal handler, and so is pfs_open().
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "record/engine/runtime.h"
+
+namespace perfschema {
+
+inline constexpr uint32_t kFileBuckets = 1u << 16;
+inline constexpr size_t kFileIndexBytes = kFileBuckets * sizeof(HalfWord);
+// `memory`: zeros. Once.
+void StartFileIndex(void* memory);
+
+// Returns ShmFile::hash of a name.
+uint32_t HashName(std::string_view name);
+
+// REQUIRES: cold lock, for these three.
+ShmFile* FindByName(std::string_view name, uint32_t hash);
+void AddToBucket(ShmFile& file);
+void TakeFromBucket(ShmFile& file);
+
+// Returns the file of that name, and its name's word, or nullptr: then FindByName() may still find it. Needs no lock: a chain that changes
+// meanwhile leads to files of other names, or in a circle.
+ShmFile* FindWithoutLock(std::string_view name, uint32_t hash, uint64_t* word);
+
+}  // namespace perfschema

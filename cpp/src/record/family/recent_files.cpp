@@ -1,0 +1,59 @@
+// record/family/recent_files.cpp: files that are called by the same name again. An operation on one of them finds it without FileName and
+// without the cold lock.
+#include <cstring>
+
+#include "record/engine/names.h"
+#include "record/family/files.h"
+
+namespace perfschema {
+namespace {
+
+// Files by the names that programs call them by, if that is how they are shown: the last one of each hash. Threads: any; a wrong one is not
+// taken.
+constexpr uint32_t kRecent = 1024;
+constinit HalfWord recent_files[kRecent] = {};
+
+HalfWord& RecentFile(std::string_view path) {
+  uint64_t hash = path.size();
+  size_t at = 0;
+  for (uint64_t word; at + sizeof word <= path.size(); at += sizeof word) {
+    std::memcpy(&word, path.data() + at, sizeof word);
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
+  }
+  for (; at < path.size(); ++at) hash = (hash ^ static_cast<uint8_t>(path[at])) * 0x9e3779b97f4a7c15u;
+  return recent_files[hash >> 54];
+}
+static_assert(kRecent == 1u << (64 - 54));
+
+}  // namespace
+
+void NoteRecentFile(const NamedFileWait& call, const char* path) {
+  if (call.named == nullptr || !call.is_readable || path[0] != '/') return;
+  const std::string_view text(path, strnlen(path, kMaxObjectName + 1));
+  if (text.size() <= kMaxObjectName && IsNameNow(call.name, text))
+    RecentFile(text).store(static_cast<uint32_t>(call.named - g_runtime.files), kRelaxed);
+}
+
+bool BeginOnKnownName(NamedFileWait* call, Operation operation, const char* path, uint64_t state_bits, int open_flags,
+                      const char* source_file, uint32_t line) {
+  if (path[0] != '/' || g_runtime.phase.load(kAcquire) != Phase::kStarted || !__atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE))
+    return false;
+  const std::string_view text(path, strnlen(path, kMaxObjectName + 1));
+  const uint32_t index = RecentFile(text).load(kRelaxed);
+  if (index == 0 || index >= g_runtime.segment.array(ArrayId::kFiles).used.load(kAcquire)) return false;
+  ShmFile& file = g_runtime.files[index];
+  const uint64_t name = file.name.load(kAcquire);
+  const uint32_t class_index = file.class_index.load(kAcquire);
+  if (class_index == 0 || g_runtime.classes[class_index].family != static_cast<uint32_t>(Family::kFile) || !IsNameNow(name, text))
+    return false;
+  call->named = &file;
+  call->name = name;
+  const WaitDetails details{state_bits | kRecordHasName, 0, name << 32 | static_cast<uint32_t>(open_flags), name >> 32};
+  if (BeginOnClass(call, class_index, operation, details, source_file, line)) return true;
+  call->named = nullptr;
+  call->name = 0;
+  return false;
+}
+
+}  // namespace perfschema
