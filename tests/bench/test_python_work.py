@@ -11,7 +11,7 @@ from tests.bench.marks import CALLGRIND
 
 pytestmark = [*CALLGRIND, pytest.mark.slow]
 
-# The four programs had 1.05, 1.03, 1.08 and 1.096 when this was written. The rest is for other versions of them and of the C library.
+# The four programs had 1.05, 1.03, 1.08 and 1.096 when this was written. The rest is for other versions of them.
 LIMIT = 1.15
 
 

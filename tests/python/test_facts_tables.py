@@ -46,8 +46,10 @@ WAITS_BY = [f"events_waits_summary_by_{level}_by_event_name" for level in ("acco
 
 
 def numbers(table: str, **where: Any) -> dict[str, int]:
-    """COUNT_* of the one row."""
-    return {name: value for name, value in one(table, **where).items() if name.startswith("COUNT_")}
+    """COUNT_* of the one row, of which all events are sampled."""
+    found = {name: value for name, value in one(table, **where).items() if name.startswith("COUNT_")}
+    assert found.pop("COUNT_NOT_SAMPLED") == 0
+    return found
 
 
 def counts_in(table: str) -> dict[Any, int]:

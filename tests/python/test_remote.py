@@ -94,6 +94,7 @@ def test_an_update_acts_at_once(program: Subject, remote: Remote) -> None:
 
 def test_each_writable_table_is_written_from_outside(program: Subject, remote: Remote) -> None:
     program.do("pfs.register_meter('app_meter'); pfs.register_logger('app_logger'); pfs.Thread(instrument='app/worker').start()")
+    program.do("pfs.setup_overhead.update(limit_ppm=1_000_000)")  # nobody outside can start the thread of a ceiling
     changes = {
         "setup_instruments": ("TIMED", "NO"),
         "setup_consumers": ("ENABLED", "NO"),
@@ -104,6 +105,7 @@ def test_each_writable_table_is_written_from_outside(program: Subject, remote: R
         "setup_meters": ("FREQUENCY", "77"),
         "setup_loggers": ("LEVEL", "debug"),
         "threads": ("HISTORY", "NO"),
+        "setup_overhead": ("LIMIT_PPM", "20000"),
     }
     writable = {name for name in _core.tables() if "UPDATE" in _core.table_info(name)["operations"]}
     assert set(changes) == writable

@@ -243,6 +243,7 @@ def test_sums_are_what_happened_in_between(program: Subject) -> None:
         "COUNT_STAR": 3,
         "SUM_TIMER_WAIT": time,
         "AVG_TIMER_WAIT": time // 3,
+        "COUNT_NOT_SAMPLED": 0,
     }
 
 
