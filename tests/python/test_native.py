@@ -119,7 +119,8 @@ def test_native_tests_pass(name: str, folder: Path, root: Path) -> None:
     passed = set(re.findall(r"Test +#\d+: (\w+) \.* +Passed", done.stdout))
     assert set(sources(root)) <= passed, f"not run: {set(sources(root)) - passed}"
     if name == "release":  # a reader without its checks is caught, else the stress tests prove nothing
-        controls = ("torn_rows_broken_cells", "torn_rows_broken_events", "principals_broken", "churn_broken", "sessions_broken")
+        torn = ("torn_rows_broken_cells", "torn_rows_broken_events", "torn_rows_broken_recycled")
+        controls = (*torn, "principals_broken", "churn_broken", "sessions_broken", "short_threads_broken")
         assert set(controls) <= passed
 
 

@@ -177,7 +177,10 @@ struct ThreadState : ThreadWork {
     const ShmStatementObject* object;
     ShmStatementCell* cell;
   } statement_cells[kStatementCellEntries];
-  uint32_t forks;  // of the process when they were filled: a forked child has other cells
+  // A chunk of each kind that the slot's last thread has left and that no view shows (KeepSpare); 0 = none. The next thread writes it
+  // while it is in the cache.
+  uint32_t spare_chunks[kEventKinds];
+  uint32_t forks;  // of the process when they were filled: a forked child has other cells and chunks
   // Of these two, what `holds` and `statement_depth` count is in use. A new thread leaves the rest as it is: clearing it takes longer
   // than all else that makes a thread.
   HeldChunk held_chunks[kEventKinds][ChunkHold::kMaxHeld];
