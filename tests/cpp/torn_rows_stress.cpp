@@ -341,7 +341,7 @@ TEST(TornRows, a_counter_that_goes_back_is_noticed) {
   EXPECT_FALSE(memory.IsForward("a", 1));
 }
 
-enum Work { kLocks = 1, kTransfers = 2 };
+enum Work { kLocks = 1, kTransfers = 2, kShortThreads = 4 };
 
 template <typename Check>
 void UnderLoad(int work, Check check) {
@@ -351,13 +351,22 @@ void UnderLoad(int work, Check check) {
   for (int w = 0; w < kWriters; ++w) {
     threads.emplace_back([&, w, seed = Seed() + static_cast<uint64_t>(w)] {
       std::mt19937 random(static_cast<uint32_t>(seed));
-      while (!stop.load(kRelaxed)) {
+      const auto step = [&] {
         const uint32_t dice = random();
         if ((work & kTransfers) != 0 && (work == kTransfers || dice % 64 == 0)) {
           program.Transfer(w, (dice >> 8) % 2 == 0);
         } else {
           program.Lock(static_cast<int>((dice >> 8) % kMutexes));
         }
+      };
+      while (!stop.load(kRelaxed)) {
+        if ((work & kShortThreads) == 0) {
+          step();
+          continue;
+        }
+        std::thread([&, steps = 1 + random() % 40] {
+          for (uint32_t i = 0; i < steps; ++i) step();
+        }).join();
       }
     });
   }
@@ -383,6 +392,23 @@ TEST(TornRows, files_under_concurrent_writers) {
   Verdict verdict;
   Memory memory;
   UnderLoad(kTransfers, [&](Program&, const SegmentView& view) { CheckFiles(view, &memory, &verdict); });
+  verdict.Report();
+}
+
+// Each thread writes the chunk that the last one has left, while readers read it.
+TEST(TornRows, recycled_events_under_concurrent_writers) {
+  const TableFacts* table = nullptr;
+  ASSERT_TRUE(FindTable("setup_consumers", &table).ok());
+  const Condition where{"NAME", "events_waits_history_long", true};
+  const auto set = [&](const char* value) {
+    const Assignment assignment{"ENABLED", value};
+    uint64_t changed = 0;
+    ASSERT_TRUE(UpdateTable(*table, {&where, 1}, {&assignment, 1}, &changed).ok());
+  };
+  Verdict verdict;
+  set("NO");
+  UnderLoad(kLocks | kTransfers | kShortThreads, [&](Program& program, const SegmentView& view) { CheckEvents(program, view, &verdict); });
+  set("YES");
   verdict.Report();
 }
 

@@ -89,7 +89,8 @@ void HideEventsOf(const SegmentView& view_of, ShmChunk* chunks, Kind kind, uint3
     // A chunk that changes hands has no record of its new lap yet, and those of its old lap are gone.
     if (lap == 0 || (lap & 1) != 0) continue;
     uint64_t bits = 0;
-    for (uint32_t j = 0; j < PerChunk(kind); ++j) {
+    const uint32_t ready = chunk.Ready(PerChunk(kind));
+    for (uint32_t j = 0; j < ready; ++j) {
       const auto* record = reinterpret_cast<const ShmRecord*>(records + i * array.stride + j * header.record_bytes[at]);
       const uint64_t state = record->state.load(kAcquire);
       if (state >> 32 == lap && (state & (kRecordOpen | kRecordClosed)) != 0) bits |= uint64_t{1} << j;

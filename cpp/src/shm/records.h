@@ -105,6 +105,14 @@ struct alignas(128) ShmChunk {  // 128: its neighbor may be another core's, and 
   Word sequence;        // how many chunks of the pool the thread has taken, with this one: consecutive numbers mean that none is missing
   Word traced;          // traced events of the thread in its earlier chunks: tells how many a missing chunk had
   ShmHidden hidden[3];  // by view
+  // Records at its end that have no memory yet; becomes 0 and stays so. The first chunk of a thread has memory for a record or a few: most
+  // short threads need no more, and the kernel clears each page.
+  HalfWord without_memory;
+  // Returns how many records may be read. Loads before the records' states; pairs with NextChunk.
+  uint32_t Ready(uint32_t per_chunk) const {
+    const uint32_t missing = without_memory.load(kAcquire);
+    return missing < per_chunk ? per_chunk - missing : 0;
+  }
 };
 static_assert(sizeof(ShmChunk) == 128);
 inline constexpr uint32_t kViewCurrent = 0, kViewHistory = 1, kViewHistoryLong = 2;

@@ -23,7 +23,7 @@ std::vector<ChunkHead> Snapshot::ScanChunks(Kind kind) const {
     // out.
     if (head.lap > 1 && (head.lap & 1) != 0 && WriterRests()) NoteLeftOut(chunk);
     if (head.lap == 0 || (head.lap & 1) != 0 || head.thread_id == 0) continue;
-    const ShmRecord* first = pool.records(i);
+    const ShmRecord* first = pool.records(i).first;
     if (first == nullptr || first->state.load(kAcquire) >> 32 != head.lap) continue;  // no record in it yet
     head.first_event_id = first->event_id.load(kAcquire);
     if (chunk->lap.load(kRelaxed) == head.lap) heads.push_back(head);
@@ -51,8 +51,9 @@ std::unordered_map<uint64_t, uint64_t> Snapshot::NewestEventIds(Kind but) const 
     if (!is_new && found->second.chunk_seq < head.chunk_seq) found->second = head;
   }
   for (const auto& [thread_id, head] : youngest) {
-    for (uint32_t i = pool.per_chunk(); i-- > 0;) {
-      const ShmRecord& record = *pool.record(head.index, i);
+    const PoolView::Records records = pool.records(head.index);
+    for (uint32_t i = records.count; i-- > 0;) {
+      const ShmRecord& record = pool.Next(records.first, i);
       const uint64_t state = record.state.load(kAcquire);
       if (state >> 32 != head.lap || (state & (kRecordOpen | kRecordClosed)) == 0) continue;
       meet(thread_id, record.event_id.load(kAcquire));

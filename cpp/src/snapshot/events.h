@@ -179,7 +179,7 @@ class EventReader {
 
   void ReadTraced(uint64_t index, TraceCursor* cursor, const TraceUse& use) const {
     const ShmChunk* const chunk = pool_.chunk(index);
-    if (chunk == nullptr || pool_.records(index) == nullptr) return;
+    if (chunk == nullptr) return;
     TraceCursor::Chunk& seen = cursor->chunks[index];
     const uint32_t lap = chunk->lap.load(kAcquire);  // pairs with the taker's store of the new lap
     if (lap != seen.lap) {
@@ -199,16 +199,18 @@ class EventReader {
     }
     const uint64_t all = ~uint64_t{0} >> (64 - pool_.per_chunk());
     if (lap == 0 || seen.settled == all) return;
+    const PoolView::Records records = pool_.records(index);
+    if (records.first == nullptr) return;
     // Copies first: while the chunk changes hands, a record still seems to be the last owner's.
     std::vector<std::pair<uint32_t, Copy>>& copies = copies_;
     copies.clear();
     uint64_t begun = 0, settled = 0;
     EventFilter filter{.view = kViewCurrent, .bits = kRecordTraced, .newest_first = false};
     filter.wants_open = true;
-    for (uint32_t n = 0; n < pool_.per_chunk(); ++n) {
+    for (uint32_t n = 0; n < records.count; ++n) {
       const uint64_t bit = uint64_t{1} << n;
       if ((seen.settled & bit) != 0) continue;
-      const ShmRecord& record = *pool_.record(index, n);
+      const ShmRecord& record = pool_.Next(records.first, n);
       const uint64_t state = record.state.load(kAcquire);  // pairs with the owner's release store
       if (state >> 32 != lap) continue;                    // not begun
       if ((state & kRecordTraced) == 0) {
@@ -223,7 +225,7 @@ class EventReader {
       if ((state & kRecordOpen) != 0 && (seen.begun & bit) != 0) continue;
       Copy copy{};
       copy.thread_id = seen.thread_id;
-      if (CopyRecord(record, pool_.Capacity(n), lap, &filter, &copy)) copies.emplace_back(n, copy);
+      if (CopyRecord(record, pool_.Capacity(records, n), lap, &filter, &copy)) copies.emplace_back(n, copy);
     }
     if (chunk->lap.load(kRelaxed) != lap) return;  // lost events are counted when the chunk is met again
     for (auto& [n, copy] : copies) {
@@ -273,14 +275,14 @@ class EventReader {
   // Appends the records of a chunk that the filter wants. Returns false, with nothing appended, if the chunk changed hands.
   bool CopyChunk(const ChunkHead& head, EventFilter* filter, Copies* copies) const {
     const ShmChunk& chunk = *pool_.chunk(head.index);
-    const ShmRecord* const records = pool_.records(head.index);
-    if (records == nullptr) return false;
+    const PoolView::Records records = pool_.records(head.index);
+    if (records.first == nullptr) return false;
     const size_t size_before = copies->size();
-    copies->resize(size_before + pool_.per_chunk());  // space for the copies; the rest is given back
+    copies->resize(size_before + records.count);  // space for the copies; the rest is given back
     Copy* copy = copies->data() + size_before;
-    for (uint32_t n = 0; n < pool_.per_chunk(); ++n) {
-      const uint32_t i = filter->newest_first ? pool_.per_chunk() - 1 - n : n;
-      if (!CopyRecord(pool_.Next(records, i), pool_.Capacity(i), head.lap, filter, copy)) continue;
+    for (uint32_t n = 0; n < records.count; ++n) {
+      const uint32_t i = filter->newest_first ? records.count - 1 - n : n;
+      if (!CopyRecord(pool_.Next(records.first, i), pool_.Capacity(records, i), head.lap, filter, copy)) continue;
       copy->thread_id = head.thread_id;
       copy->place = i;
       ++copy;
@@ -409,7 +411,7 @@ class EventReader {
       EventFilter filter{.view = kViewHistoryLong, .bits = kRecordHistoryLong, .newest_first = false};
       uint64_t lost = 0;
       for (size_t i = heads.size(); i-- > 0;) {
-        if (i != 0) __builtin_prefetch(pool_.records(heads[i - 1].index));  // of a page that is probably not in the cache
+        if (i != 0) __builtin_prefetch(pool_.records(heads[i - 1].index).first);  // of a page that is probably not in the cache
         if (!CopyChunk(heads[i], &filter, &copies)) ++lost;
       }
       if (lost == 0 || copies.size() >= limit) break;

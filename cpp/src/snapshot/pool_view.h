@@ -28,17 +28,20 @@ class PoolView {
   uint32_t per_chunk() const { return per_chunk_; }
   uint64_t record_bytes() const { return record_bytes_; }
   const ShmChunk* chunk(uint64_t i) const { return chunks_.at(i); }
-  // Returns the first record of a chunk, or nullptr if there is none. The others follow in steps of record_bytes.
-  const ShmRecord* records(uint64_t chunk) const {
-    const ShmRecord* const first = records_.at(chunk);
-    return first == nullptr || !records_.HasMemory(chunk, per_chunk_ * record_bytes_) ? nullptr : first;
+  // The records of a chunk that have memory. Those behind them have not begun.
+  struct Records {
+    const ShmRecord* first;  // nullptr: none. The others follow in steps of record_bytes
+    uint32_t count;
+  };
+  Records records(uint64_t index) const {
+    const ShmChunk* const chunk = chunks_.at(index);
+    const uint32_t count = chunk == nullptr ? 0 : chunk->Ready(per_chunk_);
+    const ShmRecord* const first = count == 0 ? nullptr : records_.at(index);
+    if (first == nullptr || !records_.HasMemory(index, count * record_bytes_)) return {nullptr, 0};
+    return {first, count};
   }
-  const ShmRecord* record(uint64_t chunk, uint32_t i) const {
-    const ShmRecord* const first = records(chunk);
-    return first == nullptr ? nullptr : &Next(first, i);
-  }
-  // Returns the bytes from record `i` to the end of its chunk. REQUIRES: i < per_chunk().
-  uint64_t Capacity(uint32_t i) const { return (per_chunk_ - i) * record_bytes_; }
+  // Returns the bytes from record `i` to the last one's end. REQUIRES: i < records.count.
+  uint64_t Capacity(const Records& records, uint32_t i) const { return (records.count - i) * record_bytes_; }
   // Returns the record `i` places behind the first of a chunk. REQUIRES: i < per_chunk().
   const ShmRecord& Next(const ShmRecord* first, uint32_t i) const {
     return *reinterpret_cast<const ShmRecord*>(reinterpret_cast<const char*>(first) + i * record_bytes_);

@@ -285,7 +285,8 @@ void ConnectThread(ShmThread& thread, std::string_view user, std::string_view ho
   const uint32_t new_user = account != 0 ? PrincipalAt(kAccount, account).user.load(kRelaxed) : FindPrincipal(kUser, user, {});
   const uint32_t new_host = account != 0 ? PrincipalAt(kAccount, account).host.load(kRelaxed) : FindPrincipal(kHost, {}, host);
   const MoveSection moving(thread);
-  MoveThreadUp(thread);
+  // A thread that is being made has no number yet, and the row that the slot's last thread left empty.
+  if (thread.thread_id.load(kRelaxed) != 0) MoveThreadUp(thread);
   CountConnection(thread, false);
   // After the cells are empty: a reader that finds the thread under its new account finds no numbers of the old one.
   thread.account.store(account, kRelease);

@@ -161,9 +161,8 @@ struct ThreadWork : HotThreadState {
   struct Task* task;
   struct Task* own_work;
   struct Task* tasks;
-  OpenStatement statements[kMaxStatementStack];  // outermost first; statements beyond max_statement_stack are not kept
-  const void* identity;                          // the `identity` that pfs_thread_new() was given
-  uint64_t sample_seed;                          // of the next pseudo-random distance between two events that are timed
+  const void* identity;  // the `identity` that pfs_thread_new() was given
+  uint64_t sample_seed;  // of the next pseudo-random distance between two events that are timed
 };
 
 // Private memory of one instrumentation.
@@ -178,9 +177,14 @@ struct ThreadState : ThreadWork {
     const ShmStatementObject* object;
     ShmStatementCell* cell;
   } statement_cells[kStatementCellEntries];
-  uint32_t forks;  // of the process when they were filled: a forked child has other cells
-  // What `holds` counts of these is in use.
+  // A chunk of each kind that the slot's last thread has left and that no view shows (KeepSpare); 0 = none. The next thread writes it
+  // while it is in the cache.
+  uint32_t spare_chunks[kEventKinds];
+  uint32_t forks;  // of the process when they were filled: a forked child has other cells and chunks
+  // Of these two, what `holds` and `statement_depth` count is in use. A new thread leaves the rest as it is: clearing it takes longer
+  // than all else that makes a thread.
   HeldChunk held_chunks[kEventKinds][ChunkHold::kMaxHeld];
+  OpenStatement statements[kMaxStatementStack];  // outermost first; statements beyond max_statement_stack are not kept
 };
 
 // The process's own state of a thread slot. `use` is one word, so an attachment is one compare-exchange. THREAD_IDs

@@ -2,7 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "record/probe/chunk_queue.h"
 
@@ -38,7 +40,14 @@ bool MayGrow(Kind kind) {
   return used < all.least_chunks + all.wide_chunks.load(kRelaxed) + threads * ChunksOfThread(g_runtime.pool(kind).chunks_held);
 }
 
-uint32_t AllocateFresh(Kind kind) {
+static_assert(PerChunk(Kind::kWait) * sizeof(ShmWaitRecord) <= 4096, "NextChunk relies on it: a chunk of waits has memory for all at once");
+
+// Returns how many records fit into the pages that the first one needs.
+uint32_t RecordsAtFirst(Kind kind, uint64_t record_bytes) {
+  return static_cast<uint32_t>(std::min<uint64_t>(PerChunk(kind), (record_bytes + 4095) / 4096 * 4096 / record_bytes));
+}
+
+uint32_t AllocateFresh(Kind kind, bool is_first_of_thread) {
   const int error = errno;
   uint32_t chunk = 0;
   if (ColdLock lock; lock) {
@@ -47,9 +56,13 @@ uint32_t AllocateFresh(Kind kind) {
     const ArrayId chunks = kChunksOf[static_cast<uint32_t>(kind)];
     const uint64_t next = segment.array(chunks).used.load(kRelaxed);
     const uint64_t begin = next * pool.pitch;
+    const uint32_t ready = is_first_of_thread ? RecordsAtFirst(kind, pool.record_bytes) : PerChunk(kind);
     if (next < segment.array(chunks).capacity &&
-        segment.ReserveRange(kRecordsOf[static_cast<uint32_t>(kind)], begin, begin + PerChunk(kind) * pool.record_bytes)) {
-      if (const int64_t fresh = segment.AllocateFresh(chunks); fresh > 0) chunk = static_cast<uint32_t>(fresh);
+        segment.ReserveRange(kRecordsOf[static_cast<uint32_t>(kind)], begin, begin + ready * pool.record_bytes)) {
+      if (const int64_t fresh = segment.AllocateFresh(chunks); fresh > 0) {
+        chunk = static_cast<uint32_t>(fresh);
+        pool.chunks[chunk].without_memory.store(PerChunk(kind) - ready, kRelease);  // before the lap; pairs with ShmChunk::Ready
+      }
     }
   }
   errno = error;
@@ -122,12 +135,29 @@ void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk) {
     ++queue;  // all queues together hold twice as many chunks as there are
 }
 
+bool CompleteChunk(Kind kind, uint32_t chunk) {
+  const int error = errno;
+  bool is_complete = false;
+  if (ColdLock lock; lock) {
+    const Pool& pool = g_runtime.pool(kind);
+    ShmChunk& shared = pool.chunks[chunk];
+    const uint64_t begin = chunk * pool.pitch;
+    is_complete =
+        g_runtime.segment.ReserveRange(kRecordsOf[static_cast<uint32_t>(kind)], begin + shared.Ready(PerChunk(kind)) * pool.record_bytes,
+                                       begin + PerChunk(kind) * pool.record_bytes);
+    if (is_complete) shared.without_memory.store(0, kRelease);  // before the records; pairs with ShmChunk::Ready
+  }
+  errno = error;
+  return is_complete;
+}
+
 uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
+  ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
+  if (const uint32_t spare = std::exchange(thread.spare_chunks[static_cast<uint32_t>(kind)], 0); spare != 0) return spare;
   if (MayGrow(kind)) {
-    if (const uint32_t chunk = AllocateFresh(kind); chunk != 0) return chunk;
+    if (const uint32_t chunk = AllocateFresh(kind, hold.chunks_taken == 1); chunk != 0) return chunk;
   }
   Queues& all = QueuesOf(kind);
-  ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
   ChunkQueue& own = all.queues[thread.slot % kQueues];
   // Checking another queue costs cache misses on both sides, so it is rare. But it happens at least once before this
   // thread recycles a quarter of its own queue: that quarter is the slack of the pool over history_long. Other
@@ -145,7 +175,7 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
   for (ChunkQueue& queue : all.queues) {
     if (const uint32_t chunk = Take(queue, all.places_per_queue); chunk != 0) return chunk;
   }
-  return AllocateFresh(kind);  // running events keep all chunks
+  return AllocateFresh(kind, hold.chunks_taken == 1);  // running events keep all chunks
 }
 
 }  // namespace perfschema

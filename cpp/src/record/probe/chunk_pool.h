@@ -25,7 +25,10 @@ void NoteWideChunk(Kind kind);
 // Puts a chunk last in its queue.
 // Threads: any thread.
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk);
-// Returns the chunk to write next, 0 if there is none. `now`: the approximate cycle counter.
+// Gives memory to all records of a chunk (ShmChunk::without_memory). Preserves errno. Returns false if there is none.
+// Threads: the chunk's owner.
+bool CompleteChunk(Kind kind, uint32_t chunk);
+// Returns the chunk to write next, 0 if there is none. It has memory for one record at least. `now`: the approximate cycle counter.
 // Threads: any thread; `thread` is the caller.
 uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now);
 

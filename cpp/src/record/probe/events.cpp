@@ -81,11 +81,36 @@ uint64_t LastTicks(const ThreadState& thread, Kind kind) {
   const Pool& pool = g_runtime.pool(kind);
   const uint64_t lap = pool.chunks[hold.chunk].lap.load(kRelaxed);
   const char* record = pool.records + uint64_t{hold.chunk} * pool.pitch;
-  for (uint32_t i = 0; i < PerChunk(kind); ++i, record += pool.record_bytes) {
+  const uint32_t ready = pool.chunks[hold.chunk].Ready(PerChunk(kind));
+  for (uint32_t i = 0; i < ready; ++i, record += pool.record_bytes) {
     const uint64_t state = reinterpret_cast<const ShmRecord*>(record)->state.load(kRelaxed);
     if (state >> 32 == lap && (state & kRecordTraced) != 0) ++hold.traced;
   }
 }
+
+// Returns true if a view or the trace shows records of a chunk that its thread gives back when it ends: the thread's own views end with it.
+bool HasLastingRecord(Kind kind, uint32_t chunk) {
+  const Pool& pool = g_runtime.pool(kind);
+  [[maybe_unused]] const uint64_t lap = pool.chunks[chunk].lap.load(kRelaxed);
+  const char* record = pool.records + uint64_t{chunk} * pool.pitch;
+  const uint32_t ready = pool.chunks[chunk].Ready(PerChunk(kind));
+  for (uint32_t i = 0; i < ready; ++i, record += pool.record_bytes) {
+    [[maybe_unused]] const uint64_t state = reinterpret_cast<const ShmRecord*>(record)->state.load(kRelaxed);
+#if !defined(PFS_BREAK_SPARES)  // negative control of the test of short threads: all chunks go on
+    if (state >> 32 == lap && (state & (kRecordHistoryLong | kRecordTraced)) != 0) return true;
+#endif
+  }
+  return false;
+}
+
+// Keeps a chunk for the slot's next thread. Returns false if the slot has one, or the pool must keep the chunk's records.
+bool KeepSpare(ThreadState& thread, Kind kind, uint32_t chunk) {
+  uint32_t& spare = thread.spare_chunks[static_cast<uint32_t>(kind)];
+  if (spare != 0 || HasLastingRecord(kind, chunk)) return false;
+  spare = chunk;
+  return true;
+}
+
 // Returns true if wait_frames says where the wait began. Calls on locks do not store it: no longjmp leaves them.
 bool HasFrame(const ShmWaitRecord& record) {
   const auto class_index = static_cast<uint16_t>(record.what.load(kRelaxed));
@@ -166,11 +191,24 @@ bool IsSampleDue(ThreadState& thread) {
   return left == 0;
 }
 
+// Gives memory to the rest of the chunk that is being written, if it has a rest. A cursor that a longjmp left half set gets another chunk.
+[[gnu::noinline]] static bool GoOnInChunk(Kind kind, const ChunkHold& hold, RecordCursor& cursor) {
+  if (hold.chunk == 0) return false;
+  const Pool& pool = g_runtime.pool(kind);
+  const uint32_t ready = pool.chunks[hold.chunk].Ready(PerChunk(kind));
+  char* const first = pool.records + uint64_t{hold.chunk} * pool.pitch;
+  const auto at = [&](uint32_t i) { return reinterpret_cast<ShmRecord*>(first + i * pool.record_bytes); };
+  if (ready == PerChunk(kind) || cursor.end != at(ready) || !CompleteChunk(kind, hold.chunk)) return false;
+  cursor.end = at(PerChunk(kind));
+  return true;
+}
+
 // Inlined, so that the kind is a constant for waits.
 PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flags) {
   const Pool& pool = g_runtime.pool(kind);
   RecordCursor& cursor = thread.CursorOf(kind);
   ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
+  if (kind != Kind::kWait && GoOnInChunk(kind, hold, cursor)) return true;
   const uint64_t now = LastTicks(thread, kind);
   if (__builtin_expect(MayHaveTraced(hold), 0)) CountTraced(hold, kind);
   ++hold.chunks_taken;
@@ -199,7 +237,8 @@ PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flag
   hold.has_traced = (flags & kFlagTrace) != 0;
   hold.trace_wish = g_trace_wish.load(kRelaxed);  // before the flags of events to come
   char* const first = pool.records + uint64_t{chunk} * pool.pitch;
-  SetCursor(cursor, reinterpret_cast<ShmRecord*>(first), reinterpret_cast<ShmRecord*>(first + PerChunk(kind) * pool.record_bytes),
+  const uint32_t ready = kind == Kind::kWait ? PerChunk(kind) : shared.Ready(PerChunk(kind));
+  SetCursor(cursor, reinterpret_cast<ShmRecord*>(first), reinterpret_cast<ShmRecord*>(first + ready * pool.record_bytes),
             static_cast<uint64_t>(lap + 2) << 32);
   return true;
 }
@@ -253,7 +292,9 @@ void GiveAllChunks(ThreadState& thread) {
     if (hold.chunk != 0) hold.held[hold.held_count++] = {hold.chunk, 0};
     hold.chunk = 0;
     SetCursor(thread.CursorOf(kind), nullptr, nullptr, 0);
-    for (uint32_t at = 0; at < hold.held_count; ++at) GiveChunk(kind, thread.slot, hold.held[at].chunk);
+    // The youngest first: its records are the most likely to be in the cache.
+    const uint32_t spare = hold.held_count != 0 && KeepSpare(thread, kind, hold.held[hold.held_count - 1].chunk) ? 1 : 0;
+    for (uint32_t at = 0; at + spare < hold.held_count; ++at) GiveChunk(kind, thread.slot, hold.held[at].chunk);
     hold.held_count = 0;
   }
 }
