@@ -16,6 +16,7 @@ struct alignas(64) ShmFreeLists {
   HalfWord count;
   HalfWord next;                // link of the free list
   HalfWord slots[kMostCached];  // of kInstances
+  HalfWord is_light;            // 1: who closes the path executes the barrier for this thread, too (record/engine/barrier.h)
 };
 static_assert(sizeof(ShmFreeLists) == 64);
 

@@ -200,10 +200,12 @@ struct ShmCellList {
 };
 
 // Holds the fields that do not fit into the line of a synchronization object. It has the object's index.
-struct ShmInstanceList {
+struct alignas(16) ShmInstanceList {
   ShmCellList cells;
   HalfWord version;  // counts the generations of the slot
+  HalfWord home;     // index into kFreeLists: that thread destroys the object without a locked instruction. 0 or kTravels: no thread does
 };
+inline constexpr uint32_t kTravels = ~uint32_t{0};  // as 0, until the slot is free: another thread than its maker's had a cell of it
 
 // Lists cells of a dead object that belong to other, live threads. Those may be inside an update, so only they may move the numbers to
 // the class, or a thread that finds their slot free. Until then the numbers count for the class from here.

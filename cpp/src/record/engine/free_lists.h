@@ -35,6 +35,15 @@
 
 namespace perfschema {
 
+// What `home` of a slot holds if this list's thread may destroy its object with plain stores.
+inline uint32_t HomeOf(const ShmFreeLists& own) { return static_cast<uint32_t>(&own - g_runtime.free_lists); }
+// Returns whether the list of any thread relies on BarrierInAllThreads().
+bool AnyListIsLight();
+
+// Marks an instance: the calling thread is about to make a cell for it. Returns false if it is dying, or dead: then no cell may be made.
+// REQUIRES: cold lock.
+bool BeginSharing(ShmInstance& object);
+
 // Makes an object of the class from the thread's free list. Returns nullptr if that has no usable slot of the class.
 ShmInstance* MakeFromFreeSlot(uint32_t class_index, const void* identity);
 // Puts the object's slot on the thread's free list. Returns false if the object must be destroyed under the cold
