@@ -43,10 +43,11 @@ class CondEvent {
 };
 
 // Returns whether a condition is shared between processes, as for a mutex.
-bool IsShared(const pthread_condattr_t* attributes) {
+[[gnu::noinline, gnu::cold]] bool AreShared(const pthread_condattr_t* attributes) {
   int shared = PTHREAD_PROCESS_PRIVATE;
-  return attributes != nullptr && pthread_condattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
+  return pthread_condattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
 }
+bool IsShared(const pthread_condattr_t* attributes) { return __builtin_expect(attributes != nullptr, 0) && AreShared(attributes); }
 
 template <typename Call>
 PFS_ALWAYS_INLINE int WaitFor(const pfs_cond_t* c, pfs_instance_t* mutex, Operation operation, const char* file, uint32_t line, Call call) {
@@ -62,22 +63,21 @@ PFS_ALWAYS_INLINE int WaitFor(const pfs_cond_t* c, pfs_instance_t* mutex, Operat
 extern "C" {
 
 int pfs_cond_init(pfs_key_t key, pfs_cond_t* c, const pthread_condattr_t* attributes) {
-  c->instance = nullptr;
-  c->flags = nullptr;
   const int rc = pthread_cond_init(&c->cond, attributes);
-  if (rc == 0 && key != 0 && !IsShared(attributes)) c->instance = perfschema::CreateInstance(Family::kCond, key, c);
-  if (c->instance != nullptr) c->flags = perfschema::FlagsOfInstance(c->instance);
-  return rc;
+  if (__builtin_expect(rc != 0 || IsShared(attributes), 0)) {
+    c->instance = nullptr;
+    c->flags = nullptr;
+    return rc;
+  }
+  perfschema::CreateObject(Family::kCond, key, c);
+  return 0;
 }
 
 int pfs_cond_destroy(pfs_cond_t* c) {
   const int rc = pthread_cond_destroy(&c->cond);
-  if (rc == 0 && c->instance != nullptr) {
-    perfschema::DestroyInstance(c->instance);
-    c->instance = nullptr;
-    c->flags = nullptr;
-  }
-  return rc;
+  if (__builtin_expect(rc != 0, 0)) return rc;
+  perfschema::DestroyObject(c);
+  return 0;
 }
 
 int pfs_cond_wait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, PFS_SITE_) {

@@ -151,7 +151,7 @@ PFS_ALWAYS_INLINE bool WidensRange(const ShmStat& stat, uint64_t wait_ps) {
 PFS_ALWAYS_INLINE bool WidensEither(const ShmStat& stat, const ShmStat& other, uint64_t wait_ps) {
   return WidensRange(stat, wait_ps) || WidensRange(other, wait_ps);
 }
-inline bool IsEmpty(const ShmStat& stat) { return stat.count.load(kRelaxed) == 0 && stat.inverted_min_ps.load(kRelaxed) == 0; }
+inline bool IsEmpty(const ShmStat& stat) { return (stat.count.load(kRelaxed) | stat.inverted_min_ps.load(kRelaxed)) == 0; }
 inline void ClearStat(ShmStat& stat) {
   stat.count.store(0, kRelease);
   stat.sum_ps.store(0, kRelease);

@@ -40,9 +40,7 @@ void ContinueBarriersInChild() {
 bool HasBarrier() { return has_barrier; }
 
 #if defined(PFS_BREAK_BARRIER)  // negative control of the stress test
-void BarrierInAllThreads() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-}
+void BarrierInAllThreads() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 #else
 void BarrierInAllThreads() {
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -18,39 +18,6 @@ uint64_t objects_of[kOptionCount];
 OptionId LimitOf(uint32_t class_index) { return LimitsOf(static_cast<Family>(g_runtime.classes[class_index].family)).instances; }
 uint64_t& ObjectsLike(uint32_t class_index) { return objects_of[static_cast<uint32_t>(LimitOf(class_index))]; }
 
-// Marks the calling thread as being on the lock-free path. Threads: owner thread.
-class OnLockFreePath {
- public:
-  explicit OnLockFreePath(ShmFreeLists& own) : own_(own) {
-    t_locals.in_cold_lock.EnterLockFreePath();
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    own.is_busy.store(1, kRelaxed);
-  }
-  ~OnLockFreePath() {
-    own_.is_busy.store(0, kRelease);  // pairs with AwaitLockFreePath
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    t_locals.in_cold_lock = false;
-  }
-  OnLockFreePath(const OnLockFreePath&) = delete;
-  OnLockFreePath& operator=(const OnLockFreePath&) = delete;
-  // REQUIRES: LightBarrier() after the construction. Pairs with CloseLockFreePath and OutsiderSection.
-  static bool IsClosed() { return (g_runtime.header->cold_holder.load(kAcquire) & kLockFreePathClosed) != 0; }
-
- private:
-  ShmFreeLists& own_;
-};
-
-// `has_class`: the slot is from a free list of a thread, and keeps its class.
-PFS_ALWAYS_INLINE void Bear(ShmInstance& object, uint32_t slot, uint32_t class_index, const void* identity, bool has_class) {
-  HalfWord& version = g_runtime.instance_lists[slot].version;
-  version.store(version.load(kRelaxed) + 1, kRelaxed);
-  object.owner.store(0, kRelease);
-  object.identity.store(reinterpret_cast<uintptr_t>(identity), kRelease);
-  if (!has_class) object.class_index.store(class_index, kRelease);
-  object.flags.store(g_runtime.classes[class_index].flags.load(),
-                     kRelease);  // last: not kFlagDead, so live from here on; pairs with Snapshot
-}
-
 // Moves the numbers of the slot's last object to the class. REQUIRES: cold lock; no object has the slot.
 void Settle(ShmInstance& object) {
   if (IsEmpty(object.stat)) return;
@@ -131,7 +98,7 @@ ShmInstance* TakeFreeSlot(ShmFreeLists& own, uint32_t class_index, const void* i
     const uint32_t last = own.slots[count - 1].load(kRelaxed);
     own.count.store(count - 1, kRelease);  // first: a handler that does not return must leave no slot in two places
     own.slots[i - 1].store(last, kRelaxed);
-    Bear(object, slot, class_index, identity, true);
+    BearInSlot(object, slot, class_index, identity, true);
     return &object;
   }
   return nullptr;
@@ -139,48 +106,13 @@ ShmInstance* TakeFreeSlot(ShmFreeLists& own, uint32_t class_index, const void* i
 
 }  // namespace
 
-ShmInstance* MakeFromFreeSlot(uint32_t class_index, const void* identity) {
-  ShmFreeLists* const own = t_locals.free_lists;
-  if (own == nullptr || t_locals.in_cold_lock || own->count.load(kRelaxed) == 0) return nullptr;
-  const OnLockFreePath on(*own);
+ShmInstance* MakeFromAnyFreeSlot(uint32_t class_index, const void* identity) {
+  ThreadLocals& self = t_locals;
+  ShmFreeLists* const own = self.free_lists;
+  if (own == nullptr || self.in_cold_lock) return nullptr;
+  const OnLockFreePath on(self, *own);
   LightBarrier(*own);
-  if (__builtin_expect(OnLockFreePath::IsClosed(), 0)) return nullptr;
-  // Most often the last slot is that of such an object.
-  const uint32_t last = own->count.load(kRelaxed) - 1;
-  if (__builtin_expect(last >= kMostCached, 0)) return nullptr;
-  const uint32_t slot = own->slots[last].load(kRelaxed);
-  ShmInstance& object = g_runtime.instances[slot];
-  if (__builtin_expect(!IsUsable(object, class_index), 0)) return TakeFreeSlot(*own, class_index, identity);
-  own->count.store(last, kRelease);
-  Bear(object, slot, class_index, identity, true);
-  return &object;
-}
-
-bool KeepFreeSlot(ShmInstance& object) {
-  ShmFreeLists* const own = t_locals.free_lists;
-  if (own == nullptr || t_locals.in_cold_lock) return false;
-  const OnLockFreePath on(*own);
-  uint32_t flags = object.flags.load(kRelaxed);
-  if ((flags & (kFlagShared | kFlagDead)) != 0) return false;
-  const uint32_t slot = IndexOf(object);
-  HalfWord& home = g_runtime.instance_lists[slot].home;
-  const uint32_t mine = HomeOf(*own);
-  // From here on the object is hidden, and no cell is made for it, also if it is destroyed under the cold lock after
-  // all.
-  if (__builtin_expect(home.load(kRelaxed) == mine, 1)) {
-    object.flags.store(flags | kFlagDead, kRelease);
-    LightBarrier(*own);
-    if (__builtin_expect(home.load(kRelaxed) != mine, 0)) return false;  // pairs with BeginSharing
-  } else {
-    if (!object.flags.compare_exchange_strong(flags, flags | kFlagDead)) return false;  // pairs with BeginSharing
-    LightBarrier(*own);
-    if (home.load(kRelaxed) != kTravels) home.store(mine, kRelaxed);
-  }
-  const uint32_t count = own->count.load(kRelaxed);
-  if (OnLockFreePath::IsClosed() || count >= kMostCached) return false;
-  own->slots[count].store(slot, kRelaxed);
-  own->count.store(count + 1, kRelaxed);
-  return true;
+  return OnLockFreePath::IsClosed() ? nullptr : TakeFreeSlot(*own, class_index, identity);
 }
 
 ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
@@ -195,7 +127,7 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
   if (object == nullptr && TakeFreeSlotsBack()) object = AllocateFreeInstance(class_index);
   if (object == nullptr) return nullptr;
   ++ObjectsLike(class_index);
-  Bear(*object, IndexOf(*object), class_index, identity, false);
+  BearInSlot(*object, IndexOf(*object), class_index, identity, false);
   return object;
 }
 

@@ -31,26 +31,107 @@
 // Threads: any.
 #pragma once
 
+#include "record/engine/barrier.h"
 #include "record/engine/runtime.h"
 
 namespace perfschema {
 
-// What `home` of a slot holds if this list's thread may destroy its object with plain stores.
-inline uint32_t HomeOf(const ShmFreeLists& own) { return static_cast<uint32_t>(&own - g_runtime.free_lists); }
+// What `home` of a slot holds if this list's thread destroys its object with plain stores. Means nothing to another process.
+inline uint32_t HomeOf(const ShmFreeLists& own) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(&own)); }
+
+// Marks the calling thread as being on the lock-free path. Threads: owner thread.
+class OnLockFreePath {
+ public:
+  PFS_ALWAYS_INLINE OnLockFreePath(ThreadLocals& self, ShmFreeLists& own) : self_(self), own_(own) {
+    self.in_cold_lock.EnterLockFreePath();
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    own.is_busy.store(1, kRelaxed);
+  }
+  PFS_ALWAYS_INLINE ~OnLockFreePath() {
+    own_.is_busy.store(0, kRelease);  // pairs with AwaitLockFreePath
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    self_.in_cold_lock = false;
+  }
+  OnLockFreePath(const OnLockFreePath&) = delete;
+  OnLockFreePath& operator=(const OnLockFreePath&) = delete;
+  // REQUIRES: LightBarrier() after the construction. Pairs with CloseLockFreePath and OutsiderSection.
+  static bool IsClosed() { return (g_runtime.header->cold_holder.load(kAcquire) & kLockFreePathClosed) != 0; }
+
+ private:
+  ThreadLocals& self_;
+  ShmFreeLists& own_;
+};
+
+// `has_class`: the slot is from a free list of a thread, and keeps its class. REQUIRES: lock-free path, or cold lock.
+PFS_ALWAYS_INLINE void BearInSlot(ShmInstance& object, uint32_t slot, uint32_t class_index, const void* identity, bool has_class) {
+  HalfWord& version = g_runtime.instance_lists[slot].version;
+  version.store(version.load(kRelaxed) + 1, kRelaxed);
+  object.owner.store(0, kRelease);
+  object.identity.store(reinterpret_cast<uintptr_t>(identity), kRelease);
+  if (!has_class) object.class_index.store(class_index, kRelease);
+  object.flags.store(g_runtime.classes[class_index].flags.load(),
+                     kRelease);  // last: not kFlagDead, so live from here on; pairs with Snapshot
+}
+
+// Makes an object of the class from the slot that the thread's free list got last. Returns nullptr if that is none of the class, or has
+// numbers.
+PFS_ALWAYS_INLINE ShmInstance* MakeFromFreeSlot(uint32_t class_index, const void* identity) {
+  ThreadLocals& self = t_locals;
+  ShmFreeLists* const own = self.free_lists;
+  if (__builtin_expect(own == nullptr || self.in_cold_lock, 0)) return nullptr;
+  const OnLockFreePath on(self, *own);
+  LightBarrier(*own);
+  if (__builtin_expect(OnLockFreePath::IsClosed(), 0)) return nullptr;
+  const uint32_t last = own->count.load(kRelaxed) - 1;
+  if (__builtin_expect(last >= kMostCached, 0)) return nullptr;
+  const uint32_t slot = own->slots[last].load(kRelaxed);
+  ShmInstance& object = g_runtime.instances[slot];
+  if (__builtin_expect(object.class_index.load(kRelaxed) != class_index || !IsEmpty(object.stat), 0)) return nullptr;
+  own->count.store(last, kRelease);
+  BearInSlot(object, slot, class_index, identity, true);
+  return &object;
+}
+
+// Does the same from any slot of the list. Returns nullptr if it has no usable slot of the class.
+ShmInstance* MakeFromAnyFreeSlot(uint32_t class_index, const void* identity);
+
+// Puts the object's slot on the thread's free list. Returns false if the object must be destroyed under the cold
+// lock.
+PFS_ALWAYS_INLINE bool KeepFreeSlot(ShmInstance& object) {
+  ThreadLocals& self = t_locals;
+  ShmFreeLists* const own = self.free_lists;
+  if (__builtin_expect(own == nullptr || self.in_cold_lock, 0)) return false;
+  const OnLockFreePath on(self, *own);
+  uint32_t flags = object.flags.load(kRelaxed);
+  if (__builtin_expect((flags & (kFlagShared | kFlagDead)) != 0, 0)) return false;
+  const auto slot = static_cast<uint32_t>(&object - g_runtime.instances);
+  HalfWord& home = g_runtime.instance_lists[slot].home;
+  const uint32_t mine = HomeOf(*own);
+  // From here on the object is hidden, and no cell is made for it, also if it is destroyed under the cold lock after
+  // all.
+  if (__builtin_expect(home.load(kRelaxed) == mine, 1)) {
+    object.flags.store(flags | kFlagDead, kRelease);
+    LightBarrier(*own);
+    if (__builtin_expect(home.load(kRelaxed) != mine, 0)) return false;  // pairs with BeginSharing
+  } else {
+    if (!object.flags.compare_exchange_strong(flags, flags | kFlagDead)) return false;  // pairs with BeginSharing
+    LightBarrier(*own);
+    if (home.load(kRelaxed) != kTravels) home.store(mine, kRelaxed);
+  }
+  const uint32_t count = own->count.load(kRelaxed);
+  if (__builtin_expect(OnLockFreePath::IsClosed() || count >= kMostCached, 0)) return false;
+  own->slots[count].store(slot, kRelaxed);
+  own->count.store(count + 1, kRelaxed);
+  return true;
+}
+
+// All functions below REQUIRE the cold lock.
+
 // Returns whether the list of any thread relies on BarrierInAllThreads().
 bool AnyListIsLight();
 
 // Marks an instance: the calling thread is about to make a cell for it. Returns false if it is dying, or dead: then no cell may be made.
-// REQUIRES: cold lock.
 bool BeginSharing(ShmInstance& object);
-
-// Makes an object of the class from the thread's free list. Returns nullptr if that has no usable slot of the class.
-ShmInstance* MakeFromFreeSlot(uint32_t class_index, const void* identity);
-// Puts the object's slot on the thread's free list. Returns false if the object must be destroyed under the cold
-// lock.
-bool KeepFreeSlot(ShmInstance& object);
-
-// All functions below REQUIRE the cold lock.
 
 // Makes an object. Returns nullptr if the limit of live objects is reached, or there is no memory.
 ShmInstance* MakeInstance(uint32_t class_index, const void* identity);
