@@ -120,6 +120,7 @@ def test_native_tests_pass(name: str, folder: Path, root: Path) -> None:
     assert set(sources(root)) <= passed, f"not run: {set(sources(root)) - passed}"
     if name == "release":  # a reader without its checks is caught, else the stress tests prove nothing
         controls = ("torn_rows_broken_cells", "torn_rows_broken_events", "principals_broken", "churn_broken", "sessions_broken")
+        controls += ("births_broken_path", "births_broken_cells")
         assert set(controls) <= passed
 
 

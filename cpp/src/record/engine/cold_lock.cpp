@@ -214,17 +214,17 @@ OutsiderSection::OutsiderSection() {
       const uint32_t mine = ((word & ~kColdHolderMask) + kOutsiderSection) | kOutsider;
       if (!Holder().compare_exchange_weak(word, mine, kAcquire, kRelaxed)) continue;  // pairs with LeaveSegment
       is_in_section = true;
-      // From here on no thread enters the lock-free path.
-      if (!BarrierInProgram() && AnyListIsLight()) {
-        status_ = Status(Code::kState, "this system refuses membarrier() to this process but not to the other one; nothing was changed");
-        return;
-      }
+      const bool is_closed = BarrierInProgram();  // from here on no thread enters the lock-free path
       if (!g_runtime.segment.FollowGrowth(outsider_descriptor)) {
         status_ = Status(Code::kState, "no memory for what the process has added to its tables; nothing was changed");
         return;
       }
       status_ = CheckAdopted();
       if (!status_.ok()) return;
+      if (!is_closed && AnyListIsLight()) {
+        status_ = Status(Code::kState, "the system refuses membarrier() to this process, but not to the other one; nothing was changed");
+        return;
+      }
       Reindex();
       if (is_left_over) RepairSegment();
       return;

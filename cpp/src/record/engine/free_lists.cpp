@@ -32,7 +32,7 @@ void GiveBack(uint32_t slot) {
   if (class_index == 0) return;
   Settle(object);
   --ObjectsLike(class_index);
-  g_runtime.instance_lists[slot].home.store(0, kRelaxed);
+  ListOf(object).home.store(0, kRelaxed);
   object.class_index.store(0, kRelease);
   FreeSlot(ArrayId::kInstances, g_runtime.instances, &ShmInstance::identity, slot);
 }
@@ -98,7 +98,7 @@ ShmInstance* TakeFreeSlot(ShmFreeLists& own, uint32_t class_index, const void* i
     const uint32_t last = own.slots[count - 1].load(kRelaxed);
     own.count.store(count - 1, kRelease);  // first: a handler that does not return must leave no slot in two places
     own.slots[i - 1].store(last, kRelaxed);
-    BearInSlot(object, slot, class_index, identity, true);
+    BearObject(object, class_index, identity, true);
     return &object;
   }
   return nullptr;
@@ -127,7 +127,7 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
   if (object == nullptr && TakeFreeSlotsBack()) object = AllocateFreeInstance(class_index);
   if (object == nullptr) return nullptr;
   ++ObjectsLike(class_index);
-  BearInSlot(*object, IndexOf(*object), class_index, identity, false);
+  BearObject(*object, class_index, identity, false);
   return object;
 }
 
@@ -141,7 +141,7 @@ void KeepRetiredSlot(ShmInstance& object, uint32_t class_index) {
     --count;
     for (uint32_t i = 0; i < count; ++i) own->slots[i].store(own->slots[i + 1].load(kRelaxed), kRelaxed);
   }
-  if (HalfWord& home = g_runtime.instance_lists[IndexOf(object)].home; home.load(kRelaxed) != kTravels) home.store(HomeOf(*own), kRelaxed);
+  if (HalfWord& home = ListOf(object).home; home.load(kRelaxed) != kTravels) home.store(HomeOf(*own), kRelaxed);
   own->slots[count].store(IndexOf(object), kRelaxed);
   own->count.store(count + 1, kRelaxed);
 }
@@ -155,7 +155,7 @@ bool AnyListIsLight() {
 }
 
 bool BeginSharing(ShmInstance& object) {
-  HalfWord& home = g_runtime.instance_lists[IndexOf(object)].home;
+  HalfWord& home = ListOf(object).home;
   const uint32_t at = home.load(kRelaxed);
   if (at != 0 && at != kTravels && (t_locals.free_lists == nullptr || at != HomeOf(*t_locals.free_lists))) {
     home.store(kTravels, kRelaxed);

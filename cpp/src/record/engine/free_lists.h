@@ -20,12 +20,18 @@
 // free slots. Free slots count for performance_schema_max_*_instances, and are taken back when that is reached: an
 // object is refused only if so many live.
 //
+// The path has no locked instruction either. Who closes it, or makes a cell for an object that another thread may destroy, executes the
+// barrier for all threads (record/engine/barrier.h). `home` of a slot says which thread destroys with plain stores: the one whose free list
+// had it last. Another thread that makes a cell for the object takes that away first. From then on the slot's objects are destroyed with a
+// compare-exchange: there is at most one such barrier in a slot's time in the free lists, however many objects it has.
+//
 // These mechanisms replace the cold lock:
 //   fork, taking slots back        CloseLockFreePath(): waits until no thread is on the path; later threads wait for the cold lock
 //   an outsider                    closes the path during its critical section
 //   TRUNCATE of objects            SettleFreeSlots()
 //   setup                          AwaitLockFreePath(): a thread that read old flags has published its object before the flags change
-//   a cell for a dying object      `flags` decides: kFlagShared is set before a cell is made, kFlagDead only if that is not set
+//   a cell for a dying object      BeginSharing(): sees kFlagDead, and no cell is made; or KeepFreeSlot() sees that home is another, or
+//                                  kFlagShared, and the object dies under the cold lock
 //   signal handlers                in_cold_lock: they do without. If a handler leaves the path with a longjmp, the thread's next entry
 //                                  into the slow path finds the stack address in in_cold_lock below it, and drops the slot in transit
 // Threads: any.
@@ -63,8 +69,8 @@ class OnLockFreePath {
 };
 
 // `has_class`: the slot is from a free list of a thread, and keeps its class. REQUIRES: lock-free path, or cold lock.
-PFS_ALWAYS_INLINE void BearInSlot(ShmInstance& object, uint32_t slot, uint32_t class_index, const void* identity, bool has_class) {
-  HalfWord& version = g_runtime.instance_lists[slot].version;
+PFS_ALWAYS_INLINE void BearObject(ShmInstance& object, uint32_t class_index, const void* identity, bool has_class) {
+  HalfWord& version = ListOf(object).version;
   version.store(version.load(kRelaxed) + 1, kRelaxed);
   object.owner.store(0, kRelease);
   object.identity.store(reinterpret_cast<uintptr_t>(identity), kRelease);
@@ -84,11 +90,10 @@ PFS_ALWAYS_INLINE ShmInstance* MakeFromFreeSlot(uint32_t class_index, const void
   if (__builtin_expect(OnLockFreePath::IsClosed(), 0)) return nullptr;
   const uint32_t last = own->count.load(kRelaxed) - 1;
   if (__builtin_expect(last >= kMostCached, 0)) return nullptr;
-  const uint32_t slot = own->slots[last].load(kRelaxed);
-  ShmInstance& object = g_runtime.instances[slot];
+  ShmInstance& object = g_runtime.instances[own->slots[last].load(kRelaxed)];
   if (__builtin_expect(object.class_index.load(kRelaxed) != class_index || !IsEmpty(object.stat), 0)) return nullptr;
   own->count.store(last, kRelease);
-  BearInSlot(object, slot, class_index, identity, true);
+  BearObject(object, class_index, identity, true);
   return &object;
 }
 
@@ -104,8 +109,7 @@ PFS_ALWAYS_INLINE bool KeepFreeSlot(ShmInstance& object) {
   const OnLockFreePath on(self, *own);
   uint32_t flags = object.flags.load(kRelaxed);
   if (__builtin_expect((flags & (kFlagShared | kFlagDead)) != 0, 0)) return false;
-  const auto slot = static_cast<uint32_t>(&object - g_runtime.instances);
-  HalfWord& home = g_runtime.instance_lists[slot].home;
+  HalfWord& home = ListOf(object).home;
   const uint32_t mine = HomeOf(*own);
   // From here on the object is hidden, and no cell is made for it, also if it is destroyed under the cold lock after
   // all.
@@ -120,7 +124,7 @@ PFS_ALWAYS_INLINE bool KeepFreeSlot(ShmInstance& object) {
   }
   const uint32_t count = own->count.load(kRelaxed);
   if (__builtin_expect(OnLockFreePath::IsClosed() || count >= kMostCached, 0)) return false;
-  own->slots[count].store(slot, kRelaxed);
+  own->slots[count].store(static_cast<uint32_t>(&object - g_runtime.instances), kRelaxed);
   own->count.store(count + 1, kRelaxed);
   return true;
 }

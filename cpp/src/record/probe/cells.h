@@ -34,7 +34,7 @@ constexpr CellKind KindOfKey(uint64_t key) { return static_cast<CellKind>(static
 constexpr uint32_t IndexOfKey(uint64_t key) { return static_cast<uint32_t>(key) & ((1u << kKeyIndexBits) - 1); }
 constexpr uint32_t VersionOfKey(uint64_t key) { return static_cast<uint32_t>(key >> 32); }
 inline uint32_t VersionOf(const ShmInstance& object) {
-  return g_runtime.instance_lists[&object - g_runtime.instances].version.load(kRelaxed);
+  return ListOf(object).version.load(kRelaxed);
 }
 
 inline void ClearCell(ShmCell& cell) {
