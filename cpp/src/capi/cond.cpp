@@ -43,11 +43,17 @@ class CondEvent {
 };
 
 // Returns whether a condition is shared between processes, as for a mutex.
-[[gnu::noinline, gnu::cold]] bool AreShared(const pthread_condattr_t* attributes) {
+bool IsShared(const pthread_condattr_t* attributes) {
   int shared = PTHREAD_PROCESS_PRIVATE;
   return pthread_condattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
 }
-bool IsShared(const pthread_condattr_t* attributes) { return __builtin_expect(attributes != nullptr, 0) && AreShared(attributes); }
+
+// A function of its own: the common way then saves no registers for it.
+[[gnu::noinline, gnu::cold]] int InitWith(pfs_key_t key, pfs_cond_t* c, const pthread_condattr_t* attributes) {
+  const int rc = pthread_cond_init(&c->cond, attributes);
+  perfschema::CreateObject(Family::kCond, rc == 0 && !IsShared(attributes) ? key : 0, c);
+  return rc;
+}
 
 template <typename Call>
 PFS_ALWAYS_INLINE int WaitFor(const pfs_cond_t* c, pfs_instance_t* mutex, Operation operation, const char* file, uint32_t line, Call call) {
@@ -63,12 +69,8 @@ PFS_ALWAYS_INLINE int WaitFor(const pfs_cond_t* c, pfs_instance_t* mutex, Operat
 extern "C" {
 
 int pfs_cond_init(pfs_key_t key, pfs_cond_t* c, const pthread_condattr_t* attributes) {
-  const int rc = pthread_cond_init(&c->cond, attributes);
-  if (__builtin_expect(rc != 0 || IsShared(attributes), 0)) {
-    c->instance = nullptr;
-    c->flags = nullptr;
-    return rc;
-  }
+  if (__builtin_expect(attributes != nullptr, 0)) return InitWith(key, c, attributes);
+  if (const int rc = pthread_cond_init(&c->cond, nullptr); __builtin_expect(rc != 0, 0)) return perfschema::NoObject(c, rc);
   perfschema::CreateObject(Family::kCond, key, c);
   return 0;
 }

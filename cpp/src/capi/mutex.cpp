@@ -27,11 +27,17 @@ int Lock(pfs_mutex_t* m) { return pthread_mutex_lock(&m->mutex); }
 int TryLock(pfs_mutex_t* m) { return pthread_mutex_trylock(&m->mutex); }
 
 // Other processes may use it, too: to them, what is known of it here are pointers to nowhere.
-[[gnu::noinline, gnu::cold]] bool AreShared(const pthread_mutexattr_t* attributes) {
+bool IsShared(const pthread_mutexattr_t* attributes) {
   int shared = PTHREAD_PROCESS_PRIVATE;
   return pthread_mutexattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
 }
-bool IsShared(const pthread_mutexattr_t* attributes) { return __builtin_expect(attributes != nullptr, 0) && AreShared(attributes); }
+
+// A function of its own: the common way then saves no registers for it.
+[[gnu::noinline, gnu::cold]] int InitWith(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes) {
+  const int rc = pthread_mutex_init(&m->mutex, attributes);
+  perfschema::CreateObject(Family::kMutex, rc == 0 && !IsShared(attributes) ? key : 0, m);
+  return rc;
+}
 
 template <typename Wait>
 int Until(pfs_mutex_t* m, const char* file, uint32_t line, Wait wait) {
@@ -48,12 +54,8 @@ int Until(pfs_mutex_t* m, const char* file, uint32_t line, Wait wait) {
 extern "C" {
 
 int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes) {
-  const int rc = pthread_mutex_init(&m->mutex, attributes);
-  if (__builtin_expect(rc != 0 || IsShared(attributes), 0)) {
-    m->instance = nullptr;
-    m->flags = nullptr;
-    return rc;
-  }
+  if (__builtin_expect(attributes != nullptr, 0)) return InitWith(key, m, attributes);
+  if (const int rc = pthread_mutex_init(&m->mutex, nullptr); __builtin_expect(rc != 0, 0)) return perfschema::NoObject(m, rc);
   perfschema::CreateObject(Family::kMutex, key, m);
   return 0;
 }

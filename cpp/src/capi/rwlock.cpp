@@ -47,11 +47,17 @@ int TryReadLock(pfs_rwlock_t* rw) { return pthread_rwlock_tryrdlock(&rw->lock); 
 int TryWriteLock(pfs_rwlock_t* rw) { return pthread_rwlock_trywrlock(&rw->lock); }
 
 // As of a mutex.
-[[gnu::noinline, gnu::cold]] bool AreShared(const pthread_rwlockattr_t* attributes) {
+bool IsShared(const pthread_rwlockattr_t* attributes) {
   int shared = PTHREAD_PROCESS_PRIVATE;
   return pthread_rwlockattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
 }
-bool IsShared(const pthread_rwlockattr_t* attributes) { return __builtin_expect(attributes != nullptr, 0) && AreShared(attributes); }
+
+// A function of its own: the common way then saves no registers for it.
+[[gnu::noinline, gnu::cold]] int InitWith(pfs_key_t key, pfs_rwlock_t* rw, const pthread_rwlockattr_t* attributes) {
+  const int rc = pthread_rwlock_init(&rw->lock, attributes);
+  perfschema::CreateObject(Family::kRwlock, rc == 0 && !IsShared(attributes) ? key : 0, rw);
+  return rc;
+}
 
 template <int (*kOperate)(pfs_rwlock_t*), int (*kAttempt)(pfs_rwlock_t*)>
 PFS_ALWAYS_INLINE int Locked(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line) {
@@ -74,12 +80,8 @@ int Until(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line
 extern "C" {
 
 int pfs_rwlock_init(pfs_key_t key, pfs_rwlock_t* rw, const pthread_rwlockattr_t* attributes) {
-  const int rc = pthread_rwlock_init(&rw->lock, attributes);
-  if (__builtin_expect(rc != 0 || IsShared(attributes), 0)) {
-    rw->instance = nullptr;
-    rw->flags = nullptr;
-    return rc;
-  }
+  if (__builtin_expect(attributes != nullptr, 0)) return InitWith(key, rw, attributes);
+  if (const int rc = pthread_rwlock_init(&rw->lock, nullptr); __builtin_expect(rc != 0, 0)) return perfschema::NoObject(rw, rc);
   perfschema::CreateObject(Family::kRwlock, key, rw);
   return 0;
 }

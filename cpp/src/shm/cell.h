@@ -80,6 +80,11 @@ struct alignas(16) ShmStat {
 };
 static_assert(sizeof(ShmStat) == 32);
 
+// Head of the list of cells of one lane of an object.
+struct ShmCellList {
+  HalfWord head;
+};
+
 inline constexpr uint64_t kTopBit = uint64_t{1} << 63;
 constexpr uint64_t InvertedMin(uint64_t stored) { return stored == 0 ? 0 : stored | kTopBit; }
 

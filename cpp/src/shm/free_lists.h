@@ -9,6 +9,8 @@
 namespace perfschema {
 
 inline constexpr uint32_t kMostCached = 8;
+// Of a slot's `home`: as 0, but until the slot is free. A thread has made a cell for an object that another thread might have destroyed.
+inline constexpr uint32_t kTravels = ~uint32_t{0};
 
 // Threads: the owner writes; under the cold lock, with the lock-free path closed, any thread may.
 struct alignas(64) ShmFreeLists {

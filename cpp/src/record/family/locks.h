@@ -39,6 +39,13 @@ PFS_ALWAYS_INLINE void CreateObject(Family family, uint32_t key, Object* object)
   object->instance = instance;
   object->flags = instance == nullptr ? nullptr : reinterpret_cast<const uint32_t*>(&g_runtime.classes[class_index].flags);
 }
+// Returns `rc`, why there is no object.
+template <typename Object>
+[[gnu::noinline, gnu::cold]] int NoObject(Object* object, int rc) {
+  object->instance = nullptr;
+  object->flags = nullptr;
+  return rc;
+}
 template <typename Object>
 PFS_ALWAYS_INLINE void DestroyObject(Object* object) {
   ShmInstance* const instance = AsInstance(object->instance);
