@@ -61,6 +61,7 @@ const std::map<std::string, size_t> kOffsets = {
     AT(ShmInstance, identity),
     AT(ShmInstanceList, cells),
     AT(ShmInstanceList, version),
+    AT(ShmInstanceList, home),
     AT(ShmHold, seq),
     AT(ShmHold, gen),
     AT(ShmHold, since),

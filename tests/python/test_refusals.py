@@ -46,6 +46,7 @@ OTHERS = [
         ("madvise", errno.ENOMEM),
         ("madvise", errno.EINVAL),
     ),
+    ("membarrier", errno.EPERM),
     *(("pthread_key_create", errno.EAGAIN), ("pthread_setspecific", errno.ENOMEM)),
 ]
 

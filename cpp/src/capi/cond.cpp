@@ -45,7 +45,14 @@ class CondEvent {
 // Returns whether a condition is shared between processes, as for a mutex.
 bool IsShared(const pthread_condattr_t* attributes) {
   int shared = PTHREAD_PROCESS_PRIVATE;
-  return attributes != nullptr && pthread_condattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
+  return pthread_condattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
+}
+
+// A function of its own: the common way then saves no registers for it.
+[[gnu::noinline, gnu::cold]] int InitWith(pfs_key_t key, pfs_cond_t* c, const pthread_condattr_t* attributes) {
+  const int rc = pthread_cond_init(&c->cond, attributes);
+  perfschema::CreateObject(Family::kCond, rc == 0 && !IsShared(attributes) ? key : 0, c);
+  return rc;
 }
 
 template <typename Call>
@@ -62,22 +69,17 @@ PFS_ALWAYS_INLINE int WaitFor(const pfs_cond_t* c, pfs_instance_t* mutex, Operat
 extern "C" {
 
 int pfs_cond_init(pfs_key_t key, pfs_cond_t* c, const pthread_condattr_t* attributes) {
-  c->instance = nullptr;
-  c->flags = nullptr;
-  const int rc = pthread_cond_init(&c->cond, attributes);
-  if (rc == 0 && key != 0 && !IsShared(attributes)) c->instance = perfschema::CreateInstance(Family::kCond, key, c);
-  if (c->instance != nullptr) c->flags = perfschema::FlagsOfInstance(c->instance);
-  return rc;
+  if (__builtin_expect(attributes != nullptr, 0)) return InitWith(key, c, attributes);
+  if (const int rc = pthread_cond_init(&c->cond, nullptr); __builtin_expect(rc != 0, 0)) return perfschema::NoObject(c, rc);
+  perfschema::CreateObject(Family::kCond, key, c);
+  return 0;
 }
 
 int pfs_cond_destroy(pfs_cond_t* c) {
   const int rc = pthread_cond_destroy(&c->cond);
-  if (rc == 0 && c->instance != nullptr) {
-    perfschema::DestroyInstance(c->instance);
-    c->instance = nullptr;
-    c->flags = nullptr;
-  }
-  return rc;
+  if (__builtin_expect(rc != 0, 0)) return rc;
+  perfschema::DestroyObject(c);
+  return 0;
 }
 
 int pfs_cond_wait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, PFS_SITE_) {

@@ -29,7 +29,14 @@ int TryLock(pfs_mutex_t* m) { return pthread_mutex_trylock(&m->mutex); }
 // Other processes may use it, too: to them, what is known of it here are pointers to nowhere.
 bool IsShared(const pthread_mutexattr_t* attributes) {
   int shared = PTHREAD_PROCESS_PRIVATE;
-  return attributes != nullptr && pthread_mutexattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
+  return pthread_mutexattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
+}
+
+// A function of its own: the common way then saves no registers for it.
+[[gnu::noinline, gnu::cold]] int InitWith(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes) {
+  const int rc = pthread_mutex_init(&m->mutex, attributes);
+  perfschema::CreateObject(Family::kMutex, rc == 0 && !IsShared(attributes) ? key : 0, m);
+  return rc;
 }
 
 template <typename Wait>
@@ -47,22 +54,17 @@ int Until(pfs_mutex_t* m, const char* file, uint32_t line, Wait wait) {
 extern "C" {
 
 int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes) {
-  m->instance = nullptr;
-  m->flags = nullptr;
-  const int rc = pthread_mutex_init(&m->mutex, attributes);
-  if (rc == 0 && key != 0 && !IsShared(attributes)) m->instance = perfschema::CreateInstance(Family::kMutex, key, m);
-  if (m->instance != nullptr) m->flags = perfschema::FlagsOfInstance(m->instance);
-  return rc;
+  if (__builtin_expect(attributes != nullptr, 0)) return InitWith(key, m, attributes);
+  if (const int rc = pthread_mutex_init(&m->mutex, nullptr); __builtin_expect(rc != 0, 0)) return perfschema::NoObject(m, rc);
+  perfschema::CreateObject(Family::kMutex, key, m);
+  return 0;
 }
 
 int pfs_mutex_destroy(pfs_mutex_t* m) {
   const int rc = pthread_mutex_destroy(&m->mutex);
-  if (rc == 0 && m->instance != nullptr) {
-    perfschema::DestroyInstance(m->instance);
-    m->instance = nullptr;
-    m->flags = nullptr;
-  }
-  return rc;
+  if (__builtin_expect(rc != 0, 0)) return rc;
+  perfschema::DestroyObject(m);
+  return 0;
 }
 
 // The inline half has seen that the instance is there.

@@ -49,7 +49,14 @@ int TryWriteLock(pfs_rwlock_t* rw) { return pthread_rwlock_trywrlock(&rw->lock);
 // As of a mutex.
 bool IsShared(const pthread_rwlockattr_t* attributes) {
   int shared = PTHREAD_PROCESS_PRIVATE;
-  return attributes != nullptr && pthread_rwlockattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
+  return pthread_rwlockattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
+}
+
+// A function of its own: the common way then saves no registers for it.
+[[gnu::noinline, gnu::cold]] int InitWith(pfs_key_t key, pfs_rwlock_t* rw, const pthread_rwlockattr_t* attributes) {
+  const int rc = pthread_rwlock_init(&rw->lock, attributes);
+  perfschema::CreateObject(Family::kRwlock, rc == 0 && !IsShared(attributes) ? key : 0, rw);
+  return rc;
 }
 
 template <int (*kOperate)(pfs_rwlock_t*), int (*kAttempt)(pfs_rwlock_t*)>
@@ -73,22 +80,17 @@ int Until(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line
 extern "C" {
 
 int pfs_rwlock_init(pfs_key_t key, pfs_rwlock_t* rw, const pthread_rwlockattr_t* attributes) {
-  rw->instance = nullptr;
-  rw->flags = nullptr;
-  const int rc = pthread_rwlock_init(&rw->lock, attributes);
-  if (rc == 0 && key != 0 && !IsShared(attributes)) rw->instance = perfschema::CreateInstance(Family::kRwlock, key, rw);
-  if (rw->instance != nullptr) rw->flags = perfschema::FlagsOfInstance(rw->instance);
-  return rc;
+  if (__builtin_expect(attributes != nullptr, 0)) return InitWith(key, rw, attributes);
+  if (const int rc = pthread_rwlock_init(&rw->lock, nullptr); __builtin_expect(rc != 0, 0)) return perfschema::NoObject(rw, rc);
+  perfschema::CreateObject(Family::kRwlock, key, rw);
+  return 0;
 }
 
 int pfs_rwlock_destroy(pfs_rwlock_t* rw) {
   const int rc = pthread_rwlock_destroy(&rw->lock);
-  if (rc == 0 && rw->instance != nullptr) {
-    perfschema::DestroyInstance(rw->instance);
-    rw->instance = nullptr;
-    rw->flags = nullptr;
-  }
-  return rc;
+  if (__builtin_expect(rc != 0, 0)) return rc;
+  perfschema::DestroyObject(rw);
+  return 0;
 }
 
 // The inline half has seen that the instance is there and the instrument is on.

@@ -14,6 +14,7 @@
 #include "record/context/threads.h"
 #include "record/declared/facts.h"
 #include "record/engine/bad_options.h"
+#include "record/engine/barrier.h"
 #include "record/engine/classes.h"
 #include "record/engine/cold_lock.h"
 #include "record/engine/sources.h"
@@ -136,6 +137,7 @@ void StartNow() {
   CachePointers();
   ShmHeader* header = g_runtime.header;
   CopyText(header->status_reason, sizeof header->status_reason, status_reason);
+  StartBarriers();
   StartClocks(header);
   StartConsumers(header);
   if (!HearOfForks() || !StartChunkPools() || !StartThreads() || !StartPrincipals() || !StartFiles() || !StartTables() || !StartFacts() ||

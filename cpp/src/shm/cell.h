@@ -80,6 +80,11 @@ struct alignas(16) ShmStat {
 };
 static_assert(sizeof(ShmStat) == 32);
 
+// Head of the list of cells of one lane of an object.
+struct ShmCellList {
+  HalfWord head;
+};
+
 inline constexpr uint64_t kTopBit = uint64_t{1} << 63;
 constexpr uint64_t InvertedMin(uint64_t stored) { return stored == 0 ? 0 : stored | kTopBit; }
 
@@ -151,7 +156,7 @@ PFS_ALWAYS_INLINE bool WidensRange(const ShmStat& stat, uint64_t wait_ps) {
 PFS_ALWAYS_INLINE bool WidensEither(const ShmStat& stat, const ShmStat& other, uint64_t wait_ps) {
   return WidensRange(stat, wait_ps) || WidensRange(other, wait_ps);
 }
-inline bool IsEmpty(const ShmStat& stat) { return stat.count.load(kRelaxed) == 0 && stat.inverted_min_ps.load(kRelaxed) == 0; }
+inline bool IsEmpty(const ShmStat& stat) { return (stat.count.load(kRelaxed) | stat.inverted_min_ps.load(kRelaxed)) == 0; }
 inline void ClearStat(ShmStat& stat) {
   stat.count.store(0, kRelease);
   stat.sum_ps.store(0, kRelease);

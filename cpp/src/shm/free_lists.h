@@ -9,6 +9,8 @@
 namespace perfschema {
 
 inline constexpr uint32_t kMostCached = 8;
+// Of a slot's `home`: as 0, but until the slot is free. A thread has made a cell for an object that another thread might have destroyed.
+inline constexpr uint32_t kTravels = ~uint32_t{0};
 
 // Threads: the owner writes; under the cold lock, with the lock-free path closed, any thread may.
 struct alignas(64) ShmFreeLists {
@@ -16,6 +18,7 @@ struct alignas(64) ShmFreeLists {
   HalfWord count;
   HalfWord next;                // link of the free list
   HalfWord slots[kMostCached];  // of kInstances
+  HalfWord is_light;            // 1: who closes the path executes the barrier for this thread, too (record/engine/barrier.h)
 };
 static_assert(sizeof(ShmFreeLists) == 64);
 

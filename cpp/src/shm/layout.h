@@ -194,15 +194,11 @@ inline constexpr uint32_t kColdOwner = ~uint32_t{0};
 inline uint32_t InstanceMark(const void* instance) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(instance)); }
 inline constexpr uint32_t kNoInstance = 1;  // of a dead instance, or a free cell
 
-// Head of the list of cells of one lane of an object.
-struct ShmCellList {
-  HalfWord head;
-};
-
 // Holds the fields that do not fit into the line of a synchronization object. It has the object's index.
-struct ShmInstanceList {
+struct alignas(16) ShmInstanceList {
   ShmCellList cells;
   HalfWord version;  // counts the generations of the slot
+  HalfWord home;     // names the free list whose thread destroys the object without a locked instruction; 0 or kTravels = none
 };
 
 // Lists cells of a dead object that belong to other, live threads. Those may be inside an update, so only they may move the numbers to

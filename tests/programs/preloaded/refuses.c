@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static const char* call;
@@ -111,6 +112,20 @@ REFUSABLE(int, munmap, (void* at, size_t bytes), (at, bytes), -1)
 REFUSABLE(int, madvise, (void* at, size_t bytes, int advice), (at, bytes, advice), -1)
 REFUSABLE(int, pthread_key_create, (pthread_key_t * key, void (*end)(void*)), (key, end), error)
 REFUSABLE(int, pthread_setspecific, (pthread_key_t key, const void* value), (key, value), error)
+
+/* The only call of syscall() that is refused is membarrier. */
+long syscall(long number, ...) {
+  static long (*plain)(long, long, long, long, long, long, long);
+  long arguments[6];
+  va_list more;
+  int i;
+  va_start(more, number);
+  for (i = 0; i < 6; ++i) arguments[i] = va_arg(more, long);
+  va_end(more);
+  if (plain == NULL) plain = (long (*)(long, long, long, long, long, long, long))dlsym(RTLD_NEXT, "syscall");
+  if (number == SYS_membarrier && refuses("membarrier", __builtin_return_address(0))) return -1;
+  return plain(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+}
 
 static mode_t mode_of(int flags, va_list more) { return (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0; }
 

@@ -10,6 +10,7 @@
 #include "record/context/principals.h"
 #include "record/declared/facts.h"
 #include "record/engine/adopted.h"
+#include "record/engine/barrier.h"
 #include "record/engine/free_lists.h"
 #include "record/engine/runtime.h"
 #include "record/family/digests.h"
@@ -175,7 +176,7 @@ void ContinueColdLockInChild(bool was_locked, bool has_segment) {
 
 void AwaitLockFreePath() {
   if (!g_runtime.on) return;
-  (void)Holder().fetch_add(0);  // a later thread on the path sees all earlier stores; pairs with OnLockFreePath
+  BarrierInAllThreads();  // a later thread on the path sees all earlier stores; pairs with OnLockFreePath
   const uint64_t used = g_runtime.segment.array(ArrayId::kFreeLists).used.load(kAcquire);
   for (uint64_t i = 1; i < used; ++i) {
     const HalfWord& is_busy = g_runtime.free_lists[i].is_busy;
@@ -213,12 +214,17 @@ OutsiderSection::OutsiderSection() {
       const uint32_t mine = ((word & ~kColdHolderMask) + kOutsiderSection) | kOutsider;
       if (!Holder().compare_exchange_weak(word, mine, kAcquire, kRelaxed)) continue;  // pairs with LeaveSegment
       is_in_section = true;
+      const bool is_closed = BarrierInProgram();  // from here on no thread enters the lock-free path
       if (!g_runtime.segment.FollowGrowth(outsider_descriptor)) {
         status_ = Status(Code::kState, "no memory for what the process has added to its tables; nothing was changed");
         return;
       }
       status_ = CheckAdopted();
       if (!status_.ok()) return;
+      if (!is_closed && AnyListIsLight()) {
+        status_ = Status(Code::kState, "the system refuses membarrier() to this process, but not to the other one; nothing was changed");
+        return;
+      }
       Reindex();
       if (is_left_over) RepairSegment();
       return;

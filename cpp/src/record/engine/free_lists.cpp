@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "record/engine/barrier.h"
 #include "record/engine/cold_lock.h"
 #include "record/engine/slots.h"
 #include "record/family/locks.h"
@@ -17,46 +18,6 @@ uint64_t objects_of[kOptionCount];
 OptionId LimitOf(uint32_t class_index) { return LimitsOf(static_cast<Family>(g_runtime.classes[class_index].family)).instances; }
 uint64_t& ObjectsLike(uint32_t class_index) { return objects_of[static_cast<uint32_t>(LimitOf(class_index))]; }
 
-// On x86-64 a locked instruction, such as the compare-exchange that follows, is a full fence for earlier operations.
-#if defined(__x86_64__)
-constexpr std::memory_order kBeforeLocked = std::memory_order_relaxed;
-#else
-constexpr std::memory_order kBeforeLocked = std::memory_order_seq_cst;
-#endif
-
-// Marks the calling thread as being on the lock-free path. Threads: owner thread.
-class OnLockFreePath {
- public:
-  explicit OnLockFreePath(ShmFreeLists& own) : own_(own) {
-    t_locals.in_cold_lock.EnterLockFreePath();
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  }
-  ~OnLockFreePath() {
-    own_.is_busy.store(0, kRelease);  // pairs with AwaitLockFreePath
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    t_locals.in_cold_lock = false;
-  }
-  OnLockFreePath(const OnLockFreePath&) = delete;
-  OnLockFreePath& operator=(const OnLockFreePath&) = delete;
-  // REQUIRES: is_busy was stored, and a locked instruction came after that.
-  static bool IsClosed() {
-    return (g_runtime.header->cold_holder.load() & kLockFreePathClosed) != 0;
-  }  // pairs with CloseLockFreePath and OutsiderSection
-
- private:
-  ShmFreeLists& own_;
-};
-
-PFS_ALWAYS_INLINE void Bear(ShmInstance& object, uint32_t class_index, const void* identity) {
-  HalfWord& version = g_runtime.instance_lists[&object - g_runtime.instances].version;
-  version.store(version.load(kRelaxed) + 1, kRelaxed);
-  object.owner.store(0, kRelease);
-  object.identity.store(reinterpret_cast<uintptr_t>(identity), kRelease);
-  object.class_index.store(class_index, kRelease);
-  object.flags.store(g_runtime.classes[class_index].flags.load(),
-                     kRelease);  // last: not kFlagDead, so live from here on; pairs with Snapshot
-}
-
 // Moves the numbers of the slot's last object to the class. REQUIRES: cold lock; no object has the slot.
 void Settle(ShmInstance& object) {
   if (IsEmpty(object.stat)) return;
@@ -71,6 +32,7 @@ void GiveBack(uint32_t slot) {
   if (class_index == 0) return;
   Settle(object);
   --ObjectsLike(class_index);
+  ListOf(object).home.store(0, kRelaxed);
   object.class_index.store(0, kRelease);
   FreeSlot(ArrayId::kInstances, g_runtime.instances, &ShmInstance::identity, slot);
 }
@@ -112,6 +74,7 @@ ShmFreeLists* OwnFreeLists() {
   const uint64_t slot = AllocateSlot(ArrayId::kFreeLists, g_runtime.free_lists, &ShmFreeLists::next);
   if (slot == 0) return nullptr;
   HearOfThreadEnd();
+  g_runtime.free_lists[slot].is_light.store(HasBarrier() ? 1 : 0, kRelaxed);
   return self.free_lists = &g_runtime.free_lists[slot];
 }
 
@@ -135,7 +98,7 @@ ShmInstance* TakeFreeSlot(ShmFreeLists& own, uint32_t class_index, const void* i
     const uint32_t last = own.slots[count - 1].load(kRelaxed);
     own.count.store(count - 1, kRelease);  // first: a handler that does not return must leave no slot in two places
     own.slots[i - 1].store(last, kRelaxed);
-    Bear(object, class_index, identity);
+    BearObject(object, class_index, identity, true);
     return &object;
   }
   return nullptr;
@@ -143,37 +106,13 @@ ShmInstance* TakeFreeSlot(ShmFreeLists& own, uint32_t class_index, const void* i
 
 }  // namespace
 
-ShmInstance* MakeFromFreeSlot(uint32_t class_index, const void* identity) {
-  ShmFreeLists* const own = t_locals.free_lists;
-  if (own == nullptr || t_locals.in_cold_lock || own->count.load(kRelaxed) == 0) return nullptr;
-  const OnLockFreePath on(*own);
-  own->is_busy.exchange(1);
-  if (__builtin_expect(OnLockFreePath::IsClosed(), 0)) return nullptr;
-  // Most often the last slot is that of such an object.
-  const uint32_t last = own->count.load(kRelaxed) - 1;
-  if (__builtin_expect(last >= kMostCached, 0)) return nullptr;
-  ShmInstance& object = g_runtime.instances[own->slots[last].load(kRelaxed)];
-  if (__builtin_expect(!IsUsable(object, class_index), 0)) return TakeFreeSlot(*own, class_index, identity);
-  own->count.store(last, kRelease);
-  Bear(object, class_index, identity);
-  return &object;
-}
-
-bool KeepFreeSlot(ShmInstance& object) {
-  ShmFreeLists* const own = t_locals.free_lists;
-  if (own == nullptr || t_locals.in_cold_lock) return false;
-  uint32_t flags = object.flags.load(kRelaxed);
-  if ((flags & (kFlagShared | kFlagDead)) != 0) return false;
-  const OnLockFreePath on(*own);
-  own->is_busy.store(1, kBeforeLocked);
-  // From here on the object is hidden, and no cell is made for it, also if it is destroyed under the cold lock after
-  // all.
-  if (!object.flags.compare_exchange_strong(flags, flags | kFlagDead)) return false;  // pairs with FindCellSlow
-  const uint32_t count = own->count.load(kRelaxed);
-  if (OnLockFreePath::IsClosed() || count >= kMostCached) return false;
-  own->slots[count].store(IndexOf(object), kRelaxed);
-  own->count.store(count + 1, kRelaxed);
-  return true;
+ShmInstance* MakeFromAnyFreeSlot(uint32_t class_index, const void* identity) {
+  ThreadLocals& self = t_locals;
+  ShmFreeLists* const own = self.free_lists;
+  if (own == nullptr || self.in_cold_lock) return nullptr;
+  const OnLockFreePath on(self, *own);
+  LightBarrier(*own);
+  return OnLockFreePath::IsClosed() ? nullptr : TakeFreeSlot(*own, class_index, identity);
 }
 
 ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
@@ -188,7 +127,7 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
   if (object == nullptr && TakeFreeSlotsBack()) object = AllocateFreeInstance(class_index);
   if (object == nullptr) return nullptr;
   ++ObjectsLike(class_index);
-  Bear(*object, class_index, identity);
+  BearObject(*object, class_index, identity, false);
   return object;
 }
 
@@ -202,8 +141,27 @@ void KeepRetiredSlot(ShmInstance& object, uint32_t class_index) {
     --count;
     for (uint32_t i = 0; i < count; ++i) own->slots[i].store(own->slots[i + 1].load(kRelaxed), kRelaxed);
   }
+  if (HalfWord& home = ListOf(object).home; home.load(kRelaxed) != kTravels) home.store(HomeOf(*own), kRelaxed);
   own->slots[count].store(IndexOf(object), kRelaxed);
   own->count.store(count + 1, kRelaxed);
+}
+
+bool AnyListIsLight() {
+  const uint64_t used = g_runtime.segment.array(ArrayId::kFreeLists).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    if (g_runtime.free_lists[i].is_light.load(kRelaxed) != 0) return true;
+  }
+  return false;
+}
+
+bool BeginSharing(ShmInstance& object) {
+  HalfWord& home = ListOf(object).home;
+  const uint32_t at = home.load(kRelaxed);
+  if (at != 0 && at != kTravels && (t_locals.free_lists == nullptr || at != HomeOf(*t_locals.free_lists))) {
+    home.store(kTravels, kRelaxed);
+    BarrierInAllThreads();
+  }
+  return (object.flags.fetch_or(kFlagShared) & kFlagDead) == 0;
 }
 
 void SettleFreeSlots() {
@@ -244,6 +202,7 @@ void ReturnFreeSlots() {
 }
 
 void ForgetFreeListsInChild(bool was_locked) {
+  ContinueBarriersInChild();
   ShmArray& array = g_runtime.segment.array(ArrayId::kFreeLists);
   array.free_head.store(0, kRelaxed);
   const uint64_t used = array.used.load(kRelaxed);
@@ -253,6 +212,7 @@ void ForgetFreeListsInChild(bool was_locked) {
     if (was_locked) GiveAllBack(free_lists);
     free_lists.count.store(0, kRelaxed);
     free_lists.is_busy.store(0, kRelaxed);
+    free_lists.is_light.store(0, kRelaxed);
     FreeSlot(ArrayId::kFreeLists, g_runtime.free_lists, &ShmFreeLists::next, i);
   }
   if (!was_locked) return;

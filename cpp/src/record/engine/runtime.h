@@ -137,6 +137,13 @@ struct Runtime {
 extern Runtime g_runtime PFS_HIDDEN __attribute__((aligned(4096)));
 inline constexpr Forking& g_forking = g_runtime.forking;
 
+// Returns what belongs to the object and is not in its line. By way of bytes: an index would have to be scaled twice.
+PFS_ALWAYS_INLINE ShmInstanceList& ListOf(const ShmInstance& object) {
+  static_assert(sizeof(ShmInstance) == 4 * sizeof(ShmInstanceList));
+  const uintptr_t at = reinterpret_cast<uintptr_t>(&object) - reinterpret_cast<uintptr_t>(g_runtime.instances);
+  return *reinterpret_cast<ShmInstanceList*>(reinterpret_cast<uintptr_t>(g_runtime.instance_lists) + at / 4);
+}
+
 inline bool IsStillForked() { return g_runtime.phase.load(std::memory_order_relaxed) == Phase::kForked; }
 // Whether this is a child without memory of its own: pfs is off for good.
 extern bool g_is_lost_child PFS_HIDDEN;

@@ -137,7 +137,7 @@ struct UnsampledLockEvent : LockEvent<Operate> {
   PFS_ALWAYS_INLINE ShmCell* StatIn(ThreadState& thread) const {
     ShmCell*& known = SharedCellOf(thread, instance);
     if (IsSharedCell(*known, thread, instance)) return known;
-    ShmCell* const own = OwnCellAtHead(thread, g_runtime.instance_lists[IndexOf(instance)].cells);
+    ShmCell* const own = OwnCellAtHead(thread, ListOf(instance).cells);
     if (own != nullptr) known = own;
     return own;
   }

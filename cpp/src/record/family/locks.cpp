@@ -1,22 +1,20 @@
-#include "record/engine/classes.h"
-#include "record/engine/free_lists.h"
 #include "record/family/lock_events.h"
 #include "shm/limits.h"
 
 namespace perfschema {
-namespace {
 
 // The slow paths are functions of their own: the common ones then save no registers for them.
-[[gnu::noinline, gnu::cold]] pfs_instance* CreateSlowly(Family family, uint32_t class_index, const void* identity) {
+pfs_instance* CreateSlowly(Family family, uint32_t class_index, const void* identity) {
   const int error = errno;
-  ShmInstance* object = nullptr;
+  ShmInstance* object = MakeFromAnyFreeSlot(class_index, identity);
+  if (object != nullptr) return reinterpret_cast<pfs_instance*>(object);
   if (ColdLock lock; lock) object = MakeInstance(class_index, identity);
   if (object == nullptr) CountLoss(LimitsOf(family).instances_lost);
   errno = error;
   return reinterpret_cast<pfs_instance*>(object);
 }
 
-[[gnu::noinline, gnu::cold]] void DestroySlowly(ShmInstance& object) {
+void DestroySlowly(ShmInstance& object) {
   const int error = errno;
   if (ColdLock lock; lock) {
     object.flags.store(kFlagDead, kRelaxed);
@@ -29,8 +27,6 @@ namespace {
   errno = error;
 }
 
-}  // namespace
-
 pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) {
   const uint32_t class_index = ClassOfKey(family, key);
   if (class_index == 0) return nullptr;
@@ -41,11 +37,6 @@ pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) 
 void DestroyInstance(pfs_instance* instance) {
   if (instance == nullptr) return;
   if (__builtin_expect(!KeepFreeSlot(*AsInstance(instance)), 0)) DestroySlowly(*AsInstance(instance));
-}
-
-const uint32_t* FlagsOfInstance(const pfs_instance* instance) {
-  const uint32_t class_index = reinterpret_cast<const ShmInstance*>(instance)->class_index.load(kRelaxed);
-  return reinterpret_cast<const uint32_t*>(&g_runtime.classes[class_index].flags);
 }
 
 ShmCell* FindSharedCell(ThreadState& thread, ShmInstance& object) {

@@ -12,6 +12,8 @@
 
 #include <cerrno>
 
+#include "record/engine/classes.h"
+#include "record/engine/free_lists.h"
 #include "record/probe/wait.h"
 
 namespace perfschema {
@@ -19,10 +21,39 @@ namespace perfschema {
 // Makes an instance of a registered instrument. Returns nullptr if the key is bad, the array is full, or pfs is off. Slow path.
 pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity);
 void DestroyInstance(pfs_instance* instance);
-// The flag word of its instrument. Valid as long as the process.
-const uint32_t* FlagsOfInstance(const pfs_instance* instance);
+// The slow paths of CreateObject() and DestroyObject().
+[[gnu::noinline, gnu::cold]] pfs_instance* CreateSlowly(Family family, uint32_t class_index, const void* identity);
+[[gnu::noinline, gnu::cold]] void DestroySlowly(ShmInstance& object);
 
 inline ShmInstance* AsInstance(pfs_instance* instance) { return reinterpret_cast<ShmInstance*>(instance); }
+
+// The same for a pfs_mutex_t, a pfs_rwlock_t or a pfs_cond_t, in place: some programs make one for each operation.
+template <typename Object>
+PFS_ALWAYS_INLINE void CreateObject(Family family, uint32_t key, Object* object) {
+  const uint32_t class_index = ClassOfKey(family, key);
+  pfs_instance* instance = nullptr;
+  if (__builtin_expect(class_index != 0, 1)) {
+    instance = reinterpret_cast<pfs_instance*>(MakeFromFreeSlot(class_index, object));
+    if (__builtin_expect(instance == nullptr, 0)) instance = CreateSlowly(family, class_index, object);
+  }
+  object->instance = instance;
+  object->flags = instance == nullptr ? nullptr : reinterpret_cast<const uint32_t*>(&g_runtime.classes[class_index].flags);
+}
+// Returns `rc`, why there is no object.
+template <typename Object>
+[[gnu::noinline, gnu::cold]] int NoObject(Object* object, int rc) {
+  object->instance = nullptr;
+  object->flags = nullptr;
+  return rc;
+}
+template <typename Object>
+PFS_ALWAYS_INLINE void DestroyObject(Object* object) {
+  ShmInstance* const instance = AsInstance(object->instance);
+  if (instance == nullptr) return;
+  if (__builtin_expect(!KeepFreeSlot(*instance), 0)) DestroySlowly(*instance);
+  object->instance = nullptr;
+  object->flags = nullptr;
+}
 
 // Who has the object when its operation has ended.
 enum class Hold { kNothing, kShared, kExclusive };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "record/engine/free_lists.h"
+
 namespace perfschema {
 namespace {
 
@@ -183,8 +185,7 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
   if (ColdLock lock; lock) {
     // From here on an instance does not die without the cold lock. The exceptions: it is dying already
     // (record/engine/free_lists.h), or the key is of an earlier object of its slot.
-    if (ShmInstance* const instance = InstanceOf(key); instance != nullptr)
-      is_dead = (instance->flags.fetch_or(kFlagShared) & kFlagDead) != 0;
+    if (ShmInstance* const instance = InstanceOf(key); instance != nullptr) is_dead = !BeginSharing(*instance);
     is_dead = is_dead || (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || IsGone(key);
     uint32_t adoptable = 0;
     // The list of a dead object belongs to its successor.

@@ -33,9 +33,7 @@ constexpr uint64_t KeyOfLane(uint64_t first_key, size_t lane) { return first_key
 constexpr CellKind KindOfKey(uint64_t key) { return static_cast<CellKind>(static_cast<uint32_t>(key) >> kKeyKindShift); }
 constexpr uint32_t IndexOfKey(uint64_t key) { return static_cast<uint32_t>(key) & ((1u << kKeyIndexBits) - 1); }
 constexpr uint32_t VersionOfKey(uint64_t key) { return static_cast<uint32_t>(key >> 32); }
-inline uint32_t VersionOf(const ShmInstance& object) {
-  return g_runtime.instance_lists[&object - g_runtime.instances].version.load(kRelaxed);
-}
+inline uint32_t VersionOf(const ShmInstance& object) { return ListOf(object).version.load(kRelaxed); }
 
 inline void ClearCell(ShmCell& cell) {
   ClearStat(cell.stat);
