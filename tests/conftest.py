@@ -39,13 +39,9 @@ def pytest_report_header() -> list[str]:
     return [f"pfs {pfs.__version__} from {Path(pfs.__file__).parent}, pandas {pandas.__version__}, numpy {numpy.__version__}"]
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two workers share the files; a group that is named runs in one of them, and first: it is long."""
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    """Long files run first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("early") is None)
 
 
 _databases: list[sqlite3.Connection] = []

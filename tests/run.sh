@@ -63,7 +63,7 @@ else
   # Cheap checks first; then three tests at a time on two processors, for many wait; then those that measure, or load all processors.
   quick=(tests/python/test_layering.py tests/python/test_python_layering.py tests/python/test_layout_of_sources.py tests/python/test_words.py)
   python -m pytest -q "${quick[@]}" || exit
-  python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder --durations=60 --durations-min=5 -m "not alone" "${quick[@]/#/--ignore=}" || status=$?
+  python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=60 --durations-min=5 -m "not alone" "${quick[@]/#/--ignore=}" || status=$?
   mapfile -t alone < <(grep -rl 'mark\.alone' tests --include='test_*.py')
   python -m pytest --durations=20 --durations-min=3 -m alone "${alone[@]}" || status=$?
 fi

@@ -31,6 +31,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from pfs._run.launch import environment
 
@@ -128,7 +129,7 @@ def processor_time(pid: int) -> float:
 
 
 @contextlib.contextmanager
-def server(command: list[str], folder: Path, setting: str, takes: Callable[[], bool], **more: object) -> Iterator[int]:
+def server(command: list[str], folder: Path, setting: str, takes: Callable[[], bool], **more: Any) -> Iterator[int]:
     """Runs a server and gives its process number."""
     (folder / "segments").mkdir(mode=0o777)
     os.chmod(folder / "segments", 0o777)
@@ -268,8 +269,8 @@ def of_pairs(times: Times) -> float:
 
 
 def of_quartiles(times: Times) -> float:
-    plain, under = (statistics.quantiles(column)[0] for column in zip(*times, strict=True))
-    return under / plain
+    plain, under = zip(*times, strict=True)
+    return statistics.quantiles(under)[0] / statistics.quantiles(plain)[0]
 
 
 def with_interval(times: Times, ratio: Callable[[Times], float]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from tests.bench import python_work
 from tests.bench.marks import CALLGRIND
 
-pytestmark = [*CALLGRIND, pytest.mark.slow]
+pytestmark = [*CALLGRIND, pytest.mark.slow, pytest.mark.early]
 
 # The four programs had 1.05, 1.03, 1.08 and 1.096 when this was written. The rest is for other versions of them.
 LIMIT = 1.15

@@ -178,6 +178,10 @@ def test_private_tables_of_the_program_follow(program: Subject, remote: Remote) 
         """
     )
     assert ("ann", "here") in rows("accounts", ("USER", "HOST"), program)
+    deadline = time.monotonic() + 30
+    while rows("accounts", ("USER", "CURRENT_CONNECTIONS"), program).count(("ann", 0)) == 0:  # join() is not the thread's end
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     remote.call("truncate", "accounts")
     assert ("ann", "here") not in rows("accounts", ("USER", "HOST"), program)
     program.do("thread = threading.Thread(target=as_user); thread.start(); thread.join()")

@@ -12,7 +12,7 @@ import pytest
 
 import pfs
 
-pytestmark = pytest.mark.xdist_group("typing")  # long, so it begins early
+pytestmark = pytest.mark.early
 
 USER = """
 import socket

@@ -1,0 +1,33 @@
+"""The C++ tests of tests/cpp, built and run as released."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.python._programs.native import built, passed, sources
+
+pytestmark = [pytest.mark.native, pytest.mark.early]
+
+
+def test_every_cpp_file_of_tests_is_a_test_or_a_stress(root: Path) -> None:
+    names = sources()
+    assert len(names) >= 7
+    assert all(name.endswith(("_test", "_stress")) for name in names), names
+    # In the folder itself, where the pattern of CMakeLists.txt finds them; compile/ is for other drivers.
+    nested = {path.parent.name for path in (root / "tests/cpp").rglob("*.cpp")} - {"cpp", "compile"}
+    assert not nested, nested
+
+
+def test_native_tests_compile() -> None:
+    built("release")
+
+
+@pytest.mark.alone  # a torn row needs threads that really run at once
+def test_native_tests_pass() -> None:
+    # By hand 1.5 s each, or hours.
+    names = passed("release", seconds="0.7")
+    # A reader without its checks is caught, else the stress tests prove nothing.
+    controls = {"torn_rows_broken_cells", "torn_rows_broken_events", "principals_broken", "churn_broken", "sessions_broken"}
+    assert controls | {"births_broken_path", "births_broken_cells"} <= names
