@@ -24,7 +24,7 @@ COUNT = "import resource\nfaults = lambda: resource.getrusage(resource.RUSAGE_SE
 
 def program(requests: int) -> str:
     """Returns Flask's program of python_work.py, which prints its faults after that many requests of four threads."""
-    text = PROGRAMS["flask"].replace("range(100)", f"range({requests // 4})")
+    text = f"TIMES = {requests // 4}\n{PROGRAMS['flask']}"
     assert text.count(FIRST) == 1, "the program makes its threads in another way"
     return text.replace(FIRST, COUNT + FIRST) + "print(faults() - before)\n"
 
