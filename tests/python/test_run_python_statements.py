@@ -238,7 +238,7 @@ def work(turns, log):
         rows.execute("select 1")
     stream = db.cursor(pymysql.cursors.SSCursor)
     stream.execute("select a from t"); stream.fetchone(); stream.close()
-    print(db.thread_id(), sum(log)); db.close()
+    sys.stdout.write(f'{db.thread_id()} {sum(log)}\\n'); db.close()  # at once: other threads write, too
 db = pymysql.connect(unix_socket=sys.argv[1], user="root", database="shop", autocommit=True)
 db.cursor().execute("create or replace table t (a int)")
 db.cursor().execute("set global log_output = 'table', global general_log = 1")

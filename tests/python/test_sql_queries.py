@@ -320,4 +320,6 @@ def test_the_answer_of_a_query_that_runs_unchanged(taken: pfs.Snapshot, name: st
     if name == "exporter, statements by digest":
         latencies = [row[4] for row in found]
         assert latencies == sorted(latencies, reverse=True)
+    if name == "slowest events" and len(found) == 100:  # of several that took as long as the last, any may be the last
+        found, wanted = ([row for row in rows if row[place] > found[-1][place]] for rows in (found, wanted))
     assert sorted(map(str, found)) == sorted(map(str, wanted))
