@@ -28,7 +28,7 @@ inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation op
   auto& own = *new (wait->opaque) OwnWait;
   own.operation = operation;
   own.version = VersionOf(object);
-  const bool is_fast = IsAllOn(flags) && FastBegin(own.wait, OwnLockHooks{{operation, object}}, flags, file, line);
+  const bool is_fast = IsAllOn(flags) && FastBegin(own.wait, OwnLockHooks(operation, object), flags, file, line);
   if (!is_fast) {
     if (!BeginInstanceWait(own.wait, object, flags, operation, file, line)) return 0;
     if ((flags & kFlagHolds) != 0) own.source = SourceOfHold(*own.wait.thread, file, line);
@@ -46,7 +46,7 @@ inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
   rc = IsHeld(rc) ? 0 : rc;
   if (!counted && MayEndFast(own.wait)) {
     const uint64_t end_ticks = ReadCycle();
-    if (!FastEnd(own.wait, OwnLockHooks{{own.operation, object, rc}}, end_ticks)) {
+    if (!FastEnd(own.wait, OwnLockHooks(own.operation, object, rc), end_ticks)) {
       FinishLockWait(own.wait, EndedAt(own.wait, end_ticks), object, wanted, rc);
     }
   } else if (MayEnd(own.wait)) {

@@ -108,6 +108,7 @@ int pfs_init(const char* options) {
 int pfs_set_overhead_limit(double percent) {
   return Guarded([=] {
     if (!(percent >= 0 && percent <= 100)) return Status(perfschema::Code::kInvalidArgument, "a limit is a percentage from 0 to 100");
+    // NOLINTNEXTLINE(bugprone-incorrect-roundings): it is not negative, and std::lround() would need libm
     return perfschema::UpdateCeiling(static_cast<uint64_t>(percent * 10'000 + 0.5), std::nullopt);
   });
 }

@@ -196,8 +196,17 @@ class Governor {
   };
 
   static double PriceAt(const Seen& seen, Step step) {
-    constexpr double Seen::*kPrice[] = {&Seen::full, &Seen::sampled, &Seen::counted};
-    return step == Step::kOff ? 0 : seen.*kPrice[static_cast<uint32_t>(step)];
+    switch (step) {
+      case Step::kFull:
+        return seen.full;
+      case Step::kSampled:
+        return seen.sampled;
+      case Step::kCounted:
+        return seen.counted;
+      case Step::kOff:
+        break;
+    }
+    return 0;
   }
   static double Cost(const Seen& seen, Step step) { return static_cast<double>(seen.events) * PriceAt(seen, step); }
   static Step Next(Step step) { return static_cast<Step>(static_cast<uint32_t>(step) + 1); }

@@ -44,9 +44,9 @@ struct NativeName {
   NativeName() {
     constexpr size_t kPrefix = 14;
     if (static_cast<pid_t>(OsIdOfThisThread()) == getpid()) {
-      std::strcpy(text + kPrefix, "main");
+      std::memcpy(text + kPrefix, "main", sizeof "main");
     } else if (pthread_getname_np(pthread_self(), text + kPrefix, 16) != 0 || text[kPrefix] == 0) {
-      std::strcpy(text + kPrefix, "thread");
+      std::memcpy(text + kPrefix, "thread", sizeof "thread");
     }
   }
 };

@@ -69,6 +69,8 @@ struct LockHooks {
   ShmInstance& instance;
   int rc = 0;
 
+  PFS_ALWAYS_INLINE LockHooks(Operation operation, ShmInstance& object, int result = 0) : called(operation), instance(object), rc(result) {}
+
   PFS_ALWAYS_INLINE Operation operation() const { return called; }
   PFS_ALWAYS_INLINE Hold wanted() const { return HoldAfter(called); }
   PFS_ALWAYS_INLINE void WriteEnd(ShmWaitRecord&) const {}
@@ -92,6 +94,8 @@ struct LockHooks {
 
 // The hooks for a wait of the user's own.
 struct OwnLockHooks : LockHooks {
+  using LockHooks::LockHooks;
+
   PFS_ALWAYS_INLINE uint32_t class_index() const { return instance.class_index.load(kRelaxed); }
   PFS_ALWAYS_INLINE uint64_t object() const { return instance.identity.load(kRelaxed); }
 };
@@ -106,7 +110,7 @@ struct LockEvent : LockHooks {
   const ShmClass& entry;
 
   PFS_ALWAYS_INLINE LockEvent(Operate what, Operation operation, const LockProbe& probe)
-      : LockHooks{operation, probe.instance}, operate(what), entry(probe.entry) {}
+      : LockHooks(operation, probe.instance), operate(what), entry(probe.entry) {}
 
   PFS_ALWAYS_INLINE uint32_t class_index() const { return entry.index; }
   PFS_ALWAYS_INLINE uint64_t object() const { return operate.address(); }

@@ -33,6 +33,7 @@ bool IsGone(uint64_t key) {
   };
   switch (KindOfKey(key)) {
     case CellKind::kInstance:
+      // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): the arrays are there since the start
       return !is_of_key(g_runtime.instances[index], VersionOf(g_runtime.instances[index]));
     case CellKind::kFile:
       return !is_of_key(g_runtime.files[index], g_runtime.files[index].version.load(kRelaxed));
@@ -173,6 +174,7 @@ ShmRetired* TakeRetired() {
 ShmCell* SearchCell(const ThreadState& thread, uint64_t key, const ShmCellList& list) {
   if (ShmCell* cell = CachedCell(thread, key); cell != nullptr) return cell;
   for (uint32_t at = list.head.load(kAcquire); at != 0; at = g_runtime.cells[at].next.load(kAcquire)) {
+    // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): the array is there since the start
     if (g_runtime.cells[at].owner.load(kRelaxed) == thread.slot) return &g_runtime.cells[at];
   }
   return nullptr;

@@ -47,10 +47,10 @@ inline Generations GenerationsOfClass(Family family, uint32_t now) { return OfCl
 
 // Makes or adopts the calling thread's cell of a lane. `flags`: the object's flag word; nullptr if the object cannot
 // die in use. Returns nullptr if the segment is full, and counts the event as lost. Also returns nullptr if the
-// object has died (kFlagDead; or its version is not the key's): then the event counts for its class, and `is_dead`,
+// object has died (kFlagDead; or its version is not the key's): then the event counts for its class, and `tell_dead`,
 // if given, is set. Preserves errno. Cold.
 [[gnu::noinline]] ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags,
-                                        bool* is_dead = nullptr);
+                                        bool* tell_dead = nullptr);
 
 // Returns nullptr if the cell is not in the cache.
 PFS_ALWAYS_INLINE ShmCell* CachedCell(const ThreadState& thread, uint64_t key) {
