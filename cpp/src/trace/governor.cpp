@@ -5,12 +5,9 @@
 // dearer (setup/ceiling.h). Prices are computed from what this processor needs for a reading of the timer, for a line that is not in the
 // nearest cache, and for an instruction. It measures these between other work: in a loop they are two times too low.
 #include <pthread.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <memory>
@@ -22,6 +19,7 @@
 #include "record/probe/trace.h"
 #include "setup/ceiling.h"
 #include "snapshot/snapshot.h"
+#include "trace/own_thread.h"
 
 namespace perfschema {
 namespace {
@@ -312,10 +310,7 @@ pthread_mutex_t governor_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<bool> governor_runs{false};
 
 void* RunGovernor(void*) {
-  t_locals.ended = t_locals.silent = true;  // none of its actions is an event
-  pthread_setname_np(pthread_self(), "pfs-governor");
-  cpu_set_t processors;
-  if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0) sched_setaffinity(0, sizeof processors, &processors);
+  BecomeOwnThread("pfs-governor");
   try {
     Governor governor;
     for (;;) {  // also without a limit from now on: another process may set one again
@@ -343,23 +338,8 @@ void GovernorMayBegin() {
   const NoSignals no_signals;  // a longjmp would leave the mutex locked
   pthread_mutex_lock(&governor_mutex);
   if (!governor_runs.exchange(true)) {
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, kGovernorStackBytes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    // It does not inherit the priority of a real-time thread.
-    const sched_param normal{};
-    pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
-    pthread_attr_setschedpolicy(&attributes, SCHED_OTHER);
-    pthread_attr_setschedparam(&attributes, &normal);
-    // A new thread inherits the signal mask of its creator.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread;
-    if (pthread_create(&thread, &attributes, RunGovernor, nullptr) != 0) governor_runs.store(false);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    pthread_attr_destroy(&attributes);
+    if (!StartOwnThread(thread, kGovernorStackBytes, JoinState::kDetached, RunGovernor, nullptr)) governor_runs.store(false);
   }
   pthread_mutex_unlock(&governor_mutex);
   errno = error;

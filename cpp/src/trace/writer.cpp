@@ -1,12 +1,10 @@
 // trace/writer.cpp: the thread that writes the trace: its start, its sleep, its end; fork() and exit.
 #include <pthread.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <memory>
@@ -15,6 +13,7 @@
 #include "record/probe/trace.h"
 #include "setup/ceiling.h"
 #include "trace/drain.h"
+#include "trace/own_thread.h"
 
 namespace perfschema {
 namespace {
@@ -139,11 +138,7 @@ void Drain(Shared& own) {
 }
 
 void* Run(void* argument) {
-  t_locals.ended = t_locals.silent = true;  // none of its actions is an event
-  pthread_setname_np(pthread_self(), "pfs-trace");
-  // The thread may run on all processors of the program, not only on that of the thread that happened to start it.
-  cpu_set_t processors;
-  if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0) sched_setaffinity(0, sizeof processors, &processors);
+  BecomeOwnThread("pfs-trace");
   try {
     Drain(*static_cast<Shared*>(argument));
   } catch (const std::bad_alloc&) {
@@ -180,22 +175,8 @@ void Start() {
     made->Make();
     shared = made;
   }
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
-  // It does not inherit the priority of a real-time thread.
-  const sched_param normal{};
-  pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
-  pthread_attr_setschedpolicy(&attributes, SCHED_OTHER);
-  pthread_attr_setschedparam(&attributes, &normal);
-  // A new thread inherits the signal mask of its creator.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   shared->is_awake.store(true, kRelaxed);
-  shared->is_running = pthread_create(&shared->thread, &attributes, Run, shared) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
+  shared->is_running = StartOwnThread(shared->thread, kStackBytes, JoinState::kJoinable, Run, shared);
   if (!shared->is_running) {
     CountLoss(Loss::kTraceErrors);
     SetTraceStatus("cannot start the thread that writes the trace");

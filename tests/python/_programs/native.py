@@ -5,6 +5,7 @@ Each tree has a test file of its own, because a test file runs in one worker: tw
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -47,7 +48,11 @@ def sources() -> list[str]:
 def folder() -> Path:
     """Where the trees are: PFS_BUILD_DIR outlives this run, and has the wheel's own tree as `release` (tests/run.sh)."""
     given = os.environ.get("PFS_BUILD_DIR")
-    return Path(given) if given else Path(tempfile.mkdtemp(prefix="pfs-native-"))
+    if given:
+        return Path(given)
+    own = tempfile.mkdtemp(prefix="pfs-native-")
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    return Path(own)
 
 
 def built(name: str) -> Path:
