@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import pfs
@@ -126,4 +126,10 @@ def test_matches_are_the_leftmost_longest(pattern: str, text: str) -> None:
         end = next((end for end in range(len(text), at, -1) if expression.fullmatch(text, at, end)), at)
         expected += text[at] if end == at else "<>"
         at = max(end, at + 1)
-    assert shown(text, f"{pattern} -> <>") == expected
+    try:
+        found = shown(text, f"{pattern} -> <>")
+    except pfs.InvalidValue as refused:
+        if "too complicated" not in str(refused):
+            raise
+        reject()  # counted: hypothesis fails if it meets too many
+    assert found == expected

@@ -97,7 +97,8 @@ void Publish(ShmCell& cell, const Band& before, const Band& after) {
 // full.
 ShmCell* MemberCell(Level level, uint32_t index, uint32_t class_index, bool has_cold_lock) {
   if (index == 0 && level != Level::kGlobal) return nullptr;
-  if (class_index + ColumnsOf(Kind::kMemory) <= ReadyColumns(level, index).load(kRelaxed)) return RowOf(level, index) + class_index;
+  const uint32_t ready = ReadyColumns(level, index).load(kAcquire);  // pairs with ReserveColumns: the cell's page is mapped
+  if (class_index + ColumnsOf(Kind::kMemory) <= ready) return RowOf(level, index) + class_index;
   if (has_cold_lock) return ColumnOf(level, index, class_index, Kind::kMemory);
   const ColdLock lock;
   return lock ? ColumnOf(level, index, class_index, Kind::kMemory) : nullptr;
