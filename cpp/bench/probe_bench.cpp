@@ -3,27 +3,33 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <thread>
 
 #include "matrix.h"
 
 int main(int argc, char** argv) {
+  // --matrix runs the benchmarks of matrix.h instead, --single-threaded a lock in a process that never had a second thread.
+  const std::string part = argc > 1 ? argv[1] : "";
+  const bool is_matrix = part == "--matrix", is_single = part == "--single-threaded";
+  if (is_matrix || is_single) {
+    argv[1] = argv[0];
+    ++argv, --argc;
+  }
   // glibc omits the lock prefix while a process has never had a second thread. Programs with mutexes have had one;
   // and the figures must not depend on the block that happens to run first.
-  std::thread([] {}).join();
+  if (!is_single) std::thread([] {}).join();
   static const bench::TraceFolder trace("probe-bench");
-  if (pfs_init(trace.options().c_str()) != PFS_OK || !pfs_is_on()) {
+  const std::string options = is_single ? "" : trace.options();  // the trace has a thread of its own
+  if (pfs_init(options.c_str()) != PFS_OK || !pfs_is_on()) {
     std::fprintf(stderr, "probe_bench: pfs is off: %s\n", pfs_last_error());
     return 1;
   }
   bench::TraceAllThreads();
-  // --matrix runs the benchmarks of matrix.h instead.
-  if (argc > 1 && std::strcmp(argv[1], "--matrix") == 0) {
+  if (is_matrix) {
     bench::RegisterMatrix();
-    argv[1] = argv[0];
-    ++argv, --argc;
+  } else if (is_single) {
+    bench::RegisterSingleThreadedBenchmarks();
   } else {
     bench::RegisterMutexBenchmarks();
     bench::RegisterFileBenchmarks();
@@ -33,6 +39,7 @@ int main(int argc, char** argv) {
     bench::RegisterNestedBenchmarks();
     bench::RegisterMemoryBenchmarks();
     bench::RegisterChurnBenchmarks();
+    bench::RegisterWorkBenchmarks();
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

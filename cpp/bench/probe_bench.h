@@ -118,5 +118,7 @@ void RegisterTableBenchmarks();
 void RegisterNestedBenchmarks();
 void RegisterMemoryBenchmarks();
 void RegisterChurnBenchmarks();
+void RegisterWorkBenchmarks();
+void RegisterSingleThreadedBenchmarks();
 
 }  // namespace bench

@@ -1,4 +1,6 @@
-"""Measures everything and writes docs/performance.md with its pictures (docs/performance-*.svg).
+"""Measures everything and writes docs/performance.md with its pictures (docs/performance-*.svg), and docs/performance/PROCESSOR.json.
+
+The page has the figures of this machine, and a table of the last ones of each model of processor.
 
     python tests/bench/report.py [--build FOLDER] [--rounds N] [--leave-out PART ...] [--only PART ...] [--quick] [--page FILE]
 
@@ -32,7 +34,7 @@ from rich.markup import escape
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT)]  # run as a script
 
-from tests.bench import instructions, matrix, peers, plots, ratios, reading, scale  # noqa: E402
+from tests.bench import instructions, matrix, peers, plots, processors, ratios, reading, scale  # noqa: E402
 
 # shared/research/peer_overhead.md: ns per lock + unlock with the begin and end of an event, one thread. Its floor was 19.05 ns.
 PEER_FLOOR = 19.05
@@ -60,6 +62,11 @@ LTTNG_EARLIER = 182.1  # where it is not measured
 
 TITLES = {
     "lock": "`pfs_mutex_lock` + `pfs_mutex_unlock`, one thread, nobody waits",
+    "single": "A mutex in a process that never had a second thread: glibc leaves out the `lock` prefix",
+    "depend_100": "A mutex between 100 dependent multiplications",
+    "depend_1500": "A mutex between 1,500 dependent multiplications",
+    "among_16": "A mutex between reads of 16 KiB in random order and 9 KiB of other code",
+    "among_64": "A mutex between reads of 64 KiB in random order and 35 KiB of other code",
     "pair": "Two mutexes, locked one after the other: both locks together ([overhead](overhead.md) explains it)",
     "churn_mutex_unused": "`pfs_mutex_init` and `_destroy`, never locked",
     "churn_mutex_used": "The same, locked once",
@@ -126,10 +133,21 @@ def machine() -> list[str]:
     compiler = run("c++", "--version").partition("\n")[0]
     system = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     return [
-        f"- Processor: {cpu_model()}, {os.cpu_count()} virtual CPUs; a virtual machine that others use too",
+        f"- Processor: {cpu_model()} ({processors.this()}), {os.cpu_count()} virtual CPUs; a virtual machine that others use too",
         f"- Linux {platform.release()}, {system['PRETTY_NAME'].strip(chr(34))}, {compiler}, `-O2`",
         f"- {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {commit()}",
     ]
+
+
+def kept(result: ratios.Result) -> processors.Measured:
+    """The figures of this machine that are kept for the page's table of processors."""
+    figures = {
+        one.text: processors.Figure(one.value, one.unit, *one.interval, one.limit, one.at_least) for one in ratios.limits(result)
+    }
+    for text, (value, interval) in ratios.in_a_program(result).items():
+        figures[text] = processors.Figure(value, "ns over bare", *interval)
+    how = f"fastest blocks of the least disturbed of {len(result.good)} rounds, 95 % of a bootstrap over its blocks"
+    return processors.Measured(processors.this(), f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", commit(), how, figures)
 
 
 def case_tables(measured: ratios.Round) -> list[str]:
@@ -182,6 +200,11 @@ class Report:
         self.console.print(f"  {escape(text)}", highlight=False)
 
     @property
+    def figures(self) -> Path:
+        """The folder of figures by processor."""
+        return self.pictures / "performance"
+
+    @property
     def programs(self) -> Path:
         return self.build / "cpp" / "bench"
 
@@ -202,6 +225,7 @@ def part_ratios(report: Report) -> list[str]:
     measured = result.chosen
     report.measured["ratios"] = result
     checks = ratios.limits(result)
+    kept(result).write(report.figures)
     report.missed += [check.text for check in checks if not check.met]
     spread = measured.median(ratios.FLOOR) / measured.best(ratios.FLOOR)
     return [
@@ -451,6 +475,23 @@ def beside_others(report: Report) -> list[str]:
     ]
 
 
+def side_by_side(report: Report) -> list[str]:
+    columns = processors.read(report.figures)
+    if not columns:
+        return []
+    return [
+        "## Processors side by side",
+        "",
+        *prose(
+            """The last figures of each model that was measured, with their limits there. A file of `docs/performance/` has those of one. An event
+            between other work costs what a program pays. Instructions are the same on all: [below](#instructions)."""
+        ),
+        "",
+        *processors.page(columns),
+        "",
+    ]
+
+
 def page(report: Report, sections: dict[str, list[str]], left_out: list[str], load: str) -> str:
     beside = beside_others(report)
     order = [name for name in ("peers", "ratios", "matrix", "instructions", "reading", "scale", "start") if name in sections]
@@ -472,6 +513,7 @@ def page(report: Report, sections: dict[str, list[str]], left_out: list[str], lo
         "",
         *in_short(report),
         "",
+        *side_by_side(report),
         *beside,
     ]
     for name in order:

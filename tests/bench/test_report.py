@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.bench import matrix, peers, ratios, report
+from tests.bench import matrix, peers, processors, ratios, report
 
 BENCH = report.ROOT / "cpp" / "bench"
 
@@ -62,3 +62,76 @@ def test_every_family_and_mode_of_the_program_has_a_name_on_the_page() -> None:
     assert len(families) == 16
     assert sorted(families) == sorted(matrix.FAMILIES)
     assert ["out", *modes] == list(matrix.MODES)
+
+
+INTEL = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 207\n\nprocessor\t: 1\n"
+
+
+def test_figures_of_two_processors_stand_side_by_side(tmp_path: Path) -> None:
+    intel, amd = processors.this(INTEL), processors.Processor("AMD", 25, 17)
+    assert (str(intel), intel.slug) == ("Intel, family 6 model 207", "intel-6-207")
+    old = processors.Measured(
+        intel,
+        "2026-11-22",
+        "commit a",
+        "by hand",
+        {"lock": processors.Figure(1.2, "x floor", limit=1.1), "old": processors.Figure(1, "ns")},
+    )
+    new = processors.Measured(
+        amd,
+        "2026-11-25",
+        "commit b",
+        "a run",
+        {"lock": processors.Figure(1.05, "x floor", 1.04, 1.06, 1.08), "new": processors.Figure(2, "ns")},
+    )
+    for one in (old, new):
+        one.write(tmp_path / "performance")
+    assert processors.read(tmp_path / "performance") == [new, old]
+    assert processors.page([new, old]) == [
+        "| | unit | AMD, family 25 model 17 | Intel, family 6 model 207 |",
+        "| --- | --- | --: | --: |",
+        "| lock | x floor | 1.05 (1.04 to 1.06), ≤ 1.08 | 1.20, ≤ 1.1 **missed** |",
+        "| new | ns | 2.00 |  |",
+        "| old | ns |  | 1.00 |",
+        "",
+        "- AMD, family 25 model 17: 2026-11-25, commit b; a run",
+        "- Intel, family 6 model 207: 2026-11-22, commit a; by hand",
+    ]
+
+
+def test_every_kept_figure_has_the_name_of_a_line_that_is_measured() -> None:
+    """A line that is named anew does not lose the column of a processor that was measured before."""
+    cases = re.findall(r'"(\w+/\w+(?:/[12]T)?)"', (report.ROOT / "tests/bench/ratios.py").read_text())
+    cases += [f"{family}/{variant}" for family in ratios.BETWEEN for variant in (*ratios.EVENTS, "bare")]
+    run = ratios.Round(
+        {key: [1.0, 2.0] for key in [*cases, *(f"pread_same/{v}/{t}" for v in ("all", "bare") for t in ("1T", "2T"))]},
+        {"cycles_per_ns": "2.6"},
+    )
+    result = ratios.Result(run, [run], 1)
+    for one in processors.read(report.ROOT / "docs/performance"):
+        names = {line.text for line in ratios.limits(result, one.processor)} | set(ratios.in_a_program(result))
+        assert one.figures.keys() <= names
+
+
+def test_limits_are_those_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = ratios.Limit("everything on, in cycles", 68.0, (68.0, 68.0), 60, "TSC cycles over bare", (68.0, 68.0))
+    monkeypatch.setattr(ratios, "_limits", lambda _: [line])
+    result = ratios.Result(ratios.Round({}, {}), [], 0)
+    assert ratios.limits(result, processors.Processor("AMD", 25, 17)) == [line]
+    assert ratios.limits(result, processors.this(INTEL)) == []
+
+
+def test_a_round_in_which_a_witness_is_slow_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The floor alone touches three lines, and is right in rounds in which more memory is slow."""
+    slow = iter([1.0, 1.2, 1.0])
+
+    def run(program: Path, repetitions: int, only: str = ".", *arguments: str) -> ratios.Round:
+        if arguments:
+            return ratios.Round({"single/bare": [1.0]}, {})
+        return ratios.Round({key: [10.0] for key in ratios.WITNESSES} | {"lock/all": [12 * next(slow)]}, {})
+
+    monkeypatch.setattr(ratios, "run_once", run)
+    said: list[str] = []
+    result = ratios.measure(Path("none"), rounds=2, say=said.append)
+    assert (result.attempts, len(result.good), result.repeated) == (3, 2, 1)
+    assert "lock/all is 20.0 % off its best" in said[1]

@@ -1,4 +1,4 @@
-// Statements become tokens, and tokens text, a hash and a key (SEMANTICS I1-I4).
+// Statements become tokens, and tokens text, a hash and a key (semantics.md I1-I4).
 #include "base/digest.h"
 
 #include <gtest/gtest.h>

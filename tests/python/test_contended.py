@@ -351,7 +351,7 @@ def test_python_reads_and_sets_it() -> None:
     assert (mine.timed, pfs.setup_instruments[TREE].timed) == ("CONTENDED", True)
     mine.timed = True
     assert [row["TIMED"] for row in rows("setup_instruments") if "/c/" in row["NAME"]] == ["YES", "YES"]
-    # SEMANTICS C2: ignored where there is no duration.
+    # semantics.md C2: ignored where there is no duration.
     pfs.setup_instruments["error"].timed = pfs.setup_instruments["memory/%"].timed = "CONTENDED"
     assert pfs.setup_instruments["error"].timed is pfs.setup_instruments["memory/%"].timed is None
 

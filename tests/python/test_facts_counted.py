@@ -1,4 +1,4 @@
-"""Errors (SEMANTICS L1, L2, B4, C2) and status variables (F17), and TRUNCATE of both (F4-F7, F13). Each test runs in a process
+"""Errors (semantics.md L1, L2, B4, C2) and status variables (F17), and TRUNCATE of both (F4-F7, F13). Each test runs in a process
 of its own."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Digests and histograms (SEMANTICS I2-I12). Each test in a process of its own."""
+"""Digests and histograms (semantics.md I2-I12). Each test in a process of its own."""
 
 from __future__ import annotations
 

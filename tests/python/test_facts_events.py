@@ -1,4 +1,4 @@
-"""How one event lives (SEMANTICS A), consumers (B) and history tables (E). Each test runs in a process of its own."""
+"""How one event lives (semantics.md A), consumers (B) and history tables (E). Each test runs in a process of its own."""
 
 from __future__ import annotations
 

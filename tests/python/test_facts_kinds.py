@@ -1,5 +1,7 @@
-"""Stages, statements and transactions alike: consumers (SEMANTICS B), instruments (C), histories (E), and what is a stage's (G9)
-or a transaction's own (J). Each test in a process of its own."""
+"""Stages, statements and transactions: consumers (semantics.md B), instruments (C), histories (E), what differs (G9, J).
+
+Each test in a process of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory (SEMANTICS K, C2, F4-F7 of memory). Each test runs in a process of its own."""
+"""Memory (semantics.md K, C2, F4-F7 of memory). Each test runs in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is nested in what (SEMANTICS D), and what A says of stages, statements and transactions. Each test in a process of its
+"""What is nested in what (semantics.md D), and what A says of stages, statements and transactions. Each test in a process of its
 own."""
 
 from __future__ import annotations

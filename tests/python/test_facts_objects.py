@@ -1,4 +1,4 @@
-"""Instruments (SEMANTICS C), mutexes and files (H), summaries and TRUNCATE (F), limits. Each test runs in a process of its
+"""Instruments (semantics.md C), mutexes and files (H), summaries and TRUNCATE (F), limits. Each test runs in a process of its
 own."""
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""What the program itself says: variables, sessions' attributes, hosts, meters, tasks, its log: SEMANTICS G14, G15, L3, L8, L10.
-Each test runs in a process of its own."""
+"""What the program says: variables, sessions' attributes, hosts, meters, tasks, log: semantics.md G14, G15, L3, L8, L10.
+
+Each test runs in a process of its own.
+"""
 
 from __future__ import annotations
 

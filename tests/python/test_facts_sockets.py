@@ -1,4 +1,4 @@
-"""Sockets: their life (SEMANTICS H13), what is counted (H10, H11), TRUNCATE (F8-F10), limits (C5-C7, H12). Each test runs in
+"""Sockets: their life (semantics.md H13), what is counted (H10, H11), TRUNCATE (F8-F10), limits (C5-C7, H12). Each test runs in
 a process of its own."""
 
 from __future__ import annotations

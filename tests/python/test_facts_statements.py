@@ -1,5 +1,7 @@
-"""What statements say about themselves, stored programs, prepared statements (SEMANTICS I1, I13-I15). Each test in a process of
-its own."""
+"""What statements say about themselves, stored programs, prepared statements (semantics.md I1, I13-I15).
+
+Each test in a process of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The summaries of stages, statements and transactions and their TRUNCATEs (SEMANTICS F). Each test in a process of its own."""
+"""The summaries of stages, statements and transactions and their TRUNCATEs (semantics.md F).
+
+Each test has its own process.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rwlocks, prlocks, sxlocks and conditions: SEMANTICS H2 to H4, and A, C, F where these families differ. Each test runs in a
+"""rwlocks, prlocks, sxlocks and conditions: semantics.md H2 to H4, and A, C, F where these families differ. Each test runs in a
 process of its own."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables of the program, metadata locks, data locks, idle, setup_objects: SEMANTICS C, D6, D7, F8, F11, F12, G11-G13, L4-L7,
+"""Tables of the program, metadata locks, data locks, idle, setup_objects: semantics.md C, D6, D7, F8, F11, F12, G11-G13, L4-L7,
 L13, and limits. Each test runs in a process of its own."""
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Threads, sessions of thread pools, actors (SEMANTICS G), accounts, users and hosts (F2-F6, F13, F18, F19). Each test runs in a
-process of its own."""
+"""Threads, sessions of thread pools, actors (semantics.md G), accounts, users and hosts (F2-F6, F13, F18, F19).
+
+Each test runs in a process of its own.
+"""
 
 from __future__ import annotations
 

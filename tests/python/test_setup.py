@@ -199,7 +199,7 @@ def test_account_shows_in_threads() -> None:
     pfs.set_account("anna", "desk")
     frame = pfs.threads["thread/setup/account"].frame()
     assert frame[["PROCESSLIST_USER", "PROCESSLIST_HOST"]].to_numpy().tolist() == [["anna", "desk"]]
-    pfs.set_account("x" * 33, "desk")  # cut (SEMANTICS L13)
+    pfs.set_account("x" * 33, "desk")  # cut (semantics.md L13)
     assert pfs.threads["thread/setup/account"].frame()["PROCESSLIST_USER"].tolist() == ["x" * 32]
     pfs.set_account("", "")
 

@@ -62,7 +62,7 @@ Status TruncateLevel(Kind kind, Level level) {
   const ColdLock lock;
   if (!lock) return Interrupted();
   BeginEpoch(kind, level);
-  if (kind == Kind::kStatement && level == Level::kGlobal) EmptyHistogram();  // SEMANTICS F7
+  if (kind == Kind::kStatement && level == Level::kGlobal) EmptyHistogram();  // semantics.md F7
   return {};
 }
 

@@ -5,7 +5,7 @@
 // objects, and for events without an object). A table's declaration names the domains that its TRUNCATE bumps, as Reset<Part, groups...>.
 // by_instance bumps the first domain of synchronization, files and sockets; global_by_event_name both domains of all groups; the file_,
 // socket_, table_io_ and table_lock_ summaries their own. TRUNCATE of the global waits empties objects and classes, and no level
-// (SEMANTICS F8). What TRUNCATE takes off tables stays in the totals of their instruments (KeepsTotals): the owner of a cell moves the
+// (semantics.md F8). What TRUNCATE takes off tables stays in the totals of their instruments (KeepsTotals): the owner of a cell moves the
 // numbers to the class when it next adds to the cell, and until then they count from where they are.
 #pragma once
 
@@ -30,10 +30,10 @@ Status HideEvents(Kind kind, uint32_t view);
 // Runs TRUNCATE of a summary by thread, account, user, host or of the total: empties the level and those below it. Numbers that still
 // count for a level above move there when their thread next adds to them.
 Status TruncateLevel(Kind kind, Level level);
-// Does the same for TRUNCATE of accounts, users or hosts, and removes rows without a connection (SEMANTICS F13).
+// Does the same for TRUNCATE of accounts, users or hosts, and removes rows without a connection (semantics.md F13).
 Status TruncatePrincipals(Level level);
 
-// Returns whether TRUNCATE of one level empties another: it empties itself and all below it (SEMANTICS F4-F7).
+// Returns whether TRUNCATE of one level empties another: it empties itself and all below it (semantics.md F4-F7).
 constexpr bool Empties(Level truncated, Level level) {
   switch (level) {
     case Level::kThread:
@@ -45,7 +45,7 @@ constexpr bool Empties(Level truncated, Level level) {
   }
 }
 
-// Does the same for memory, whose rows are never emptied: memory in use stays (SEMANTICS K2). REQUIRES: cold lock.
+// Does the same for memory, whose rows are never emptied: memory in use stays (semantics.md K2). REQUIRES: cold lock.
 void RebaseMemory(Level truncated);
 
 // These serve the declarations of tables.

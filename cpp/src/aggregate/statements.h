@@ -8,7 +8,7 @@
 namespace perfschema {
 
 // Digests lose their rows, and start again with the next statement. Histograms of digests, programs and prepared statements keep their
-// rows, and lose their numbers (SEMANTICS F12).
+// rows, and lose their numbers (semantics.md F12).
 Status TruncateDigests();
 Status TruncateDigestHistograms();
 Status TruncateHistogram();

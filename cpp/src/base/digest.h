@@ -1,4 +1,4 @@
-// base/digest.h: treats statements as one if they differ only in their literals, blanks and comments (SEMANTICS I2-I4).
+// base/digest.h: treats statements as one if they differ only in their literals, blanks and comments (semantics.md I2-I4).
 //
 // A text becomes a stream of tokens (base/sql_tokens.h), which is short enough to be kept. Its hash is the key of the statement, and
 // readers compute DIGEST and DIGEST_TEXT from it. Pure functions: no state; only functions marked so allocate.

@@ -40,7 +40,7 @@ enum class Family : uint8_t {
 };
 inline constexpr int kFamilyCount = 22;
 
-// Groups the families that one TRUNCATE empties together (SEMANTICS F8-F11). Each has two reset domains: live objects, and sums that
+// Groups the families that one TRUNCATE empties together (semantics.md F8-F11). Each has two reset domains: live objects, and sums that
 // classes keep.
 enum class ResetGroup : uint8_t { kSync = 0, kFile, kSocket, kTableIo, kTableLock, kHold, kCount };
 
@@ -54,7 +54,7 @@ struct FamilyFacts {
   bool is_single;                // one instrument, made at start
   uint8_t lanes;                 // statistics per object, one for each kind of operation
   ResetGroup group;
-  bool is_timed = true;       // false: TIMED is NULL (SEMANTICS C2)
+  bool is_timed = true;       // false: TIMED is NULL (semantics.md C2)
   bool is_instrument = true;  // has a row in setup_instruments, if it has a kind
 };
 inline constexpr FamilyFacts kFamilies[kFamilyCount] = {

@@ -1,4 +1,4 @@
-// base/histogram.h: the buckets of statement histograms (SEMANTICS I10).
+// base/histogram.h: the buckets of statement histograms (semantics.md I10).
 #pragma once
 
 #include <array>

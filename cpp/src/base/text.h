@@ -17,8 +17,8 @@ constexpr std::string_view CutText(std::string_view text, size_t limit) {
   return text.substr(0, end);
 }
 
-// SEMANTICS I1: copies `text` in at most `limit` bytes. A longer text ends with three dots, as far as they fit. Returns the bytes written
-// to `out`. REQUIRES: a capacity of `limit`.
+// semantics.md I1: copies `text` in at most `limit` bytes. A longer text ends with three dots, as far as they fit. Returns the bytes
+// written to `out`. REQUIRES: a capacity of `limit`.
 inline size_t CutText(std::string_view text, size_t limit, char* out) {
   const size_t dots = text.size() <= limit ? 0 : limit < 3 ? limit : 3;
   const std::string_view kept = CutText(text, limit - dots);

@@ -1,4 +1,4 @@
-// setup/objects.h: setup_objects: selects the tables of the program that are instrumented (SEMANTICS G11, G12).
+// setup/objects.h: setup_objects: selects the tables of the program that are instrumented (semantics.md G11, G12).
 //
 // The rule for an object is that of its type, schema and name; else of (type, schema, '%'); else of (type, '%', '%'). An object without a
 // rule is not instrumented. '%' is a name here, not a pattern.

@@ -1,7 +1,7 @@
 // setup/rules.h: the store of rules of instruments (setup_instrument_rules). setup.h has the calls that change rules and apply them.
 //
 // A rule is a pattern and settings. Rules are applied to a new instrument in their order, so the youngest rule wins. The presets of
-// PFS_OPTIONS are the first rules, shortest pattern first: among them the longest pattern wins (SEMANTICS C8).
+// PFS_OPTIONS are the first rules, shortest pattern first: among them the longest pattern wins (semantics.md C8).
 #pragma once
 
 #include <string_view>

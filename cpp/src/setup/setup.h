@@ -19,7 +19,7 @@ namespace perfschema {
 inline constexpr uint32_t kRegisterSingleton = 1, kRegisterMutable = 2, kRegisterProgress = 8, kRegisterUser = 64, kRegisterGlobal = 128,
                           kRegisterControlled = 4096, kRegisterDisabled = 8192, kRegisterUntimed = 16384;
 
-// Makes an instrument, or finds the one that has the name already (SEMANTICS C3). `key` is 0 if the instrument is refused, if the family
+// Makes an instrument, or finds the one that has the name already (semantics.md C3). `key` is 0 if the instrument is refused, if the family
 // is full (counted) or if pfs is off; the last two are not errors.
 Status RegisterInstrument(Family family, std::string_view component, std::string_view name, uint32_t flags, uint32_t volatility,
                           std::string_view documentation, uint32_t* key);

@@ -262,7 +262,7 @@ inline constexpr uint32_t kFileTemporary = 4;   // disappears at close, as every
 inline constexpr uint32_t kSocketIdle = 8;      // STATE of socket_instances
 inline constexpr uint32_t kSocketIsLocal = 16;  // AF_UNIX: the name is a path, there is no IP and no port
 
-inline constexpr uint32_t kObjectNameWidth = 64;  // of schemas, tables, indexes, columns: longer names are cut (SEMANTICS L13)
+inline constexpr uint32_t kObjectNameWidth = 64;  // of schemas, tables, indexes, columns: longer names are cut (semantics.md L13)
 
 // Type of an object of the program: OBJECT_TYPE of tables, of setup_objects (the first five) and of metadata locks
 // (schema/operations.json).

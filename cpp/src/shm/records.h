@@ -41,7 +41,7 @@ namespace perfschema {
 
 inline constexpr uint32_t kMostPerChunk = 64;      // one bit each in ShmHidden
 inline constexpr uint32_t kPlacesWithDetails = 2;  // taken by a wait's record that holds more than a lock's
-inline constexpr uint32_t kMaxNestedWaits = 5;     // SEMANTICS D7
+inline constexpr uint32_t kMaxNestedWaits = 5;     // semantics.md D7
 inline constexpr uint32_t kMaxStatementStack = 256;
 
 // Lists the differences between the pools. Records with texts are large, so fewer of them make a chunk: a thread

@@ -17,7 +17,7 @@ constexpr ResetDomain ObjectDomain(Family family) { return ObjectDomain(FactsOf(
 constexpr ResetDomain ClassDomain(Family family) { return ClassDomain(FactsOf(family).group); }
 
 // Says which generations of cells count. A table of objects shows the present one. The total of a class also has earlier ones, if only a
-// table of objects was truncated since (SEMANTICS F11).
+// table of objects was truncated since (semantics.md F11).
 struct Generations {
   uint32_t now, since;
   constexpr Generations(uint32_t only) : now(only), since(only) {}  // NOLINT(google-explicit-constructor)

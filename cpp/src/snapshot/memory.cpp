@@ -55,7 +55,7 @@ void Snapshot::ReadMemory(Level level, MemorySums* sums) const {
         high = std::max(SignedOf(own[kKeptHighWord + i]), std::min(high, SignedOf(own[kMaxTopWord + i])));
         low = std::min(SignedOf(own[kKeptLowWord + i]), std::max(low, SignedOf(own[kMinBottomWord + i])));
       }
-      if (level == Level::kGlobal) low = std::max<int64_t>(low, 0);  // SEMANTICS K3
+      if (level == Level::kGlobal) low = std::max<int64_t>(low, 0);  // semantics.md K3
       of.high = std::max(high, of.current);
       of.low = std::min(low, of.current);
       return of;

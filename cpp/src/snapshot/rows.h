@@ -283,7 +283,7 @@ struct StatementRow {
 struct Histogram {
   uint64_t counts[kHistogramBuckets];
   uint64_t total;
-  // Returns the upper bound of the bucket in which `per_mille` of the statements are reached; 0 if there are none (SEMANTICS I9).
+  // Returns the upper bound of the bucket in which `per_mille` of the statements are reached; 0 if there are none (semantics.md I9).
   uint64_t Quantile(uint64_t per_mille) const {
     const uint64_t wanted = (total * per_mille + 999) / 1000;
     uint64_t seen = 0;

@@ -88,7 +88,7 @@ void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
   }
 }
 InstrumentChange ChangeOf(const InstrumentRow& before, const InstrumentRow& after) {
-  const bool is_retimed = before.timed && after.timed && *before.timed != *after.timed;  // SEMANTICS C2: ignored if there is no duration
+  const bool is_retimed = before.timed && after.timed && *before.timed != *after.timed;  // semantics.md C2: ignored if there is no duration
   const bool is_memory = before.flags.has_value();
   const bool was = is_memory && before.flags->bits != 0, is = after.flags && after.flags->bits != 0;
   return {.enabled = ChangedTo(before.enabled, after.enabled),

@@ -92,7 +92,7 @@ constexpr TableDef tables::global_status{
     .key = {"VARIABLE_NAME"},
     .columns = columns_of<kVariableColumns>,
     .scan = scan<&ScanGlobalStatus>,
-    .truncate = ResetLevel<Kind::kStatus, Level::kGlobal>,  // counters of losses never go down (SEMANTICS L9)
+    .truncate = ResetLevel<Kind::kStatus, Level::kGlobal>,  // counters of losses never go down (semantics.md L9)
     .available_when_disabled = true,
 };
 static_assert(ok(tables::global_status));

@@ -3,7 +3,7 @@ counted itself.
 
     python -m tests.python._programs.load LIBRARY FOLDER SECONDS TRUNCATED SEED
 
-TRUNCATED says what is truncated at random meanwhile; what it leaves alone must be exact (SEMANTICS F4-F8). Prints what was
+TRUNCATED says what is truncated at random meanwhile; what it leaves alone must be exact (semantics.md F4-F8). Prints what was
 checked.
 """
 

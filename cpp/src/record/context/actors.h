@@ -1,7 +1,7 @@
 // record/context/actors.h: setup_actors: decides which threads are instrumented.
 //
 // Several rows can match (user, host). The most specific one decides: the same user and host, then the user on any
-// host, then any user on the host, then any user on any host (SEMANTICS G2). The row is looked up when a thread gets
+// host, then any user on the host, then any user on any host (semantics.md G2). The row is looked up when a thread gets
 // its account. Running threads keep their settings, except TRACE_ENABLED, which takes effect at once.
 #pragma once
 

@@ -1,4 +1,4 @@
-// record/context/attach.h: instrumentations that no thread owns: the sessions of a thread pool (SEMANTICS G7).
+// record/context/attach.h: instrumentations that no thread owns: the sessions of a thread pool (semantics.md G7).
 //
 // An instrumentation is attached to at most one thread of the system at a time, and gets the events of that thread.
 // The thread that detaches it hands its whole state (release) to the next thread that attaches it (acquire), without

@@ -1,7 +1,7 @@
 // record/context/identity.h: the calling thread declares its name, its account and its PROCESSLIST_ columns.
 //
 // All functions apply to the instrumentation that is attached to the calling thread, and do nothing if there is none.
-// Longer texts are cut to the width of their column (SEMANTICS L13), except names, which have the limit of instrument
+// Longer texts are cut to the width of their column (semantics.md L13), except names, which have the limit of instrument
 // names.
 #pragma once
 

@@ -1,4 +1,4 @@
-// record/declared/log.h: the error log: a ring buffer of the last events that the program logged (SEMANTICS L3).
+// record/declared/log.h: the error log: a ring buffer of the last events that the program logged (semantics.md L3).
 // Cold, but callable from anywhere.
 //
 // Writers exclude each other with a lock word of their own, not with the cold lock: memory may be allocated under the

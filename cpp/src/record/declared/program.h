@@ -22,7 +22,7 @@ struct ConnectAttribute {
   std::string_view name;
   OptionalText value;
 };
-// Sets all attributes of the calling thread's session and drops the previous ones (SEMANTICS G14).
+// Sets all attributes of the calling thread's session and drops the previous ones (semantics.md G14).
 Status SetConnectAttributes(std::span<const ConnectAttribute> attributes);
 
 // ---- setup_meters, setup_metrics, setup_loggers. A key is 0 while pfs is off.

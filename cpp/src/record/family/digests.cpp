@@ -123,7 +123,7 @@ Found MakeDigest(const Wanted& wanted) {
 // The digest whose sample this thread replaces now.
 thread_local constinit ShmDigest* t_sampled __attribute__((tls_model("initial-exec"))) = nullptr;
 
-// Replaces the sample if this statement is slower, if the sample is too old, or if there is none (SEMANTICS I8). If
+// Replaces the sample if this statement is slower, if the sample is too old, or if there is none (semantics.md I8). If
 // another thread is replacing it, that thread wins.
 void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint64_t now_micros) {
   ShmDigest& digest = *found.digest;

@@ -1,5 +1,5 @@
 // record/family/errors.h: errors that programs register by number, and how often each one was raised and handled
-// (SEMANTICS L1, L2).
+// (semantics.md L1, L2).
 //
 // A registered error is an entry of kClasses: it has a column in every row of cells. All other numbers count in the column of the
 // instrument `error`, the row whose ERROR_NUMBER is NULL.

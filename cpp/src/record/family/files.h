@@ -104,7 +104,7 @@ PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, ShmFile* file, uint32_t fla
                          DetailsOf(*file, requested_bytes));
 }
 
-// bytes < 0: failed, or the operation moves none: adds 0 bytes (SEMANTICS H10).
+// bytes < 0: failed, or the operation moves none: adds 0 bytes (semantics.md H10).
 constexpr uint64_t Moved(int64_t bytes) { return bytes > 0 ? static_cast<uint64_t>(bytes) : 0; }
 PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes, const EndedWait& ended) {
   // A record that was taken away meanwhile is another event's by now.

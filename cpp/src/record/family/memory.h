@@ -68,7 +68,7 @@ PFS_ALWAYS_INLINE bool CountCommonBlock(ShmCell& cell, uint64_t size) {
   return true;
 }
 
-// ---- Memory of the session (SEMANTICS K7)
+// ---- Memory of the session (semantics.md K7)
 
 struct MemoryPeaks {
   uint64_t controlled, total;
@@ -77,7 +77,7 @@ inline MemoryPeaks MemoryInUse(const ThreadState& thread) {
   return {thread.shared->controlled_memory.load(kRelaxed), thread.shared->total_memory.load(kRelaxed)};
 }
 
-// These functions measure MAX_CONTROLLED_MEMORY and MAX_TOTAL_MEMORY of a statement (SEMANTICS I16). Its begin calls
+// These functions measure MAX_CONTROLLED_MEMORY and MAX_TOTAL_MEMORY of a statement (semantics.md I16). Its begin calls
 // `outer = LowerMemoryPeaks(thread)`, its end `most = RaiseMemoryPeaks(thread, outer)`. Statements nest: the peak of
 // an inner statement counts for the outer one.
 // Threads: the owner thread.
@@ -179,7 +179,7 @@ PFS_ALWAYS_INLINE uint32_t AllocateMemory(uint32_t key, uint64_t size, uint64_t*
   return __builtin_expect(AllocateFast(&key, size, owner), 1) ? key : AllocateSlowly(key, size, owner);
 }
 
-// Counts a free if the allocation was counted, whatever the setup says by now (SEMANTICS K5). `key` and `owner` are
+// Counts a free if the allocation was counted, whatever the setup says by now (semantics.md K5). `key` and `owner` are
 // those of AllocateMemory().
 PFS_ALWAYS_INLINE void FreeMemory(uint32_t key, uint64_t size, uint64_t owner) {
   if (__builtin_expect(!FreeFast(key, size, owner), 0)) FreeSlowly(key, size, owner);
@@ -187,7 +187,7 @@ PFS_ALWAYS_INLINE void FreeMemory(uint32_t key, uint64_t size, uint64_t owner) {
 
 // Counts a change of size: a free and an allocation. Returns the key to keep.
 uint32_t ReallocateMemory(uint32_t key, uint64_t old_size, uint64_t new_size, uint64_t* owner);
-// Counts that the calling thread gives a block away, or takes it (SEMANTICS K4). Returns the key to keep.
+// Counts that the calling thread gives a block away, or takes it (semantics.md K4). Returns the key to keep.
 uint32_t ClaimMemory(uint32_t key, uint64_t size, uint64_t* owner, bool takes);
 
 // ---- Slow path. All functions REQUIRE the cold lock.

@@ -37,7 +37,7 @@ inline ShmFile* SocketOfDescriptor(int fd) {
 uint32_t ClassOfSocketKey(uint32_t key);
 
 // A Begin that returns false asks the caller to make the call uninstrumented and to hand nullptr to End. Sockets are
-// followed even if their events are not instrumented (SEMANTICS C7). Every End preserves errno.
+// followed even if their events are not instrumented (semantics.md C7). Every End preserves errno.
 
 // socket and socketpair, which made `count` descriptors. Class 0: the sockets are not followed.
 bool BeginSocketMake(FileWait* call, uint32_t class_index, const char* source_file, uint32_t line);

@@ -18,7 +18,7 @@ void CloseStage(ThreadState& thread, uint64_t end_ticks) {
 void ChangeStage(ThreadState& thread, uint32_t class_index, const char* file, uint32_t line) {
   const NestedProbe probe(thread);
   if (!probe) return;
-  thread.shared->stage.store(class_index, kRelaxed);  // also of a disabled stage (SEMANTICS G9)
+  thread.shared->stage.store(class_index, kRelaxed);  // also of a disabled stage (semantics.md G9)
   const uint32_t old_flags = thread.stage.flags, flags = FlagsInThread(thread, class_index);
   const bool was_open = thread.stage.class_index != 0;
   const uint64_t old_end = was_open ? TicksOf(old_flags) : 0;

@@ -33,7 +33,7 @@ bool IsMine(const Statement& statement) { return statement.thread != nullptr && 
 
 Nesting NestingOf(const ThreadState& thread) {
   const Nesting outer = RunningStatement(thread);
-  // A transaction that is active and newer than the statement around it is the parent (SEMANTICS D3).
+  // A transaction that is active and newer than the statement around it is the parent (semantics.md D3).
   if (thread.transaction.event_id > outer.event_id) return {thread.transaction.event_id, kNestingTransaction};
   return outer;
 }

@@ -50,7 +50,7 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
 // inside it are dropped and counted.
 void EndStatement(Statement& statement);
 
-// Changes the instrument of the statement (SEMANTICS A12, A13).
+// Changes the instrument of the statement (semantics.md A12, A13).
 void RefineStatement(Statement& statement, uint32_t class_index);
 void SetStatementSchema(Statement& statement, std::string_view schema);
 // Sets SQL_TEXT and computes the digest.

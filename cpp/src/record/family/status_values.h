@@ -1,5 +1,5 @@
 // record/family/status_values.h: the program's own counters, by thread: rows of status_by_*, session_status and
-// global_status (SEMANTICS F17).
+// global_status (semantics.md F17).
 //
 // They are not instruments: no consumer, no setup table and no INSTRUMENTED = NO turns them off.
 //

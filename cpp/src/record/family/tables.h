@@ -55,7 +55,7 @@ void CloseTable(TableHandle* handle);
 // Drops the table: its rows go, its statistics stay with the instruments. Handles that are open count for the instruments from here on.
 void DropTable(const TableName& table);
 
-// Gives the handle to the calling thread, or to nobody (SEMANTICS L5).
+// Gives the handle to the calling thread, or to nobody (semantics.md L5).
 void BindTable(TableHandle& handle);
 void UnbindTable(TableHandle& handle);
 
@@ -124,7 +124,7 @@ struct RowsOf {
   static constexpr CellKind kKind = CellKind::kIndex;
   static constexpr uint64_t kEndBits = kRecordHasBytes;
   static const HalfWord& Flags(const TableHandle& handle) { return handle.table->io_flags; }
-  // `index` -1 = none. Rows are inserted through none (SEMANTICS L7).
+  // `index` -1 = none. Rows are inserted through none (semantics.md L7).
   PFS_ALWAYS_INLINE static TableBegin Begin(const TableHandle& handle, Operation operation, int index) {
     const bool has_index = static_cast<uint32_t>(index) < handle.index_count && operation != Operation::kInsert;
     const HandleIndex& found = has_index ? handle.indexes[index] : handle.unindexed;

@@ -66,7 +66,7 @@ inline Nesting RunningStatement(const ThreadState& thread) {
   return {};
 }
 
-// Sets the parent of future waits: the running stage, else the innermost statement (SEMANTICS D1).
+// Sets the parent of future waits: the running stage, else the innermost statement (semantics.md D1).
 inline void SetParentOfWaits(ThreadState& thread) {
   const Nesting parent = thread.stage.event_id != 0 ? Nesting{thread.stage.event_id, kNestingStage} : RunningStatement(thread);
   thread.parent_event_id = parent.event_id;

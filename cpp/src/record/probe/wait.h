@@ -97,7 +97,7 @@ struct WaitDetails {  // the second place of a record
   uint64_t bytes = 0;
   uint64_t flags_and_name = 0, version_and_type = 0, index_name = 0;  // as in ShmWaitDetails
   bool outlives_call = false;                                         // PlaceOf(wait) is its place
-  bool has_parent = true;                                             // false: no NESTING_EVENT_ID, whatever runs (SEMANTICS D6)
+  bool has_parent = true;                                             // false: no NESTING_EVENT_ID, whatever runs (semantics.md D6)
 };
 
 constexpr uint64_t WhatOf(uint32_t class_index, Operation operation, uint64_t nesting_type, uint32_t source) {
