@@ -15,6 +15,8 @@ import pandas as pd
 import pytest
 
 import pfs
+from pfs._source import OWN
+from pfs._tables.samples import SECTIONS, rows_between, take
 from tests.python._programs.driver import *
 from tests.python._programs.fresh_process import fresh_process
 from tests.python._programs.sockets import pair
@@ -87,6 +89,25 @@ def test_every_wait_counts_and_one_in_some_is_an_event() -> None:
             assert row["AVG_TIMER_WAIT"] == sum(times) // len(times)
             assert (row["MIN_TIMER_WAIT"], row["MAX_TIMER_WAIT"]) == (min(times), max(times))
     assert losses() == {}
+
+
+@fresh_process()
+def test_top_divides_by_the_timed_ones() -> None:
+    """The averages of `pfs top` are those of the tables."""
+    use = uses()
+    for name in use:
+        instrument(name, timed="SAMPLED")
+    pfs.truncate(WAITS)
+    before = take(OWN)
+    for _ in range(1000):
+        for one_event in use.values():
+            one_event()
+    rows = {row.name: row for row in rows_between(before, take(OWN), 1.0, SECTIONS[0], "name")}
+    for name in use.keys() - {"idle"}:  # which pfs top leaves out
+        total = one(WAITS, EVENT_NAME=name)
+        assert total[LEFT_OUT] > 900
+        assert rows[name].count == total["COUNT_STAR"] == 1000
+        assert int(rows[name].average) == total["AVG_TIMER_WAIT"]
 
 
 @fresh_process()

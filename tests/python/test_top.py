@@ -54,9 +54,10 @@ def text_of(process: Process, view: View, width: int, height: int) -> list[str]:
     return console.file.getvalue().split("\n")
 
 
-def sample(taken: float, **waits: tuple[int, int]) -> Sample:
+def sample(taken: float, **waits: tuple[int, ...]) -> Sample:
+    """The numbers of a wait: how many, their time, and how many of them have none (0)."""
     sums: dict[str, dict[tuple[object, ...], list[int]]] = {section.name: {} for section in SECTIONS}
-    sums["waits"] = {(name,): list(numbers) for name, numbers in waits.items()}
+    sums["waits"] = {(name,): [*numbers, 0][:3] for name, numbers in waits.items()}
     return Sample(taken, sums, {}, {}, 0)
 
 
@@ -68,6 +69,14 @@ def test_rows_are_what_happened_in_between_per_second() -> None:
     assert [row.average for row in rows] == [2000.0, 200.0]
     assert [row.name for row in rows_between(before, after, 2.0, SECTIONS[0], "count")] == ["a", "new"]
     assert [row.name for row in rows_between(before, after, 2.0, SECTIONS[0], "name")] == ["a", "new"]
+
+
+def test_an_average_is_that_of_the_timed_ones() -> None:
+    """Waits that SAMPLED only counted have no time."""
+    before, after = sample(10.0, a=(100, 1000, 90), b=(5, 500, 5)), sample(12.0, a=(300, 5000, 270), b=(25, 500, 25))
+    a, b = rows_between(before, after, 2.0, SECTIONS[0], "name")
+    assert (a.count, a.time, a.untimed, a.average) == (100.0, 2000.0, 90.0, 200.0)
+    assert (b.count, b.untimed, b.average) == (10.0, 10.0, 0.0)
 
 
 def test_a_sum_that_went_down_was_truncated_and_counts_from_then() -> None:

@@ -1,8 +1,8 @@
 #include "setup/ceiling.h"
 
-#include <ctime>
 #include <string>
 
+#include "base/clock.h"
 #include "record/engine/cold_lock.h"
 #include "record/engine/runtime.h"
 #include "record/probe/trace.h"
@@ -15,12 +15,6 @@ constexpr uint64_t kWhole = 1'000'000;
 
 ShmGovernor& Shared() { return g_runtime.header->governor; }
 
-uint64_t WallMicros() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
-}
-
 // REQUIRES: cold lock.
 void Note(const StepChange& change, Step from) {
   ShmGovernor& shared = Shared();
@@ -30,7 +24,7 @@ void Note(const StepChange& change, Step from) {
     const CellWriter writer(step.seq);  // pairs with Snapshot::ForEachStep
     step.class_and_steps.store(change.class_index | static_cast<uint32_t>(from) << 16 | static_cast<uint32_t>(change.to) << 24, kRelease);
     step.number.store(number, kRelease);
-    step.micros.store(WallMicros(), kRelease);
+    step.micros.store(WallClockMicros(), kRelease);
     step.overhead_ppm.store(change.overhead_ppm, kRelease);
     step.class_ppm.store(change.class_ppm, kRelease);
     step.limit_ppm.store(shared.limit_ppm.load(kRelaxed), kRelease);

@@ -7,7 +7,7 @@ from typing import Any
 
 import pfs.fleet
 from pfs._tables.running import Blocked
-from pfs._tables.samples import Row, Section, Sort, in_order
+from pfs._tables.samples import UNTIMED, Row, Section, Sort, in_order
 from pfs._tables.show import plain
 from pfs.errors import Error
 
@@ -16,10 +16,10 @@ __all__ = ["FleetSampler"]
 _WAITS = "events_waits_summary_global_by_event_name"
 _STATEMENTS = "events_statements_summary_by_digest"
 SECTIONS = (
-    Section("waits", _WAITS, ("EVENT_NAME",)),
-    Section("nodes", _WAITS, ("NODE",)),
+    Section("waits", _WAITS, ("EVENT_NAME",), untimed=UNTIMED),
+    Section("nodes", _WAITS, ("NODE",), untimed=UNTIMED),
     Section("statements", _STATEMENTS, ("SCHEMA_NAME", "DIGEST_TEXT"), {"rows/s": "SUM_ROWS_SENT", "errors/s": "SUM_ERRORS"}),
-    Section("processes", _WAITS, ("NODE", "PID", "COMMAND")),
+    Section("processes", _WAITS, ("NODE", "PID", "COMMAND"), untimed=UNTIMED),
 )
 
 
@@ -78,15 +78,15 @@ class FleetSampler:
 
 def _rows(fleet: pfs.fleet.Fleet, section: Section) -> list[Row]:
     key = ", ".join(section.key)
-    more = "".join(f", sum({column})" for column in section.extras.values())
+    sums = ", ".join(f"sum({column})" for column in section.sums)
     of_processes = " join fleet.processes using (NODE, PID, START)" if "COMMAND" in section.key else ""
     idle = " where EVENT_NAME != 'idle'" if section.table == _WAITS else ""
-    found = fleet.sql(
-        f"select {key}, sum({section.count}), sum({section.time}){more}"
-        f" from rates.{section.table}{of_processes}{idle} group by {key}"
-    )
-    width = len(section.key)
-    return [Row(_name(row[:width]), row[width], row[width + 1], tuple(row[width + 2 :])) for row in found.rows()]
+    found = fleet.sql(f"select {key}, {sums} from rates.{section.table}{of_processes}{idle} group by {key}")
+    width, last = len(section.key), len(section.key) + 2 + len(section.extras)
+    return [
+        Row(_name(row[:width]), row[width], row[width + 1], tuple(row[width + 2 : last]), untimed=sum(row[last:]))
+        for row in found.rows()
+    ]
 
 
 def _name(key: tuple[Any, ...]) -> str:

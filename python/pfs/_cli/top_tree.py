@@ -18,7 +18,7 @@ from pfs.errors import Error
 __all__ = ["TreeSampler"]
 
 _SUMMED = OF_PROCESS[:3]  # waits, files, statements
-_PROCESSES = Section("processes", OF_PROCESS[0].table, ("PID", "COMMAND"))
+_PROCESSES = Section("processes", OF_PROCESS[0].table, ("PID", "COMMAND"), untimed=OF_PROCESS[0].untimed)
 
 
 class TreeSampler:
@@ -108,7 +108,7 @@ def _add(total: Sample, sample: Sample, node: Node) -> None:
     waits = sample.sums["waits"].values()
     command = node.found.command[:60]
     if waits:
-        total.sums["processes"][pid, command] = [sum(numbers[0] for numbers in waits), sum(numbers[1] for numbers in waits)]
+        total.sums["processes"][pid, command] = [sum(column) for column in zip(*waits, strict=True)]
     if running := sample.running.get("waits"):
         total.running["processes"][pid, command] = sum(running.values())
     total.lost += sample.lost

@@ -30,17 +30,25 @@ class Section:
     table: str
     key: tuple[str, ...]
     extras: Mapping[str, str] = field(default_factory=dict)  # by heading; these columns are sums, too
+    untimed: str = ""  # of `count`: those that SAMPLED only counted, so `time` is that of the others
     count: str = "COUNT_STAR"
     time: str = "SUM_TIMER_WAIT"
 
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """The columns of its sums, in the order of a `Sample`."""
+        return (self.count, self.time, *self.extras.values(), *([self.untimed] if self.untimed else []))
 
+
+UNTIMED = "COUNT_NOT_SAMPLED"
 SECTIONS = (
-    Section("waits", "events_waits_summary_global_by_event_name", ("EVENT_NAME",)),
+    Section("waits", "events_waits_summary_global_by_event_name", ("EVENT_NAME",), untimed=UNTIMED),
     Section(
         "files",
         "file_summary_by_instance",
         ("FILE_NAME",),
         {"read/s": "SUM_NUMBER_OF_BYTES_READ", "written/s": "SUM_NUMBER_OF_BYTES_WRITE"},
+        UNTIMED,
     ),
     Section(
         "statements",
@@ -48,7 +56,7 @@ SECTIONS = (
         ("SCHEMA_NAME", "DIGEST_TEXT"),
         {"rows/s": "SUM_ROWS_SENT", "errors/s": "SUM_ERRORS"},
     ),
-    Section("threads", "events_waits_summary_by_thread_by_event_name", ("THREAD_ID",)),
+    Section("threads", "events_waits_summary_by_thread_by_event_name", ("THREAD_ID",), untimed=UNTIMED),
 )
 SHORTEST_BLOCK = 10_000_000_000  # picoseconds: who has waited for less may well get the lock before anybody reads the screen
 _IDLE = "idle"  # a thread that waits for work waits for nothing slow
@@ -56,7 +64,7 @@ _IDLE = "idle"  # a thread that waits for work waits for nothing slow
 
 @dataclass(slots=True)
 class Sample:
-    """Holds the sums of a process at one moment: [count, picoseconds, extras...] by key, by name of section."""
+    """Holds the sums of a process at one moment: numbers in the order of `Section.sums` by key, by name of section."""
 
     taken: float  # time.monotonic()
     sums: dict[str, dict[tuple[Any, ...], list[int]]]
@@ -77,11 +85,13 @@ class Row:
     extras: tuple[float, ...]
     now: str = ""
     running: float = 0.0  # the part of `time` that is not of the events that ended: it is negative when a long event has ended
+    untimed: float = 0.0  # of `count`
 
     @property
     def average(self) -> float:
-        """The picoseconds per event that ended."""
-        return (self.time - self.running) / self.count if self.count else 0.0
+        """The picoseconds per event that ended and was timed."""
+        timed = self.count - self.untimed
+        return (self.time - self.running) / timed if timed > 0 else 0.0
 
 
 def take(source: Source, is_dead: bool = False, names: Readable | None = None) -> Sample:
@@ -91,7 +101,7 @@ def take(source: Source, is_dead: bool = False, names: Readable | None = None) -
     names = names or Readable(source)
     for section in SECTIONS:
         sums: dict[tuple[Any, ...], list[int]] = {}
-        columns = [*section.key, section.count, section.time, *section.extras.values()]
+        columns = [*section.key, *section.sums]
         is_of_threads = section.name == "threads"
         if is_of_threads:
             columns.append("EVENT_NAME")
@@ -99,7 +109,7 @@ def take(source: Source, is_dead: bool = False, names: Readable | None = None) -
         for row in source.rows(section.table, columns):
             if row[width] == 0 or (row[-1] if is_of_threads else row[0]) == _IDLE:
                 continue
-            numbers = row[width : width + 2 + len(section.extras)]
+            numbers = row[width : width + len(section.sums)]
             key = (names.name(row[0]),) if section.name == "waits" else row[:width]
             old = sums.get(key)
             sums[key] = list(numbers) if old is None else [a + b for a, b in zip(old, numbers, strict=True)]
@@ -151,7 +161,7 @@ def rows_between(before: Sample | None, after: Sample, seconds: float, section: 
     old = {} if before is None else before.sums[section.name]
     runs = after.running.get(section.name, {})
     ran = {} if before is None else before.running.get(section.name, {})
-    none = [0] * (2 + len(section.extras))
+    none = [0] * len(section.sums)
     rows = []
     for key in {**after.sums[section.name], **dict.fromkeys(runs)}:
         now, then = after.sums[section.name].get(key, none), old.get(key)
@@ -163,8 +173,9 @@ def rows_between(before: Sample | None, after: Sample, seconds: float, section: 
         if numbers[0] == 0 and running <= 0 and not event:
             continue
         count, picoseconds, *extras = (number / seconds for number in numbers)
+        untimed = extras.pop() if section.untimed else 0.0
         name = _name(section, key, after)
-        rows.append(Row(name, count, picoseconds + running / seconds, tuple(extras), event, running / seconds))
+        rows.append(Row(name, count, picoseconds + running / seconds, tuple(extras), event, running / seconds, untimed))
     return in_order(rows, sort)
 
 

@@ -1,8 +1,8 @@
 #include "record/family/statements.h"
 
 #include <cstring>
-#include <ctime>
 
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/traceparent.h"
 #include "record/engine/texts.h"
@@ -36,13 +36,6 @@ Nesting NestingOf(const ThreadState& thread) {
   // A transaction that is active and newer than the statement around it is the parent (semantics.md D3).
   if (thread.transaction.event_id > outer.event_id) return {thread.transaction.event_id, kNestingTransaction};
   return outer;
-}
-
-// Returns the wall clock time of an event that ends now.
-uint64_t NowMicros() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);  // vDSO
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000u + static_cast<uint64_t>(now.tv_nsec) / 1000;
 }
 
 // Copies the text and its tokens into the statement's record.
@@ -162,7 +155,7 @@ void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
   const bool is_in_entry = statement.entry != nullptr && statement.entry->version == statement.entry_version;
   const DigestedText text{statement.schema,     statement.schema_bytes,     {TokenBuffer(thread, statement.buffer), statement.digest_bytes},
                           statement.digest_key, {sql, statement.sql_bytes}, is_in_entry ? statement.entry : nullptr};
-  CountDigest(thread, text, numbers, NowMicros());
+  CountDigest(thread, text, numbers, WallClockMicros());
 }
 
 }  // namespace
