@@ -6,11 +6,6 @@ PFS_CLOCK_SECONDS=3600 pytest tests/python/test_clock.py -s    runs for an hour.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
 
 from tests.conftest import Run
 
@@ -73,43 +68,3 @@ def test_events_of_three_timers_nest_to_their_unit(fresh: Run) -> None:
     options = ",".join(["performance_schema_instrument='%=ON'", *kinds])
     seconds = os.environ.get("PFS_CLOCK_SECONDS", "2")
     print(fresh(SCRIPT, seconds, options=options, timeout=60 + 2 * float(seconds)))
-
-
-SOURCES = "/sys/devices/system/clocksource/clocksource0"
-CLOCKS = """
-import subprocess, sys
-import pfs
-lock = pfs.Lock("t/LOCK_one")
-print(pfs.status["Performance_schema_timer_reason"])
-subprocess.run(["sh", "-c", sys.argv[1]], check=True)
-print(pfs.status["Performance_schema_timer_reason"])
-"""
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts over a file of the kernel")
-def test_a_counter_that_the_kernel_no_longer_trusts_is_said(tmp_path: Path) -> None:
-    """Where `tsc` leaves the list of the kernel: at the start there is another time base; later, readers are told."""
-    if "tsc" not in Path(SOURCES, "available_clocksource").read_text().split():
-        pytest.skip("the kernel does not trust the counter of this machine")
-    (tmp_path / "current_clocksource").write_text("hpet\n")
-    (tmp_path / "available_clocksource").write_text("hpet acpi_pm\n")
-    names = ("current_clocksource", "available_clocksource")
-    mount = " && ".join(f"mount --bind {tmp_path}/{name} {SOURCES}/{name}" for name in names)
-    tmp_path.chmod(0o700)
-
-    def reasons(before: str, between: str) -> list[str]:
-        """What the program is told before and after a command of its own; another command comes before its start."""
-        command = ["unshare", "--mount", "sh", "-c", f'{before} && exec "$0" "$@"', sys.executable, "-c", CLOCKS, between]
-        done = subprocess.run(command, env={**os.environ, "PFS_DIR": str(tmp_path)}, capture_output=True, text=True, check=False)
-        if "mount:" in done.stderr or "unshare:" in done.stderr:
-            pytest.skip(f"this kernel does not allow it: {done.stderr}")
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
-
-    assert reasons("true", "true") == ["", ""]
-    assert reasons(mount, "true") == ["CYCLE is not used: the kernel does not trust the time stamp counter: it uses hpet"] * 2
-    first, then = reasons("true", mount)
-    assert first == ""
-    assert then.startswith(
-        "times may be wrong: CYCLE was good at the start, but now the kernel does not trust the time stamp counter"
-    )

@@ -146,7 +146,7 @@ def test_a_line_below_a_long_cell_says_how_it_goes(tmp_path: Path, monkeypatch: 
 
 UNCHANGED = """%%pfs
 import sqlite3, threading, time
-lock = threading.Lock()
+lock = threading.RLock()
 def work():
     for _ in range(5):
         with lock:

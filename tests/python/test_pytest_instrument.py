@@ -17,7 +17,7 @@ SHOP = """
 import sqlite3
 import threading
 
-LOCK = threading.Lock()
+LOCK = threading.RLock()
 
 def order(path, count):
     for _ in range(count):
@@ -25,14 +25,15 @@ def order(path, count):
             file.write(b"x" * 50)
 
 def query(count):
-    with sqlite3.connect(":memory:") as db:
-        for number in range(count):
-            db.execute("select ?", (number,)).fetchall()
+    db = sqlite3.connect(":memory:")
+    for number in range(count):
+        db.execute("select ?", (number,)).fetchall()
+    db.close()
 """
 OTHER = """
 import threading
 
-LOCK = threading.Lock()
+LOCK = threading.RLock()
 
 def take(count):
     for _ in range(count):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import pfs
+from tests import LOCKS_ARE_SEMAPHORES
 from tests.python.test_run import PFS, own_folder, pytestmark, report_of, run
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
@@ -42,10 +43,11 @@ def running(tmp_path: Path, *command: str | Path) -> Iterator[pfs.Schema]:
 
 # ---- Names
 
+of_semaphores = pytest.mark.skipif(not LOCKS_ARE_SEMAPHORES, reason="locks of threading are no semaphores in this CPython")
+
 DEADLOCK = """\
 import threading, time
-from threading import Lock
-first = Lock()
+first = threading.KIND()
 class Account:
     def __init__(self):
         self.lock = threading.RLock()
@@ -65,8 +67,9 @@ threading.Thread(target=refund, name="refund").start()
 """
 
 
-def test_a_deadlock_is_named_by_the_lines_of_its_locks(tmp_path: Path) -> None:
-    with running(tmp_path, sys.executable, written(tmp_path, DEADLOCK)) as schema:
+@pytest.mark.parametrize("kind", [pytest.param("Lock", marks=of_semaphores), "RLock"])
+def test_a_deadlock_is_named_by_the_lines_of_its_locks(tmp_path: Path, kind: str) -> None:
+    with running(tmp_path, sys.executable, written(tmp_path, DEADLOCK.replace("KIND", kind))) as schema:
         deadline = time.monotonic() + 60
         while (rows := schema.blocked())["DEADLOCK"].notna().sum() < 2 and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -75,14 +78,14 @@ def test_a_deadlock_is_named_by_the_lines_of_its_locks(tmp_path: Path) -> None:
         assert sorted(
             zip(rows["THREAD"], rows["EVENT_NAME"], rows["SOURCE"], rows["HOLDER"], rows["HOLDER_EVENT_NAME"], strict=True)
         ) == [
-            ("thread/python/pay", f"{locks}6", "app.py:12", "thread/python/refund", f"{locks}3"),
-            ("thread/python/refund", f"{locks}3", "app.py:17", "thread/python/pay", f"{locks}6"),
+            ("thread/python/pay", f"{locks}5", "app.py:11", "thread/python/refund", f"{locks}2"),
+            ("thread/python/refund", f"{locks}2", "app.py:16", "thread/python/pay", f"{locks}5"),
         ]
         first, second = sorted(int(n) for n in rows["THREAD_ID"])
         assert set(rows["DEADLOCK"]) == {f"{first} -> {second} -> {first}"}
         [pid] = pfs.processes()["PID"]
         top = run(*PFS, "top", str(pid), "--batch", "--count", "1", "--interval", "0.1", check=True).stdout
-        for name, lock, line in (("pay", 6, 12), ("refund", 3, 17)):
+        for name, lock, line in (("pay", 5, 11), ("refund", 2, 16)):
             [shown] = [text for text in top.splitlines() if f"python/{name} waits" in text]
             assert shown.endswith(f" for {locks}{lock} (lock) at app.py:{line}, DEADLOCK {first} -> {second} -> {first}")
         # The main thread waits for a thread that does not end.
@@ -111,6 +114,7 @@ b.acquire(); other = threading.Thread(target=b.release); other.start(); other.jo
 """
 
 
+@of_semaphores
 def test_acquisitions_of_locks_are_those_that_the_program_makes(tmp_path: Path) -> None:
     """Also of contended locks, and of one that another thread releases. A try that fails is no event; a timeout is one."""
     report = report_of(tmp_path, sys.executable, written(tmp_path, COUNTED))
@@ -143,6 +147,7 @@ threading.current_thread().name = "renamed"
 """
 
 
+@of_semaphores
 def test_a_lock_of_the_standard_library_has_the_line_that_calls_it(tmp_path: Path) -> None:
     (folder := tmp_path / "shop").mkdir()
     written(folder, "", "__init__.py")
@@ -273,7 +278,7 @@ def test_the_user_s_own_sitecustomize_runs_once(tmp_path: Path, monkeypatch: pyt
 CHILDREN = """\
 import multiprocessing, os, subprocess, sys, threading
 def work(n):
-    with threading.Lock(): pass
+    with threading.RLock(): pass
     return "_pfs_run_native" in sys.modules
 if __name__ == "__main__":
     for how in ("fork", "spawn", "forkserver"):
@@ -305,7 +310,7 @@ def test_an_interpreter_without_pfs_has_names_too(tmp_path: Path) -> None:
     lines = [
         "import sys, threading",
         "assert not any(p.endswith('site-packages') for p in sys.path)",
-        "with threading.Lock(): pass",
+        "with threading.RLock(): pass",
     ]
     interpreter = Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
     if not interpreter.exists():

@@ -9,8 +9,7 @@
 //
 // The time base is the cycle counter if CPUID promises a constant rate and the kernel lists `tsc` among its clock sources (in use, or
 // beside kvm-clock, Hyper-V's or Xen's clock). Otherwise it is CLOCK_MONOTONIC: then CYCLE in performance_timers is NULL, and
-// Performance_schema_timer_reason says why. If the kernel finds the counter unstable while a program runs, that variable says so to
-// whoever reads it; the time base stays.
+// Performance_schema_timer_reason says why.
 //
 // The rate is measured once, over 2 ms at start, and never changes, so that a summary equals its events. It is wrong by some tenths of a
 // ppm: TIMER_* drift from the wall clock by up to a few milliseconds an hour. TIMESTAMP columns read the wall clock itself. If the

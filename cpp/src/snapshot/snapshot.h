@@ -52,7 +52,7 @@ class Snapshot {
   TimerId timer_of(TimedClass id) const;                                                                            // REQUIRES: ok()
   std::string_view status_reason() const;  // REQUIRES: ok(); empty = no problem
   std::string_view trace_status() const;   // REQUIRES: ok(); the last error of the trace
-  std::string_view timer_reason() const;   // REQUIRES: ok(); why CYCLE is not the time base, or is no longer to be trusted
+  std::string_view timer_reason() const;   // REQUIRES: ok()
   std::vector<ArrayRow> Arrays() const;
 
   // Instruments: families in their order, each as registered.
