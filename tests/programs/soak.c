@@ -92,17 +92,18 @@ static void say(const char* when) {
 int main(int argc, char** argv) {
   const double seconds = argc > 1 ? atof(argv[1]) : 1, begin = now();
   const long names = argc > 2 ? atol(argv[2]) : 10;
+  const long enough = names > 5000 ? names : 5000; /* before half time: each name, and the 3,000 threads that fill the pool of events */
   long made = 0;
   int is_half = 0;
   register_instruments("soak");
   pfs_register_thread("soak", threads, 1);
-  while (now() < begin + seconds || made < 2 * names) { /* each name before half time */
+  while (now() < begin + seconds || made < 2 * enough) {
     pthread_t both[2];
     for (int i = 0; i < 2; ++i) {
       if (pfs_thread_create(key_thread, &both[i], NULL, work, (void*)(intptr_t)(made++ % names)) != 0) return 1;
     }
     for (int i = 0; i < 2; ++i) pthread_join(both[i], NULL);
-    if (!is_half && now() > begin + seconds / 2 && made >= names) {
+    if (!is_half && now() > begin + seconds / 2 && made >= enough) {
       is_half = 1;
       say("half");
     }
