@@ -10,44 +10,26 @@
 namespace bench {
 namespace {
 
-pfs_key_t KeyOf(const char* name) {
-  pfs_key_t key = 0;
-  pfs_mutex_info_t info[] = {{&key, name, 0, "A mutex of the benchmark."}};
-  pfs_register_mutex("bench", info, 1);
-  if (key == 0) std::abort();
-  return key;
-}
-
-// Each mutex is on a page of its own: no neighbour lines, and not with the other thread's mutex. It is in the middle
-// of the page because of 4 KiB aliasing: on this processor family stores and loads with equal low 12 bits of address
-// wait for each other. The first lines of the segment's pages hold the statistics of these mutexes. A mutex that
-// shares its low bits with its own statistics costs 0.8 to 1.5 ns more.
-struct alignas(4096) Mutex {
-  char before[1024];
-  alignas(64) pthread_mutex_t bare = PTHREAD_MUTEX_INITIALIZER;
-  alignas(64) pfs_mutex_t recorded;
-};
-
 // Never destroyed: they are in use until the process ends.
-Mutex* MakeMutexes(int count, const char* name) {
-  auto* mutexes = new Mutex[static_cast<size_t>(count)];
-  const pfs_key_t key = KeyOf(name);
+PageMutex* MakeMutexes(int count, const char* name) {
+  auto* mutexes = new PageMutex[static_cast<size_t>(count)];
+  const pfs_key_t key = KeyOf(pfs_register_mutex, name);
   for (int i = 0; i < count; ++i) {
     if (pfs_mutex_init(key, &mutexes[i].recorded, nullptr) != 0 || mutexes[i].recorded.instance == nullptr) std::abort();
   }
   return mutexes;
 }
 
-Mutex* Alone() {
-  static Mutex* const mutex = MakeMutexes(1, "LOCK_alone");
+PageMutex* Alone() {
+  static PageMutex* const mutex = MakeMutexes(1, "LOCK_alone");
   return mutex;
 }
-Mutex* OfThread(int thread) {
-  static Mutex* const mutexes = MakeMutexes(2, "LOCK_own");
+PageMutex* OfThread(int thread) {
+  static PageMutex* const mutexes = MakeMutexes(2, "LOCK_own");
   return &mutexes[thread];
 }
-Mutex* Shared() {
-  static Mutex* const mutex = MakeMutexes(1, "LOCK_same");
+PageMutex* Shared() {
+  static PageMutex* const mutex = MakeMutexes(1, "LOCK_same");
   return mutex;
 }
 
@@ -214,7 +196,7 @@ pthread_mutex_t* ScatteredBareMutexes() {
 pfs_mutex_t* ScatteredMutexes() {
   static pfs_mutex_t* const mutexes = [] {
     auto* all = new pfs_mutex_t[kScattered];
-    const pfs_key_t key = KeyOf("LOCK_scattered");
+    const pfs_key_t key = KeyOf(pfs_register_mutex, "LOCK_scattered");
     for (size_t i = 0; i < kScattered; ++i) pfs_mutex_init(key, &all[i], nullptr);
     return all;
   }();

@@ -15,16 +15,10 @@
 namespace bench {
 namespace {
 
-struct alignas(4096) Mutex {
-  char before[1024];  // see mutex_bench.cpp
-  alignas(64) pthread_mutex_t bare = PTHREAD_MUTEX_INITIALIZER;
-  alignas(64) pfs_mutex_t recorded;
-};
-
 // Never destroyed: it is in use until the process ends.
-Mutex* TheMutex() {
-  static Mutex* const mutex = [] {
-    auto* made = new Mutex;
+PageMutex* TheMutex() {
+  static PageMutex* const mutex = [] {
+    auto* made = new PageMutex;
     if (pfs_mutex_init(KeyOf(pfs_register_mutex, "LOCK_work"), &made->recorded, nullptr) != 0) std::abort();
     return made;
   }();
@@ -109,13 +103,10 @@ void Bare(benchmark::State& state) {
 
 template <typename Work>
 void BareFloor(benchmark::State& state) {
-  Run(state, kWarmUp / 100, [m = &TheMutex()->bare, work = Work(), sum = uint64_t{0}]() mutable {
+  pthread_mutex_t* const m = &TheMutex()->bare;
+  Run(state, kWarmUp / 100, [work = Work(), floor = Floor([m] { pthread_mutex_lock(m); }, [m] { pthread_mutex_unlock(m); })]() mutable {
     work();
-    const uint64_t begin = __rdtsc();
-    pthread_mutex_lock(m);
-    sum += __rdtsc() - begin;
-    pthread_mutex_unlock(m);
-    benchmark::DoNotOptimize(sum);
+    floor();
   });
 }
 

@@ -31,14 +31,24 @@ class Processor:
         return f"{self.vendor}, family {self.family} model {self.model}"
 
 
-def this(cpuinfo: str | None = None) -> Processor:
+def _facts(cpuinfo: str | None) -> dict[str, str]:
+    """What /proc/cpuinfo, or that text, says of the first processor."""
     text = Path("/proc/cpuinfo").read_text() if cpuinfo is None else cpuinfo
-    first = dict(line.partition(":")[::2] for line in text.partition("\n\n")[0].splitlines())
-    found = {name.strip(): value.strip() for name, value in first.items()}
+    lines = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines}
+
+
+def this(cpuinfo: str | None = None) -> Processor:
+    found = _facts(cpuinfo)
     if "vendor_id" not in found:  # arm64
         return Processor(platform.machine(), int(found.get("CPU implementer", "0"), 0), int(found.get("CPU part", "0"), 0))
     vendor = VENDORS.get(found["vendor_id"], found["vendor_id"])
     return Processor(vendor, int(found["cpu family"]), int(found["model"]))
+
+
+def name() -> str:
+    """What its maker, or the hypervisor, calls it."""
+    return _facts(None).get("model name", platform.machine())
 
 
 @dataclass(frozen=True)

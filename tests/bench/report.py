@@ -63,10 +63,6 @@ LTTNG_EARLIER = 182.1  # where it is not measured
 TITLES = {
     "lock": "`pfs_mutex_lock` + `pfs_mutex_unlock`, one thread, nobody waits",
     "single": "A mutex in a process that never had a second thread: glibc leaves out the `lock` prefix",
-    "depend_100": "A mutex between 100 dependent multiplications",
-    "depend_1500": "A mutex between 1,500 dependent multiplications",
-    "among_16": "A mutex between reads of 16 KiB in random order and 9 KiB of other code",
-    "among_64": "A mutex between reads of 64 KiB in random order and 35 KiB of other code",
     "pair": "Two mutexes, locked one after the other: both locks together ([overhead](overhead.md) explains it)",
     "churn_mutex_unused": "`pfs_mutex_init` and `_destroy`, never locked",
     "churn_mutex_used": "The same, locked once",
@@ -98,6 +94,7 @@ TITLES = {
     "pread": "`pfs_pread` of 120 bytes from the page cache, each thread its file",
     "pread_same": "The same, all threads one file; 2T: ns per operation of both threads together",
 }
+TITLES |= {family: f"A mutex {work}" for family, work in ratios.BETWEEN.items() if family not in TITLES}
 # part_matrix measures what these do: the page says it once.
 IN_MATRIX = {
     "lock", "trylock", "own", "same", "rdlock", "rdlock_same", "wrlock", "cond", "pread", "pread_same", "fetch", "table_lock",
@@ -114,11 +111,8 @@ def run(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
 
 
-def cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+def today() -> str:
+    return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
 
 
 def commit() -> str:
@@ -133,9 +127,9 @@ def machine() -> list[str]:
     compiler = run("c++", "--version").partition("\n")[0]
     system = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     return [
-        f"- Processor: {cpu_model()} ({processors.this()}), {os.cpu_count()} virtual CPUs; a virtual machine that others use too",
+        f"- Processor: {processors.name()} ({processors.this()}), {os.cpu_count()} virtual CPUs; a virtual machine that others use too",
         f"- Linux {platform.release()}, {system['PRETTY_NAME'].strip(chr(34))}, {compiler}, `-O2`",
-        f"- {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {commit()}",
+        f"- {today()}, {commit()}",
     ]
 
 
@@ -147,7 +141,7 @@ def kept(result: ratios.Result) -> processors.Measured:
     for text, (value, interval) in ratios.in_a_program(result).items():
         figures[text] = processors.Figure(value, "ns over bare", *interval)
     how = f"fastest blocks of the least disturbed of {len(result.good)} rounds, 95 % of a bootstrap over its blocks"
-    return processors.Measured(processors.this(), f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", commit(), how, figures)
+    return processors.Measured(processors.this(), today(), commit(), how, figures)
 
 
 def case_tables(measured: ratios.Round) -> list[str]:
@@ -228,12 +222,13 @@ def part_ratios(report: Report) -> list[str]:
     kept(result).write(report.figures)
     report.missed += [check.text for check in checks if not check.met]
     spread = measured.median(ratios.FLOOR) / measured.best(ratios.FLOOR)
+    witnesses = ", ".join(f"`{case}` more than {100 * (most - 1):.0f} % off its best" for case, most in ratios.WITNESSES.items())
     return [
         "## Limits",
         "",
         *prose(
             f"""The floor is two `rdtsc` around a bare lock, then the unlock. It took {measured.best(ratios.FLOOR):.2f} ns here; its median block
-            took {spread:.3f} times that. {result.repeated} of {result.attempts} rounds (processes) were disturbed (floor more than 3 % off) and
+            took {spread:.3f} times that. {result.repeated} of {result.attempts} rounds (processes) were disturbed ({witnesses}) and
             repeated. The figures are those of the least disturbed round; the last column is the range over all undisturbed rounds. The
             process has had a second thread, as programs with mutexes have: in a process that never had one, glibc leaves out the `lock`
             prefix."""

@@ -108,6 +108,8 @@ def test_every_kept_figure_has_the_name_of_a_line_that_is_measured() -> None:
         {"cycles_per_ns": "2.6"},
     )
     result = ratios.Result(run, [run], 1)
+    for own in ratios.OF_PROCESSOR.values():
+        assert own.keys() <= {line.text for line in ratios._limits(result)}
     for one in processors.read(report.ROOT / "docs/performance"):
         names = {line.text for line in ratios.limits(result, one.processor)} | set(ratios.in_a_program(result))
         assert one.figures.keys() <= names
