@@ -132,6 +132,16 @@ def plain_getenv(root: Path) -> list[str]:
     return wrong + [name for name, text in texts.items() if name not in PASSES_ENVIRON_ON and re.search(r"\benviron\b", text)]
 
 
+def elements_used_unchecked(root: Path) -> list[str]:
+    """Whoever changes a segment may take an element away between two calls of at(): one call, whose result is checked."""
+    readers = [path for path in sources(root) if room_of(path, root) == "snapshot"]
+    return [
+        str(path.relative_to(root))
+        for path in readers
+        if re.search(r"\*\w+\.(at|chunk)\(|\b(at|chunk)\([^()]*\)->", path.read_text())
+    ]
+
+
 CHECKS = {
     check.__name__: check
     for check in (
@@ -141,6 +151,7 @@ CHECKS = {
         pybind11_outside_bindings,
         gil_released_outside_its_helper,
         plain_getenv,
+        elements_used_unchecked,
     )
 }
 
@@ -181,6 +192,12 @@ def test_every_room_exists_and_is_known() -> None:
         ("gil_released_outside_its_helper", "cpp/bindings/bad.cpp", "PyGILState_Ensure();\n"),
         ("plain_getenv", "cpp/run/bad.cpp", 'const char* folder = std::getenv("PFS_DIR");\n'),
         ("plain_getenv", "cpp/src/shm/bad.cpp", "extern char** environ;\n"),
+        ("elements_used_unchecked", "cpp/src/snapshot/bad.cpp", "if (holds_.at(i) != nullptr) add(*holds_.at(i));\n"),
+        (
+            "elements_used_unchecked",
+            "cpp/src/snapshot/bad.cpp",
+            "const uint32_t seq = classes_.at(row.index)->fold_seq.load();\n",
+        ),
     ],
 )
 def test_checks_see_a_sin(tmp_path: Path, check: str, path: str, text: str) -> None:

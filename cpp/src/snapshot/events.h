@@ -274,9 +274,9 @@ class EventReader {
 
   // Appends the records of a chunk that the filter wants. Returns false, with nothing appended, if the chunk changed hands.
   bool CopyChunk(const ChunkHead& head, EventFilter* filter, Copies* copies) const {
-    const ShmChunk& chunk = *pool_.chunk(head.index);
+    const ShmChunk* const chunk = pool_.chunk(head.index);
     const PoolView::Records records = pool_.records(head.index);
-    if (records.first == nullptr) return false;
+    if (chunk == nullptr || records.first == nullptr) return false;
     const size_t size_before = copies->size();
     copies->resize(size_before + records.count);  // space for the copies; the rest is given back
     Copy* copy = copies->data() + size_before;
@@ -289,9 +289,9 @@ class EventReader {
     }
     copies->resize(static_cast<size_t>(copy - copies->data()));
     // Reads the mask after the records, so that a TRUNCATE that ended before this reading began is seen.
-    const uint64_t hidden = chunk.hidden[filter->view].Of(head.lap);
+    const uint64_t hidden = chunk->hidden[filter->view].Of(head.lap);
 #if !defined(PFS_BREAK_SEQLOCK)
-    if (chunk.lap.load(kRelaxed) != head.lap) {
+    if (chunk->lap.load(kRelaxed) != head.lap) {
       copies->resize(size_before);
       return false;
     }

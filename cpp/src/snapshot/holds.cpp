@@ -75,8 +75,16 @@ bool Snapshot::AddUpHolds(std::vector<Holds>* sums) const {
   };
   // Uses the present number of totals: one that is younger than this snapshot has numbers of older holds.
   const uint64_t totals = std::min(view_.used(ArrayId::kHoldTotals), hold_totals_.capacity());
-  for (uint64_t i = 1; i < totals && hold_totals_.at(i) != nullptr; ++i) add(*hold_totals_.at(i), i);
-  for (uint64_t i = 1; i < holds_.used() && holds_.at(i) != nullptr; ++i) add(*holds_.at(i), 0);
+  // Each element is asked for once: whoever changes the file may take it away between two calls.
+  const auto add_all = [&](const auto& array, uint64_t end, bool are_totals) {
+    for (uint64_t i = 1; i < end; ++i) {
+      const ShmHold* const shm = array.at(i);
+      if (shm == nullptr) return;
+      add(*shm, are_totals ? i : 0);
+    }
+  };
+  add_all(hold_totals_, totals, true);
+  add_all(holds_, holds_.used(), false);
   return header().hold_seq.load(kRelaxed) == before;  // all loads above are acquire
 }
 

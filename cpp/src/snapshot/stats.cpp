@@ -305,7 +305,8 @@ void Snapshot::AddUpClasses(Totals* totals) const {
   for (uint32_t i = 0; i < kResetWordCount; ++i) resets[i] = Reset(i);
   for (const ClassRow& row : classes_) {
     if (!totals->wanted[row.index]) continue;
-    const ShmClass* shm = class_array_.at(row.index);
+    const ShmClass* const shm = class_array_.at(row.index);
+    if (shm == nullptr) continue;
     seqs[row.index] = shm->fold_seq.load(kAcquire);  // pairs with the fold's stores
     const uint32_t gen = Reset(ClassDomain(row.family));
     Lanes& sum = pass.sums[row.index];
@@ -324,8 +325,10 @@ void Snapshot::AddUpClasses(Totals* totals) const {
   if (truncated) return;
   for (const ClassRow& row : classes_) {
     const uint32_t seq = seqs[row.index];
-    if (!totals->wanted[row.index] || pass.wanted[row.index] || IsUnderWay(class_array_.at(row.index)->fold_seq, seq)) continue;
-    if (class_array_.at(row.index)->fold_seq.load(kRelaxed) != seq) continue;  // all loads above are acquire: this one is the last
+    if (!totals->wanted[row.index] || pass.wanted[row.index]) continue;
+    const ShmClass* const shm = class_array_.at(row.index);
+    if (shm == nullptr || IsUnderWay(shm->fold_seq, seq)) continue;
+    if (shm->fold_seq.load(kRelaxed) != seq) continue;  // all loads above are acquire: this one is the last
     totals->sums[row.index] = pass.sums[row.index];
     totals->wanted[row.index] = false;
   }
