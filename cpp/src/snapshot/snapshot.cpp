@@ -189,7 +189,7 @@ bool Snapshot::IsUnderWay(const HalfWord& seq, uint32_t value) const {
 }
 
 uint64_t Snapshot::MostSums(Kind kind) const {
-  constexpr uint64_t kMostWordsOfTable = 12 << 20;  // about a second to read
+  constexpr uint64_t kMostWordsOfTable = 8 << 20;  // about half a second to read
   return view_.file() == nullptr ? ~uint64_t{0} : kMostWordsOfTable / (8 * ColumnsOf(kind));
 }
 
