@@ -2,6 +2,7 @@
 #include <sys/prctl.h>
 #include <threads.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -119,31 +120,42 @@ uintptr_t StateOfStdThread(const Module* module, void* argument) {
   return *static_cast<uintptr_t*>(argument) - kBefore;
 }
 
+// Registers the instrument of threads that start at an address, or of std::thread with a function of the class there.
+pfs_key_t KeyOfThreads(const Module* module, uintptr_t address, bool is_state) {
+  char name[64], documentation[256];
+  const auto offset = static_cast<unsigned long>(address - (module != nullptr ? module->base : 0));
+  std::snprintf(name, sizeof name, "%s+0x%lx", is_state ? "data" : "code", offset);
+  std::snprintf(documentation, sizeof documentation, "%s %s+0x%lx build-id=%s",
+                is_state ? "Thread of std::thread with a function of the class at" : "Thread that starts at",
+                module != nullptr ? module->path : "unknown", offset, module != nullptr ? module->build_id : "");
+  return KeyOf(pfs_register_thread, module, name, documentation);
+}
+
 // Creates a thread whose instrument has the name of its start routine.
 int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
-  auto place = reinterpret_cast<uintptr_t>(start);
+  auto address = reinterpret_cast<uintptr_t>(start);
   const Module* module = ModuleOf(reinterpret_cast<const void*>(start));
   const uintptr_t state = StateOfStdThread(module, argument);
   const Module* const of_state = state != 0 ? ModuleOf(reinterpret_cast<const void*>(state)) : nullptr;
   if (of_state != nullptr) {
     module = of_state;
-    place = state;
+    address = state;
   }
-  char name[64], documentation[256];
-  const auto offset = static_cast<unsigned long>(place - (module != nullptr ? module->base : 0));
-  std::snprintf(name, sizeof name, "%s+0x%lx", of_state != nullptr ? "data" : "code", offset);
-  std::snprintf(documentation, sizeof documentation, "%s %s+0x%lx build-id=%s",
-                of_state != nullptr ? "Thread of std::thread with a function of the class at" : "Thread that starts at",
-                module != nullptr ? module->path : "unknown", offset, module != nullptr ? module->build_id : "");
-  return pfs_thread_create(KeyOf(pfs_register_thread, module, name, documentation), thread, attributes, start, argument);
+  const Site& site = *SiteOf(reinterpret_cast<const void*>(address));
+  const std::atomic_ref<pfs_key_t> known(site.threads);
+  // A module that was unloaded may have left its site to another one.
+  pfs_key_t key = site.module == module ? known.load(std::memory_order_relaxed) : 0;
+  if (key == 0) {
+    key = KeyOfThreads(module, address, of_state != nullptr);
+    if (site.module == module) known.store(key, std::memory_order_relaxed);
+  }
+  return pfs_thread_create(key, thread, attributes, start, argument);
 }
 
 void NameThisThread(const char* name, const void* caller) {
   if (IsPlain() || name[0] == 0) return;
   const Site& site = *SiteOf(caller);
-  char full[120];
-  std::snprintf(full, sizeof full, "%s/%s", site.module != nullptr ? site.module->name : "unknown", name);
-  (void)pfs_set_thread_name(full);
+  NameThread(site.module != nullptr ? site.module->name : "unknown", name);
 }
 
 }  // namespace

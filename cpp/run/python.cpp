@@ -81,11 +81,12 @@ PyThreadState* CurrentState() {
   return PyThreadState_GetUnchecked != nullptr ? PyThreadState_GetUnchecked() : _PyThreadState_UncheckedGet();
 }
 
-// Returns the state of this thread if the thread has the GIL, else nullptr. Of a thread that runs another interpreter than the one it
-// began with nothing is known.
+// Returns the state of this thread if the thread has the GIL of the main interpreter, else nullptr. A subinterpreter may have a GIL of its
+// own (3.12), which would not guard what is remembered here.
 PyThreadState* StateWithGil() {
   PyThreadState* const own = PyGILState_GetThisThreadState();
-  return own != nullptr && own == CurrentState() && PyErr_Occurred() == nullptr ? own : nullptr;
+  const bool has_gil = own != nullptr && own == CurrentState() && PyThreadState_GetInterpreter(own) == PyInterpreterState_Main();
+  return has_gil && PyErr_Occurred() == nullptr ? own : nullptr;
 }
 
 std::string_view TextOf(PyObject* text) {
@@ -117,44 +118,9 @@ const NamesOfPython* Names() {
   return &names;
 }
 
-// Remembers lines: CPython finds one by reading the code's table from its beginning. Each entry has a reference to its code, so no other
-// code comes to that address. REQUIRES: the GIL, around all calls.
-class LinesOfFrames {
- public:
-  int Find(PyFrame* frame) {
-    if (PyFrame_GetLasti == nullptr) return PyFrame_GetLineNumber(frame);
-    PyObject* const code = PyFrame_GetCode(frame);
-    const int at = PyFrame_GetLasti(frame);
-    Entry& entry = entries_[(reinterpret_cast<uintptr_t>(code) / 16 + static_cast<unsigned>(at) / 2) % kEntries];
-    if (entry.code == code && entry.at == at) {
-      Py_DecRef(code);
-    } else {
-      const Reference<PyObject> before(entry.code);
-      entry = {code, at, PyFrame_GetLineNumber(frame)};
-    }
-    return entry.line;
-  }
-
- private:
-  static constexpr size_t kEntries = 256;
-  struct Entry {
-    PyObject* code;
-    int at, line;
-  } entries_[kEntries] = {};
-};
-constinit LinesOfFrames lines_of_frames = {};
-
-// Calls `visit` with the module of each frame of the thread, from the innermost on, until it returns true. REQUIRES: the GIL.
-template <typename Visit>
-void VisitFrames(PyThreadState* state, Visit visit) {
-  const NamesOfPython* const names = Names();
-  Reference<PyFrame> frame(PyThreadState_GetFrame(state));
-  for (int i = 0; i < kMostFrames && frame.get() != nullptr; ++i) {
-    const Reference<PyObject> globals(PyFrame_GetGlobals(frame.get()));
-    const std::string_view module = TextOf(PyDict_GetItemWithError(globals.get(), names->module));
-    if (visit(frame.get(), module.empty() ? std::string_view("unknown") : module)) return;
-    frame = PyFrame_GetBack(frame.get());
-  }
+std::string_view ModuleOf(PyObject* globals) {
+  const std::string_view name = TextOf(PyDict_GetItemWithError(globals, Names()->module));
+  return name.empty() ? std::string_view("unknown") : name;
 }
 
 std::string_view Copied(std::string_view text, char* to, size_t size) {
@@ -200,6 +166,99 @@ const Site* SiteOfText(std::string_view text) {
   return &made->site;
 }
 
+// Is what is known of a function's code in a module.
+struct Code {
+  // What a function of threading does with a lock that it makes.
+  enum class Role : uint8_t { kNone, kWaits, kIsJoined };
+
+  PyObject* code;     // with a reference, so that no other code comes to that address
+  PyObject* globals;  // the module's; without a reference
+  const char* skipped;
+  bool is_skipped;  // of waiting, or of a package in `skipped`
+  Role role;
+  const Site* file;  // nullptr if it is skipped, or has no file
+};
+
+// Is what is known of a place in a function.
+struct Line {
+  PyObject* code;  // with a reference
+  PyObject* globals;
+  int at, line;
+  const Site* lock;  // name of a lock made there, MODULE:LINE; nullptr if nobody asked for it
+};
+
+// Remembers what frames say. To ask CPython each time costs a search in the code's table of lines and some texts for each frame, and
+// programs go through the same frames again and again. Direct-mapped: the last one has the entry. The functions return copies, because code
+// that is dropped may run code of the program, which comes back here. REQUIRES: the GIL, around all calls.
+class Frames {
+ public:
+  Code CodeOf(PyFrame* frame, const char* skipped) {
+    const Reference<PyObject> code(PyFrame_GetCode(frame)), globals(PyFrame_GetGlobals(frame));
+    Code& entry = codes_[(Mixed(code.get()) + reinterpret_cast<uintptr_t>(skipped)) % kCodes];
+    if (entry.code == code.get() && entry.globals == globals.get() && entry.skipped == skipped) return entry;
+    const std::string_view module = ModuleOf(globals.get());
+    Code fresh = {code.get(), globals.get(), skipped, IsOfWaiting(module) || IsIn(skipped, module), Code::Role::kNone, nullptr};
+    if (!fresh.is_skipped) fresh.file = SiteOfName(code.get(), Names()->file);
+    if (module == "threading") fresh.role = RoleOf(code.get());
+    Py_IncRef(code.get());
+    const Reference<PyObject> dropped(entry.code);
+    entry = fresh;
+    return fresh;
+  }
+
+  Line LineOf(PyFrame* frame, const Code& of, bool with_lock) {
+    const int at = PyFrame_GetLasti(frame);
+    Line& entry = lines_[(Mixed(of.code) + static_cast<unsigned>(at) / 2) % kLines];
+    const bool is_known = entry.code == of.code && entry.globals == of.globals && entry.at == at;
+    if (is_known && (entry.lock != nullptr || !with_lock)) return entry;
+    Line fresh = {of.code, of.globals, at, PyFrame_GetLineNumber(frame), nullptr};
+    if (with_lock) fresh.lock = SiteOfLock(ModuleOf(of.globals), fresh.line);
+    Py_IncRef(of.code);
+    const Reference<PyObject> dropped(entry.code);
+    entry = fresh;
+    return fresh;
+  }
+
+ private:
+  static constexpr size_t kCodes = 512, kLines = 256;
+  static uintptr_t Mixed(const PyObject* code) { return reinterpret_cast<uintptr_t>(code) / 16; }
+
+  static const Site* SiteOfName(PyObject* code, PyObject* attribute) {
+    const Reference<PyObject> name(PyObject_GetAttr(code, attribute));
+    const std::string_view text = TextOf(name.get());
+    return text.empty() ? nullptr : SiteOfText(text);
+  }
+
+  static const Site* SiteOfLock(std::string_view module, int line) {
+    char text[160];
+    const std::string_view name = Copied(module, text, 128);
+    text[name.size()] = ':';
+    char* const end = std::to_chars(text + name.size() + 1, std::end(text), line).ptr;
+    return SiteOfText({text, static_cast<size_t>(end - text)});
+  }
+
+  static Code::Role RoleOf(PyObject* code) {
+    const Reference<PyObject> name(PyObject_GetAttr(code, Names()->function));
+    const std::string_view function = TextOf(name.get());
+    if (function == "wait") return Code::Role::kWaits;  // Condition.wait()
+    return function == "_set_tstate_lock" ? Code::Role::kIsJoined : Code::Role::kNone;
+  }
+
+  Code codes_[kCodes] = {};
+  Line lines_[kLines] = {};
+};
+constinit Frames frames = {};
+
+// Calls `visit` with each frame of the thread and its code, from the innermost on, until it returns true. REQUIRES: the GIL.
+template <typename Visit>
+void VisitFrames(PyThreadState* state, const char* skipped, Visit visit) {
+  Reference<PyFrame> frame(PyThreadState_GetFrame(state));
+  for (int i = 0; i < kMostFrames && frame.get() != nullptr; ++i) {
+    if (visit(frame.get(), frames.CodeOf(frame.get(), skipped))) return;
+    frame = PyFrame_GetBack(frame.get());
+  }
+}
+
 // The module that PyThread_allocate_lock() is in. Constant after start.
 const link_map* interpreter = nullptr;
 
@@ -217,33 +276,17 @@ Made MadeByThread() {
   PyThreadState* const state = StateWithGil();
   if (state == nullptr) return made;
   const WithoutCollection without_collection;
-  char text[160] = "";
-  const auto note_line = [&text](PyFrame* frame, std::string_view module) {
-    const std::string_view name = Copied(module, text, 128);
-    text[name.size()] = ':';
-    *std::to_chars(text + name.size() + 1, std::end(text) - 1, lines_of_frames.Find(frame)).ptr = 0;
-    return true;
-  };
   bool is_first = true;
-  VisitFrames(state, [&](PyFrame* frame, std::string_view module) {
-    if (is_first && module == "threading") {
-      const Reference<PyObject> code(PyFrame_GetCode(frame));
-      const Reference<PyObject> name(PyObject_GetAttr(code.get(), Names()->function));
-      const std::string_view function = TextOf(name.get());
-      if (function == "wait") made.kind = Kind::kSemaphore;  // Condition.wait()
-      if (function == "_set_tstate_lock") {
-        std::snprintf(text, sizeof text, "threading.Thread.join");
-        return true;
-      }
+  VisitFrames(state, nullptr, [&](PyFrame* frame, const Code& code) {
+    const bool is_joined = is_first && code.role == Code::Role::kIsJoined;
+    if (is_first && code.role == Code::Role::kWaits) made.kind = Kind::kSemaphore;
+    if (is_first || !code.is_skipped) {  // the first: in case that all are of waiting
+      const Site* const name = is_joined ? SiteOfText("threading.Thread.join") : frames.LineOf(frame, code, true).lock;
+      if (name != nullptr) made.site = name;
     }
     is_first = false;
-    if (IsOfWaiting(module)) return false;
-    note_line(frame, module);
-    return true;
+    return is_joined || !code.is_skipped;
   });
-  if (text[0] == 0) VisitFrames(state, note_line);  // all are of waiting: the innermost
-  const Site* const site = text[0] != 0 ? SiteOfText(text) : nullptr;
-  if (site != nullptr) made.site = site;
   return made;
 }
 
@@ -285,8 +328,9 @@ void StartPython(int count, char** arguments) {
   interpreter = MapOf(reinterpret_cast<const void*>(&PyThread_allocate_lock));
   g_is_python = PyGILState_GetThisThreadState != nullptr &&
                 (PyThreadState_GetUnchecked != nullptr || _PyThreadState_UncheckedGet != nullptr) && PyThread_allocate_lock != nullptr &&
-                PyThreadState_GetFrame != nullptr && PyFrame_GetBack != nullptr && PyFrame_GetCode != nullptr &&
-                PyFrame_GetGlobals != nullptr && PyFrame_GetLineNumber != nullptr && Py_DecRef != nullptr && PyGC_Disable != nullptr &&
+                PyThreadState_GetInterpreter != nullptr && PyInterpreterState_Main != nullptr && PyThreadState_GetFrame != nullptr &&
+                PyFrame_GetBack != nullptr && PyFrame_GetCode != nullptr && PyFrame_GetGlobals != nullptr &&
+                PyFrame_GetLineNumber != nullptr && PyFrame_GetLasti != nullptr && Py_DecRef != nullptr && PyGC_Disable != nullptr &&
                 PyGC_Enable != nullptr && PyErr_Occurred != nullptr && PyErr_Clear != nullptr && PyDict_GetItemWithError != nullptr &&
                 PyObject_GetAttr != nullptr && PyUnicode_InternFromString != nullptr && PyUnicode_AsUTF8AndSize != nullptr &&
                 PyType_GetFlags != nullptr;
@@ -330,13 +374,9 @@ SourceLine PythonLineOfThread(const char* skipped) {
   PyThreadState* const state = g_is_python ? StateWithGil() : nullptr;
   if (state == nullptr) return line;
   const WithoutCollection without_collection;
-  VisitFrames(state, [&](PyFrame* frame, std::string_view module) {
-    if (IsOfWaiting(module) || IsIn(skipped, module)) return false;
-    const Reference<PyObject> code(PyFrame_GetCode(frame));
-    const Reference<PyObject> file(PyObject_GetAttr(code.get(), Names()->file));
-    const std::string_view name = TextOf(file.get());
-    const Site* const site = name.empty() ? nullptr : SiteOfText(name);
-    if (site != nullptr) line = {site->text, static_cast<uint32_t>(std::max(lines_of_frames.Find(frame), 0))};
+  VisitFrames(state, skipped, [&](PyFrame* frame, const Code& code) {
+    if (code.is_skipped) return false;
+    if (code.file != nullptr) line = {code.file->text, static_cast<uint32_t>(std::max(frames.LineOf(frame, code, false).line, 0))};
     return true;
   });
   return line;

@@ -31,7 +31,8 @@ std::atomic<uint32_t>& ClassOfPython(const Site* site, Kind kind);
 const char* NameOfGil(const void* address, Kind kind);
 
 // Returns the line of the thread's innermost frame that belongs to neither a module of waiting, such as threading or queue, nor to a
-// package in `skipped`: names with commas in between, or nullptr. `file` is nullptr if no line is known.
+// package in `skipped`: names with commas in between, or nullptr; constant, since its address is remembered. `file` is nullptr if no line
+// is known.
 SourceLine PythonLineOfThread(const char* skipped);
 
 }  // namespace perfschema::run

@@ -12,6 +12,7 @@ extern "C" {
 
 struct PyObject;
 struct PyThreadState;
+struct PyInterpreterState;
 struct PyFrame;
 
 PFS_PYTHON(extern char _PyRuntime[]);
@@ -20,6 +21,8 @@ PFS_PYTHON(PyThreadState* PyGILState_GetThisThreadState());
 PFS_PYTHON(PyThreadState* PyThreadState_GetUnchecked());   // 3.13
 PFS_PYTHON(PyThreadState* _PyThreadState_UncheckedGet());  // 3.11 and 3.12
 PFS_PYTHON(void* PyThread_allocate_lock());
+PFS_PYTHON(PyInterpreterState* PyThreadState_GetInterpreter(PyThreadState*));
+PFS_PYTHON(PyInterpreterState* PyInterpreterState_Main());
 
 PFS_PYTHON(PyFrame* PyThreadState_GetFrame(PyThreadState*));
 PFS_PYTHON(PyFrame* PyFrame_GetBack(PyFrame*));

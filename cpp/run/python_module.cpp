@@ -4,7 +4,6 @@
 // stable ABI only. Every function is called with the GIL.
 #include <pthread.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -54,10 +53,7 @@ void Drop(PyObject* capsule) {
 PyObject* NameThread(PyObject*, PyObject* arguments) {
   const char* name = nullptr;
   if (PyArg_ParseTuple(arguments, "s", &name) == 0) return nullptr;
-  if (IsPlain()) return None();
-  char full[120];
-  std::snprintf(full, sizeof full, "python/%s", name);
-  (void)pfs_set_thread_name(full);
+  if (!IsPlain()) perfschema::run::NameThread("python", name);
   return None();
 }
 

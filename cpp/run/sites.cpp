@@ -182,4 +182,13 @@ pfs_key_t KeyOfObject(Register family, const void* object, const Site& site, con
   return KeyOf(family, module, name, documentation);
 }
 
+void NameThread(std::string_view component, std::string_view name) {
+  char full[120];
+  size_t bytes = component.copy(full, sizeof full / 2);
+  full[bytes++] = '/';
+  bytes += name.copy(full + bytes, sizeof full - 1 - bytes);
+  full[bytes] = 0;
+  (void)pfs_set_thread_name(full);
+}
+
 }  // namespace perfschema::run

@@ -27,7 +27,8 @@ struct Site {
   const char* text;      // "module+0x1f3b": SOURCE
   const Module* module;  // nullptr = code that is in no file
   uint64_t offset;
-  const char* name;  // of the objects that it makes; nullptr: they are named by the place
+  const char* name;               // of the objects that it makes; nullptr: they are named by the place
+  mutable pfs_key_t threads = 0;  // the instrument of threads that start here; 0 = not registered yet. Any thread, by std::atomic_ref
 };
 
 // Returns the site of a return address. Lock-free; the first call of a site is slow.
@@ -63,6 +64,9 @@ pfs_key_t KeyOfObject(Register family, const void* object, const Site& site, con
 
 // Returns the key of an object that has a name of its own: COMPONENT/NAME. Slow.
 pfs_key_t KeyOfNamed(Register family, const char* component, std::string_view name, const char* documentation);
+
+// Names the calling thread COMPONENT/NAME.
+void NameThread(std::string_view component, std::string_view name);
 
 // Notes the path of the program and makes the tables. Called once, at the start.
 void StartSites();

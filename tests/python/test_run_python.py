@@ -15,6 +15,7 @@ import pytest
 import pfs
 from tests import LOCKS_ARE_SEMAPHORES
 from tests.python.test_run import PFS, own_folder, pytestmark, report_of, run
+from tests.python.test_subinterpreters import INTERPRETERS
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
@@ -39,6 +40,21 @@ def running(tmp_path: Path, *command: str | Path) -> Iterator[pfs.Schema]:
     finally:
         child.terminate()
         child.wait(60)
+
+
+def locks_of(tmp_path: Path, program: Path) -> dict[str, int]:
+    """Returns how often each Python lock was acquired in a program, by MODULE:LINE."""
+    done = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
+    with pfs.attach(segment) as schema:
+        waits = schema.table("events_waits_summary_global_by_event_name")
+    before = "wait/synch/mutex/python/"
+    return {
+        name.removeprefix(before): int(count)
+        for name, count in zip(waits["EVENT_NAME"], waits["COUNT_STAR"], strict=True)
+        if name.startswith(before) and count > 0
+    }
 
 
 # ---- Names
@@ -161,6 +177,64 @@ def test_a_lock_of_the_standard_library_has_the_line_that_calls_it(tmp_path: Pat
         assert {f"wait/synch/mutex/python/shop.stock:{line}" for line in (4, 5, 8, 14)} <= names
         assert "wait/synch/cond/python/shop.stock:6" in names  # the wait of the event
         assert not [name for name in names if "/threading:" in name or "/queue:" in name]
+
+
+GENERATED = """\
+import gc, threading
+one = compile("lock = threading.Lock()\\nwith lock: pass", "one.py", "exec")
+for turn in range(3000):
+    name = f"made_{turn % 5}"
+    two = compile("\\n" * (turn % 3) + f"def make_{turn}(): return threading.Lock()\\nwith make_{turn}(): pass", "two.py", "exec")
+    for code in (one, two):
+        exec(code, {"__name__": name, "threading": threading})
+    del two  # its memory is another one's next time
+gc.collect()
+"""
+
+
+@of_semaphores
+def test_code_that_is_made_and_dropped_has_its_own_lines(tmp_path: Path) -> None:
+    """What is remembered of a function's code is not taken for that of another, though its memory or its module is the same."""
+    counts = locks_of(tmp_path, written(tmp_path, GENERATED))
+    for module in range(5):
+        assert counts[f"made_{module}:1"] == 3000 // 5 + 3000 // 5 // 3, counts  # of `one`, and of `two` without a line before
+        assert counts[f"made_{module}:2"] == counts[f"made_{module}:3"] == 3000 // 5 // 3, counts
+
+
+WITH_THREADS = "isolated=False" if INTERPRETERS == "_xxsubinterpreters" else "'isolated'"
+SUBINTERPRETER = """\
+import INTERPRETERS as interpreters
+def run(number):
+    inner = interpreters.create(KIND)
+    interpreters.run_string(inner, '''
+import threading
+def work():
+    for _ in range(200):
+        lock = threading.Lock()
+        with lock: pass
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+''')
+    interpreters.destroy(inner)
+import threading
+threads = [threading.Thread(target=run, args=(number,)) for number in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+own = threading.Lock()
+with own: pass
+"""
+
+
+@of_semaphores
+def test_locks_of_subinterpreters_have_a_general_name(tmp_path: Path) -> None:
+    """Their threads may have a GIL of their own, which does not guard what is remembered of the main interpreter's code."""
+    counts = locks_of(
+        tmp_path, written(tmp_path, SUBINTERPRETER.replace("INTERPRETERS", INTERPRETERS).replace("KIND", WITH_THREADS))
+    )
+    assert counts["interpreter"] >= 2 * 3 * 200
+    assert counts["__main__:19"] == 1, counts
+    assert "__main__:5" not in counts, counts
 
 
 NAMES = """\

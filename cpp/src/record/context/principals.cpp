@@ -110,16 +110,32 @@ void AddToParents(const Parents& parents, MemberColumn column, const Numbers& nu
   if (HasGlobalLevel(column.kind) && counts(Level::kGlobal)) AddToPrincipal(Level::kGlobal, 0, column, numbers);
 }
 
+// Returns whether a column was never written since its row was made. Most are not: a row has a column for each instrument.
+bool IsUnused(const ShmCell& column) {
+  const Word* const words = reinterpret_cast<const Word*>(&column);
+  uint64_t any = 0;
+#pragma GCC unroll 8
+  for (size_t i = 0; i < sizeof(ShmCell) / sizeof(Word); ++i) any |= words[i].load(kRelaxed);
+  return any == 0;
+}
+
+// Returns the instrument that has the column. Columns behind the first of a wide kind belong to no instrument of their own.
+MemberColumn OwnerOf(uint32_t column) {
+  uint32_t at = column;
+  while (at > 0 && g_runtime.classes[at].ready.load(kRelaxed) == 0) --at;
+  return {at, at > 0 ? FactsOf(static_cast<Family>(g_runtime.classes[at].family)).kind : Kind::kNone};
+}
+
 // Moves all numbers of a row up, and leaves it empty. `to_total` is false for a user, whose numbers its host has as
-// well.
+// well. Looks at instruments of used columns only: it runs at the end of each thread.
 // REQUIRES: a MoveSection; no other thread writes the row.
 void MoveRowUp(ShmCell* row, uint32_t cells, const Parents& parents, bool to_total = true) {
   const uint64_t classes = std::min<uint64_t>(g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed), cells);
   for (uint32_t at = 1; at < classes; ++at) {
-    const ShmClass& entry = g_runtime.classes[at];
-    const MemberColumn column{at, entry.ready.load(kRelaxed) != 0 ? FactsOf(static_cast<Family>(entry.family)).kind : Kind::kNone};
+    if (IsUnused(row[at])) continue;
+    const MemberColumn column = OwnerOf(at);
     if (column.kind == Kind::kNone) continue;
-    ShmCell& cell = row[at];
+    ShmCell& cell = row[column.index];
     if (IsEmpty(column.shape(), cell)) continue;
     const CellWriter writer(cell.seq);
     Numbers numbers{};

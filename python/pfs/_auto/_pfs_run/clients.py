@@ -3,7 +3,7 @@
 The text has the host as the first part of the path. A statement ends when the headers of the response have arrived.
 """
 
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 import _pfs_run_native as native
 from _pfs_run.statements import Keys, fail, http_end, http_text
@@ -19,27 +19,31 @@ def _begin(method, host, target):
 
 
 def _http_client(module):
-    running = WeakKeyDictionary()  # by connection
+    # By id() of a connection: the handle, and a reference that takes both out when the connection dies. A WeakKeyDictionary asks for the
+    # connection's own hash, and costs twice as much.
+    running = {}
 
     def put(original):
         def putrequest(self, method, url, *more, **named):
             result = original(self, method, url, *more, **named)
-            before = running.pop(self, None)
+            number = id(self)
+            before = running.pop(number, None)
             if before is not None:  # it has got no response
-                native.end(before, 0, 0, 0, "")
+                native.end(before[0], 0, 0, 0, "")
             target = url.partition("://")[2].partition("/")[2] if "://" in url else url
             handle = _begin(method, self.host, target)
             if handle is not None:
-                running[self] = handle
+                running[number] = handle, ref(self, lambda _: running.pop(number, None))
             return result
 
         return putrequest
 
     def get(original):
         def getresponse(self):
-            handle = running.pop(self, None)
-            if handle is None:
+            entry = running.pop(id(self), None)
+            if entry is None:
                 return original(self)
+            handle = entry[0]
             try:
                 response = original(self)
             except BaseException as error:

@@ -49,12 +49,14 @@ def literal(text):
 
 def http_text(method, target):
     """Returns the text of a request, with its path as a route."""
-    return native.request_text(method, target.encode("ascii", "replace").decode().replace("\0", "?"))
+    if not target.isascii() or "\0" in target:
+        target = target.encode("ascii", "replace").decode().replace("\0", "?")
+    return native.request_text(method, target)
 
 
 def http_end(handle, status, reason=""):
     """Ends the statement of a request. A status from 400 on is its error."""
-    native.end(handle, 0, 0, status if status >= 400 else 0, reason.replace("\0", "?"))
+    native.end(handle, 0, 0, status if status >= 400 else 0, reason if "\0" not in reason else reason.replace("\0", "?"))
 
 
 def number_of(error):
