@@ -19,8 +19,8 @@ def _begin(method, host, target):
 
 
 def _http_client(module):
-    # By id() of a connection: the handle, and a reference that takes both out when the connection dies. A WeakKeyDictionary asks for the
-    # connection's own hash, and costs twice as much.
+    # By id() of a connection: the handle, and a reference that takes both out when the connection dies. A WeakKeyDictionary
+    # asks for the connection's own hash, and costs twice as much.
     running = {}
 
     def put(original):
