@@ -117,13 +117,13 @@ PyObject* BeginStatement(PyObject*, PyObject* arguments) {
   return capsule;
 }
 
-// end(handle, rows, affected, error, message): ends the statement. error: 0 = none.
+// end(handle, rows, affected, error, message): ends the statement. error: 0 = none. A message that is no text counts as none.
 PyObject* EndStatement(PyObject*, PyObject* arguments) {
   PyObject* capsule = nullptr;
   long long rows = 0, affected = 0;
   int error = 0;
-  const char* message = nullptr;
-  if (PyArg_ParseTuple(arguments, "OLLis", &capsule, &rows, &affected, &error, &message) == 0) return nullptr;
+  PyObject* text = nullptr;
+  if (PyArg_ParseTuple(arguments, "OLLiO", &capsule, &rows, &affected, &error, &text) == 0) return nullptr;
   auto* const handle = static_cast<Handle*>(PyCapsule_GetPointer(capsule, kStatement));
   if (handle == nullptr) return nullptr;
   if (!handle->is_open || pthread_equal(handle->thread, pthread_self()) == 0) return None();
@@ -132,7 +132,11 @@ PyObject* EndStatement(PyObject*, PyObject* arguments) {
   pfs_statement_t* const statement = &handle->running.statement;
   if (rows > 0) pfs_statement_set(statement, PFS_ROWS_SENT, static_cast<uint64_t>(rows));
   if (affected > 0) pfs_statement_set(statement, PFS_ROWS_AFFECTED, static_cast<uint64_t>(affected));
-  if (error != 0) pfs_statement_set_error(statement, error, "HY000", message);
+  if (error != 0) {
+    const char* message = PyUnicode_AsUTF8AndSize(text, nullptr);
+    if (message == nullptr) PyErr_Clear();
+    pfs_statement_set_error(statement, error, "HY000", message != nullptr ? message : "");
+  }
   Close(*handle);
   return None();
 }

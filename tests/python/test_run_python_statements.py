@@ -220,6 +220,65 @@ def test_requests_that_a_program_sends(tmp_path: Path, site: tuple[int, Counter[
     assert run(*PFS, "run", "--no-report", "--", sys.executable, path).stderr.endswith("Connection refused\n")
 
 
+# What a program may do wrong. `tell` prints what a call returns or raises.
+WRONG = {
+    "http.client": """
+for method, url in (("GET", None), ("GET", ""), ("GET", b"/x"), ("GET", "/\\udc80"), (None, "/"), ("G T", "/"), ("GET", "/ \\n")):
+    tell(lambda: http.client.HTTPConnection("127.0.0.1", 1).putrequest(method, url))
+""",
+    "httpx": """
+for url in ("http://[::1/", "ftp://127.0.0.1/", 5, "/", "http://127.0.0.1:1/\\udc80"):
+    tell(lambda: httpx.get(url, trust_env=False))
+""",
+    "aiohttp": """
+import asyncio
+async def main():
+    async with aiohttp.ClientSession() as session:
+        for url in ("http://[::1/", "http://127.0.0.1:99999999/", "", 5, "ftp://127.0.0.1/"):
+            try: await session.get(url)
+            except Exception as error: print(type(error), error)
+    try: await session.get("http://[::1/")
+    except Exception as error: print(type(error), error)
+asyncio.run(main())
+""",
+    "redis": """
+client = redis.Redis(port=1)
+for command in ((Wrong(),), ("GET", Wrong()), (), ("SET", "\\udc80", None)): tell(lambda: client.execute_command(*command))
+pipeline = client.pipeline(transaction=False)
+pipeline.command_stack.append(Wrong())
+tell(pipeline.execute)
+""",
+    "flask": """
+class App(flask.Flask):
+    def wsgi_app(self, environ, start_response): return start_response(environ["status"], [])
+app = App("shop")
+for status in ("404 \\udc80", "500 \\0", "", None, 5):
+    tell(lambda: app({"REQUEST_METHOD": "GET", "PATH_INFO": "/", "status": status}, lambda *given: given))
+for environ in ({}, {"REQUEST_METHOD": None}, {"PATH_INFO": b"/"}, None, {"REQUEST_METHOD": "GET", "HTTP_TRACEPARENT": 5}):
+    tell(lambda: app(environ, print))
+""",
+}
+
+
+@pytest.mark.parametrize("package", WRONG)
+def test_what_a_program_does_wrong_stays_its_own_error(tmp_path: Path, package: str) -> None:
+    """pfs looks at the same values; it neither raises for them nor hides what the package raises."""
+    pytest.importorskip(package)
+    head = f"""
+import {package}
+class Wrong:
+    def __str__(self): raise KeyError("no text")
+def tell(call):
+    try: print(call())
+    except Exception as error: print(type(error), ascii(error))
+"""
+    (path := tmp_path / "wrong.py").write_text(head + WRONG[package])
+    plain, seen = (run(*command, sys.executable, path) for command in ((), (*PFS, "run", "--no-report", "--")))
+    assert plain.returncode == 0, plain.stderr
+    assert plain.stdout.count("\n") > 4
+    assert (seen.returncode, seen.stdout, seen.stderr) == (0, plain.stdout, plain.stderr)
+
+
 # ---- Drivers
 
 QUERIES = """

@@ -1,13 +1,14 @@
 """Makes statements of what asyncpg sends: statement/asyncpg/statement."""
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, clean, number_of
+from _pfs_run.statements import Keys, clean, message_of, number_of, quiet
 from _pfs_run.wrapping import replace
 
 _SKIPPED = "asyncpg,sqlalchemy,contextlib,_pfs_run"
 _key = Keys("asyncpg")
 
 
+@quiet
 def _counts(result):
     """Returns the rows of a result: a list of records, or a status such as INSERT 0 5, alone or in a tuple of three."""
     status = None
@@ -22,16 +23,21 @@ def _counts(result):
     return rows, int(words[-1]) if is_change else 0
 
 
+@quiet
+def _begin(query):
+    return native.begin(_key["statement"], clean(str(query)), None, _SKIPPED, True)
+
+
 async def _run(query, call):
-    handle = native.begin(_key["statement"], clean(str(query)), None, _SKIPPED, True)
+    handle = _begin(query)
     if handle is None:
         return await call
     try:
         result = await call
     except BaseException as error:
-        native.end(handle, 0, 0, number_of(error), clean(str(error)))
+        native.end(handle, 0, 0, number_of(error), message_of(error))
         raise
-    native.end(handle, *_counts(result), 0, "")
+    native.end(handle, *(_counts(result) or (0, 0)), 0, "")
     return result
 
 

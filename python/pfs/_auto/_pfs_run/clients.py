@@ -6,13 +6,14 @@ The text has the host as the first part of the path. A statement ends when the h
 from weakref import ref
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, fail, http_end, http_text
+from _pfs_run.statements import Keys, fail, http_end, http_text, quiet
 from _pfs_run.wrapping import replace
 
 _keys = Keys("http-client")
 _SKIPPED = "http,urllib,urllib3,requests,httpx,httpcore,aiohttp,anyio,contextlib,_pfs_run"
 
 
+@quiet
 def _begin(method, host, target):
     text = http_text(method, f"/{host}{target}" if target.startswith("/") else f"/{host}/{target}")
     return native.begin(_keys[method.lower()], text, None, _SKIPPED, True)
@@ -23,6 +24,11 @@ def _http_client(module):
     # asks for the connection's own hash, and costs twice as much.
     running = {}
 
+    @quiet
+    def begin(connection, method, url):
+        url = url or "/"  # as http.client has it
+        return _begin(method, connection.host, url.partition("://")[2].partition("/")[2] if "://" in url else url)
+
     def put(original):
         def putrequest(self, method, url, *more, **named):
             result = original(self, method, url, *more, **named)
@@ -30,8 +36,7 @@ def _http_client(module):
             before = running.pop(number, None)
             if before is not None:  # it has got no response
                 native.end(before[0], 0, 0, 0, "")
-            target = url.partition("://")[2].partition("/")[2] if "://" in url else url
-            handle = _begin(method, self.host, target)
+            handle = begin(self, method, url)
             if handle is not None:
                 running[number] = handle, ref(self, lambda _: running.pop(number, None))
             return result
@@ -59,6 +64,7 @@ def _http_client(module):
 
 
 def _httpx(module):
+    @quiet
     def begin(request):
         url = request.url
         return _begin(request.method, url.host, url.raw_path.decode("ascii", "replace"))
@@ -98,11 +104,14 @@ def _httpx(module):
 
 
 def _aiohttp(module):
+    @quiet
+    def begin(session, method, address):
+        url = session._build_url(address)  # the response knows the whole address, but the statement begins before it
+        return _begin(method, url.host or "", url.raw_path_qs)
+
     def requesting(original):
         async def _request(self, method, str_or_url, **named):
-            # The response knows the whole address, but the statement begins before it.
-            url = self._build_url(str_or_url)
-            handle = _begin(method, url.host or "", url.raw_path_qs)
+            handle = begin(self, method, str_or_url)
             if handle is None:
                 return await original(self, method, str_or_url, **named)
             try:

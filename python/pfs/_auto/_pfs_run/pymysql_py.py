@@ -3,7 +3,7 @@
 from threading import local
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, clean, is_shared, number_of
+from _pfs_run.statements import Keys, clean, is_shared, message_of, number_of, quiet
 from _pfs_run.wrapping import replace
 
 # Packages between the program's line and the driver.
@@ -21,6 +21,12 @@ def _pymysql(module):
     query_command = 3  # COM_QUERY
     calls = local()
 
+    @quiet
+    def begin(connection, sql):
+        text = sql if isinstance(sql, str) else bytes(sql).decode("utf-8", "replace")
+        schema = connection.db.decode("utf-8", "replace") if isinstance(connection.db, bytes) else connection.db
+        return native.begin(key, clean(text), schema and clean(schema)[:64], _SKIPPED, is_shared())
+
     def entry(original):
         def call(self, *more, **named):
             if getattr(calls, "now", None) is not None:
@@ -30,12 +36,12 @@ def _pymysql(module):
                 result = original(self, *more, **named)
             except BaseException as error:
                 if now.handle is not None:
-                    message = str(error.args[1]) if len(getattr(error, "args", ())) > 1 else type(error).__name__
-                    native.end(now.handle, 0, 0, number_of(error), clean(message))
+                    message = message_of(error.args[1]) if len(getattr(error, "args", ())) > 1 else type(error).__name__
+                    native.end(now.handle, 0, 0, number_of(error), message)
                 raise
             else:
                 if now.handle is not None:
-                    native.end(now.handle, *_counts(self), 0, "")
+                    native.end(now.handle, *(_counts(self) or (0, 0)), 0, "")
                 return result
             finally:
                 calls.now = None
@@ -46,9 +52,7 @@ def _pymysql(module):
         def _execute_command(self, command, sql):
             now = getattr(calls, "now", None)
             if command == query_command and now is not None and now.handle is None:
-                text = sql if isinstance(sql, str) else bytes(sql).decode("utf-8", "replace")
-                schema = self.db.decode("utf-8", "replace") if isinstance(self.db, bytes) else self.db
-                now.handle = native.begin(key, clean(text), schema and clean(schema)[:64], _SKIPPED, is_shared())
+                now.handle = begin(self, sql)
             return original(self, command, sql)
 
         return _execute_command
@@ -59,6 +63,7 @@ def _pymysql(module):
     replace(module.Connection, "_execute_command", execute)
 
 
+@quiet
 def _counts(connection):
     """Returns how many rows the last statement sent and how many it affected. Rows that are not stored are not known."""
     result = connection._result

@@ -4,7 +4,7 @@ A command of a pipeline takes as long as the pipeline.
 """
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, clean, is_shared, literal, number_of
+from _pfs_run.statements import Keys, is_shared, literal, message_of, number_of, quiet
 from _pfs_run.wrapping import replace
 
 _keys = Keys("redis-py")
@@ -17,6 +17,7 @@ def _argument(value):
     return literal(text[:_MOST_LETTERS])
 
 
+@quiet
 def _begin(arguments, is_detached):
     """Begins the statement of a command. Some commands are two words: CLIENT INFO."""
     words = str(arguments[0]).split()
@@ -28,8 +29,7 @@ def _begin(arguments, is_detached):
 
 def _end(handle, error):
     if handle is not None:
-        message = clean(str(error))
-        native.end(handle, 0, 0, number_of(error) if error else 0, message if error else "")
+        native.end(handle, 0, 0, number_of(error) if error else 0, message_of(error) if error else "")
 
 
 def _commands(original):
@@ -61,6 +61,11 @@ def _commands_async(original):
 
 
 def _stack(pipeline):
+    return _begin_all(pipeline) or []
+
+
+@quiet
+def _begin_all(pipeline):
     # An entry of the stack is (arguments, options), or an object with these.
     entries = [entry[0] if isinstance(entry, tuple) else entry.args for entry in pipeline.command_stack]
     return [_begin(arguments, True) for arguments in entries]

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from types import GeneratorType, MethodType
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, fail, http_end, http_text, is_shared
+from _pfs_run.statements import Keys, fail, http_end, http_text, is_shared, quiet
 from _pfs_run.wrapping import replace
 
 __all__ = ["PATCHES", "answer_asgi", "answer_wsgi"]
@@ -24,13 +24,31 @@ def _begin(method, path, query, is_detached, traceparent):
     return native.begin(_keys[method.lower()], text, None, _SKIPPED, is_detached, caller)
 
 
+@quiet
+def _begin_wsgi(environ, is_generator):
+    path = (environ.get("SCRIPT_NAME") or "") + (environ.get("PATH_INFO") or "/")
+    method, caller = environ.get("REQUEST_METHOD", "GET"), environ.get("HTTP_TRACEPARENT")
+    return _begin(method, path, environ.get("QUERY_STRING"), is_generator or is_shared(), caller)
+
+
+@quiet
+def _begin_asgi(scope):
+    query = scope.get("query_string") or b""
+    caller = next((value.decode("latin-1") for name, value in scope.get("headers") or () if name == b"traceparent"), None)
+    return _begin(scope.get("method", "GET"), scope.get("path") or "/", query.decode("latin-1"), True, caller)
+
+
+@quiet
+def _end(handle, status):
+    number, _, reason = status.partition(" ")
+    http_end(handle, int(number) if number.isdigit() else 0, reason)
+
+
 def answer_wsgi(application, environ, start_response, is_generator=False):
     """Calls the application. The statement of a generator ends with its last part, that of others when the call returns."""
     if _is_in_request.get():
         return application(environ, start_response)
-    path = (environ.get("SCRIPT_NAME") or "") + (environ.get("PATH_INFO") or "/")
-    method, caller = environ.get("REQUEST_METHOD", "GET"), environ.get("HTTP_TRACEPARENT")
-    handle = _begin(method, path, environ.get("QUERY_STRING"), is_generator or is_shared(), caller)
+    handle = _begin_wsgi(environ, is_generator)
     if handle is None:
         return application(environ, start_response)
     status = "200 OK"
@@ -39,10 +57,6 @@ def answer_wsgi(application, environ, start_response, is_generator=False):
         nonlocal status
         status = given
         return start_response(given, *more, **named)
-
-    def end():
-        number, _, reason = status.partition(" ")
-        http_end(handle, int(number) if number.isdigit() else 0, reason)
 
     token = _is_in_request.set(True)
     try:
@@ -53,30 +67,28 @@ def answer_wsgi(application, environ, start_response, is_generator=False):
     finally:
         _is_in_request.reset(token)
     if is_generator and type(response) is GeneratorType:
-        return _parts(response, handle, end)
-    end()
+        return _parts(response, handle, lambda: status)
+    _end(handle, status)
     return response
 
 
-def _parts(response, handle, end):
+def _parts(response, handle, status):
     try:
         yield from response
     except GeneratorExit:  # the server has closed it
-        end()
+        _end(handle, status())
         raise
     except BaseException as error:
         fail(handle, error)
         raise
-    end()
+    _end(handle, status())
 
 
 async def answer_asgi(application, scope, receive, send):
     """Calls the application, and returns what it returns."""
     if scope.get("type") != "http" or _is_in_request.get():
         return await application(scope, receive, send)
-    query = scope.get("query_string") or b""
-    caller = next((value.decode("latin-1") for name, value in scope.get("headers") or () if name == b"traceparent"), None)
-    handle = _begin(scope.get("method", "GET"), scope.get("path") or "/", query.decode("latin-1"), True, caller)
+    handle = _begin_asgi(scope)
     if handle is None:
         return await application(scope, receive, send)
     status = 0
@@ -95,7 +107,7 @@ async def answer_asgi(application, scope, receive, send):
         raise
     finally:
         _is_in_request.reset(token)
-    http_end(handle, status)
+    http_end(handle, status if type(status) is int else 0)
     return result
 
 

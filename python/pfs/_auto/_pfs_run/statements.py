@@ -1,10 +1,45 @@
-"""Makes statements of calls."""
+"""Makes statements of calls.
+
+What a statement asks of the program's values may raise: an object whose str() fails, an address that is none. That must not
+become the program's error. So functions that look at such values are `quiet`.
+"""
 
 import sys
+from functools import wraps
 
 import _pfs_run_native as native
 
-__all__ = ["Keys", "clean", "fail", "http_end", "http_text", "identity", "is_shared", "literal", "number_of"]
+__all__ = [
+    "Keys",
+    "clean",
+    "fail",
+    "http_end",
+    "http_text",
+    "identity",
+    "is_shared",
+    "literal",
+    "message_of",
+    "number_of",
+    "quiet",
+]
+
+
+def quiet(function):
+    """Makes a function return None where it would raise. The first time is noted in error_log."""
+    is_noted = False
+
+    @wraps(function)
+    def call(*arguments):
+        nonlocal is_noted
+        try:
+            return function(*arguments)
+        except Exception as error:
+            if not is_noted:
+                is_noted = True
+                native.note(f"{function.__module__}.{function.__qualname__}: {type(error).__name__}; not recorded")
+            return None
+
+    return call
 
 
 class Keys(dict):
@@ -56,10 +91,26 @@ def http_text(method, target):
 
 def http_end(handle, status, reason=""):
     """Ends the statement of a request. A status from 400 on is its error."""
-    native.end(handle, 0, 0, status if status >= 400 else 0, reason if "\0" not in reason else reason.replace("\0", "?"))
+    native.end(handle, 0, 0, status if status >= 400 else 0, reason)
 
 
 def number_of(error):
     """Returns the number of an exception: that of the database or of the system, else 1."""
+    return _number_of(error) or 1
+
+
+@quiet
+def _number_of(error):
     first = error.args[0] if getattr(error, "args", ()) else None
     return first if type(first) is int and 0 < first < 1 << 31 else 1
+
+
+def message_of(error):
+    """Returns the text of an exception, or its type where it has none."""
+    text = _text_of(error)
+    return type(error).__name__ if text is None else text
+
+
+@quiet
+def _text_of(error):
+    return clean(str(error))

@@ -4,7 +4,7 @@ The digest is the test's name without its parameters; the text has them.
 """
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, identity, is_shared, literal, number_of
+from _pfs_run.statements import Keys, identity, is_shared, literal, number_of, quiet
 from _pfs_run.wrapping import replace
 
 _SKIPPED = "_pytest,pluggy,_pfs_run"
@@ -12,11 +12,16 @@ _NO_FAILURES = ("Skipped", "XFailed", "Exit")
 _key = Keys("pytest")
 
 
+@quiet
+def _begin(item):
+    name, bracket, parameters = item.nodeid.partition("[")
+    text = identity(name) + (f" {literal(parameters[:-1])}" if bracket else "")
+    return native.begin(_key["test"], text, None, _SKIPPED, is_shared())
+
+
 def _call(original):
     def pytest_runtest_call(item):
-        name, bracket, parameters = item.nodeid.partition("[")
-        text = identity(name) + (f" {literal(parameters[:-1])}" if bracket else "")
-        handle = native.begin(_key["test"], text, None, _SKIPPED, is_shared())
+        handle = _begin(item)
         if handle is None:
             return original(item)
         try:
