@@ -49,11 +49,18 @@ void Drop(PyObject* capsule) {
   delete handle;
 }
 
-// name_thread(name): names the calling thread thread/python/NAME.
+// Returns the bytes of a text up to a zero, or nullptr if there is none: no str, or one that UTF-8 cannot have.
+const char* BytesOf(PyObject* text) {
+  const char* const bytes = PyUnicode_AsUTF8AndSize(text, nullptr);
+  if (bytes == nullptr) PyErr_Clear();
+  return bytes;
+}
+
+// name_thread(name): names the calling thread thread/python/NAME, if that is a name.
 PyObject* NameThread(PyObject*, PyObject* arguments) {
-  const char* name = nullptr;
-  if (PyArg_ParseTuple(arguments, "s", &name) == 0) return nullptr;
-  if (!IsPlain()) perfschema::run::NameThread("python", name);
+  PyObject* text = nullptr;
+  if (PyArg_ParseTuple(arguments, "O", &text) == 0) return nullptr;
+  if (const char* const name = BytesOf(text); name != nullptr && !IsPlain()) perfschema::run::NameThread("python", name);
   return None();
 }
 
@@ -133,8 +140,7 @@ PyObject* EndStatement(PyObject*, PyObject* arguments) {
   if (rows > 0) pfs_statement_set(statement, PFS_ROWS_SENT, static_cast<uint64_t>(rows));
   if (affected > 0) pfs_statement_set(statement, PFS_ROWS_AFFECTED, static_cast<uint64_t>(affected));
   if (error != 0) {
-    const char* message = PyUnicode_AsUTF8AndSize(text, nullptr);
-    if (message == nullptr) PyErr_Clear();
+    const char* const message = BytesOf(text);
     pfs_statement_set_error(statement, error, "HY000", message != nullptr ? message : "");
   }
   Close(*handle);

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import pfs
+from pfs._run.launch import PYTHON_MORE, PYTHON_PARTS
 from tests.python import servers
 from tests.python._programs.witnessed import until_at_rest
 from tests.python.test_run import PFS, own_folder, pytestmark, report_of, run
@@ -222,6 +223,27 @@ def test_requests_that_a_program_sends(tmp_path: Path, site: tuple[int, Counter[
 
 # What a program may do wrong. `tell` prints what a call returns or raises.
 WRONG = {
+    "threading": """
+for name in ("a\\0b", "\\udc80", "", "long" * 100, "a/b%c", 5, None):
+    thread = threading.Thread(target=lambda: tell(lambda: ascii(threading.current_thread().name)), name=name or "none")
+    thread.start()
+    thread.join()
+    threading.current_thread().name = name
+""",
+    "asyncio": """
+class Queue(asyncio.Queue):
+    def __eq__(self, other): raise Wrong()
+class Lock(asyncio.Lock):
+    __hash__ = None
+    def locked(self): raise KeyError("locked")
+async def main():
+    queue, lock = Queue(1), Lock()
+    for n in range(3):
+        await queue.put(n)
+        print(await queue.get())
+        async with lock: print(n)
+asyncio.run(main())
+""",
     "http.client": """
 for method, url in (("GET", None), ("GET", ""), ("GET", b"/x"), ("GET", "/\\udc80"), (None, "/"), ("G T", "/"), ("GET", "/ \\n")):
     tell(lambda: http.client.HTTPConnection("127.0.0.1", 1).putrequest(method, url))
@@ -273,7 +295,8 @@ def tell(call):
     except Exception as error: print(type(error), ascii(error))
 """
     (path := tmp_path / "wrong.py").write_text(head + WRONG[package])
-    plain, seen = (run(*command, sys.executable, path) for command in ((), (*PFS, "run", "--no-report", "--")))
+    under = (*PFS, "run", "--no-report", "--python", ",".join((*PYTHON_PARTS, *PYTHON_MORE)), "--")
+    plain, seen = (run(*command, sys.executable, path) for command in ((), under))
     assert plain.returncode == 0, plain.stderr
     assert plain.stdout.count("\n") > 4
     assert (seen.returncode, seen.stdout, seen.stderr) == (0, plain.stdout, plain.stderr)

@@ -5,33 +5,41 @@ line that makes the object, as module:line. A task that need not wait makes no s
 """
 
 import sys
-from weakref import WeakKeyDictionary
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, identity
+from _pfs_run.statements import ByObject, Keys, identity, quiet
 from _pfs_run.wrapping import replace
 
 _SKIPPED = "asyncio,contextlib,_pfs_run"
 _keys = Keys("asyncio")
-_lines = WeakKeyDictionary()  # text by object
+_lines = ByObject()  # text by lock or queue
+
+
+@quiet
+def _note_line(made):
+    frame = sys._getframe(1)
+    while frame is not None and (frame.f_globals.get("__name__") or "").partition(".")[0] in ("asyncio", "_pfs_run"):
+        frame = frame.f_back
+    if frame is not None:
+        _lines.put(made, identity(f"{frame.f_globals.get('__name__') or 'unknown'}:{frame.f_lineno}"))
 
 
 def _making(original):
     def __init__(self, *arguments, **named):
-        frame = sys._getframe(1)
-        while frame is not None and (frame.f_globals.get("__name__") or "").partition(".")[0] in ("asyncio", "_pfs_run"):
-            frame = frame.f_back
-        if frame is not None:
-            _lines[self] = identity(f"{frame.f_globals.get('__name__') or 'unknown'}:{frame.f_lineno}")
+        _note_line(self)
         original(self, *arguments, **named)
 
     return __init__
 
 
 def _waiting(kind, must_wait):
+    @quiet
+    def begin(waited):
+        return native.begin(_keys[kind], _lines.get(waited) or "`unknown`", None, _SKIPPED, True) if must_wait(waited) else None
+
     def make(original):
         async def wait(self, *arguments, **named):
-            handle = native.begin(_keys[kind], _lines.get(self, "`unknown`"), None, _SKIPPED, True) if must_wait(self) else None
+            handle = begin(self)
             if handle is None:
                 return await original(self, *arguments, **named)
             try:

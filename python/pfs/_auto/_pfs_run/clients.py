@@ -3,10 +3,8 @@
 The text has the host as the first part of the path. A statement ends when the headers of the response have arrived.
 """
 
-from weakref import ref
-
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, fail, http_end, http_text, quiet
+from _pfs_run.statements import ByObject, Keys, fail, http_end, http_text, quiet
 from _pfs_run.wrapping import replace
 
 _keys = Keys("http-client")
@@ -20,9 +18,7 @@ def _begin(method, host, target):
 
 
 def _http_client(module):
-    # By id() of a connection: the handle, and a reference that takes both out when the connection dies. A WeakKeyDictionary
-    # asks for the connection's own hash, and costs twice as much.
-    running = {}
+    running = ByObject()  # handle by connection
 
     @quiet
     def begin(connection, method, url):
@@ -32,23 +28,21 @@ def _http_client(module):
     def put(original):
         def putrequest(self, method, url, *more, **named):
             result = original(self, method, url, *more, **named)
-            number = id(self)
-            before = running.pop(number, None)
+            before = running.pop(self)
             if before is not None:  # it has got no response
-                native.end(before[0], 0, 0, 0, "")
+                native.end(before, 0, 0, 0, "")
             handle = begin(self, method, url)
             if handle is not None:
-                running[number] = handle, ref(self, lambda _: running.pop(number, None))
+                running.put(self, handle)
             return result
 
         return putrequest
 
     def get(original):
         def getresponse(self):
-            entry = running.pop(id(self), None)
-            if entry is None:
+            handle = running.pop(self)
+            if handle is None:
                 return original(self)
-            handle = entry[0]
             try:
                 response = original(self)
             except BaseException as error:

@@ -7,7 +7,7 @@ pymongo tells its listeners of commands, so nothing is wrapped.
 import threading
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, clean, identity
+from _pfs_run.statements import Keys, clean, identity, quiet
 
 _SKIPPED = "pymongo,gridfs,motor,mongoengine,bson,contextlib,concurrent,_pfs_run"
 _MOST_FIELDS, _DEEPEST, _MOST_OPEN = 40, 6, 10_000
@@ -75,6 +75,7 @@ def _listener(monitoring):
     class Listener(monitoring.CommandListener):
         """Is told of each command; in the thread that sends it."""
 
+        @quiet
         def started(self, event):
             if len(running) >= _MOST_OPEN:
                 return
@@ -84,6 +85,7 @@ def _listener(monitoring):
             if handle is not None:
                 running[threading.get_ident(), event.request_id] = handle
 
+        @quiet
         def succeeded(self, event):
             handle = running.pop((threading.get_ident(), event.request_id), None)
             if handle is not None:
@@ -91,6 +93,7 @@ def _listener(monitoring):
                 code = error.get("code", 1) if error else 0
                 native.end(handle, rows, changed, code, clean(str(error.get("errmsg", ""))) if error else "")
 
+        @quiet
         def failed(self, event):
             handle = running.pop((threading.get_ident(), event.request_id), None)
             if handle is not None:
