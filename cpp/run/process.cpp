@@ -120,17 +120,6 @@ uintptr_t StateOfStdThread(const Module* module, void* argument) {
   return *static_cast<uintptr_t*>(argument) - kBefore;
 }
 
-// Registers the instrument of threads that start at an address, or of std::thread with a function of the class there.
-pfs_key_t KeyOfThreads(const Module* module, uintptr_t address, bool is_state) {
-  char name[64], documentation[256];
-  const auto offset = static_cast<unsigned long>(address - (module != nullptr ? module->base : 0));
-  std::snprintf(name, sizeof name, "%s+0x%lx", is_state ? "data" : "code", offset);
-  std::snprintf(documentation, sizeof documentation, "%s %s+0x%lx build-id=%s",
-                is_state ? "Thread of std::thread with a function of the class at" : "Thread that starts at",
-                module != nullptr ? module->path : "unknown", offset, module != nullptr ? module->build_id : "");
-  return KeyOf(pfs_register_thread, module, name, documentation);
-}
-
 // Creates a thread whose instrument has the name of its start routine.
 int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
   auto address = reinterpret_cast<uintptr_t>(start);
@@ -146,7 +135,9 @@ int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, void* (*st
   // A module that was unloaded may have left its site to another one.
   pfs_key_t key = site.module == module ? known.load(std::memory_order_relaxed) : 0;
   if (key == 0) {
-    key = KeyOfThreads(module, address, of_state != nullptr);
+    const char* const what = of_state != nullptr ? "Thread of std::thread with a function of the class" : "Thread that starts";
+    const uint64_t offset = address - (module != nullptr ? module->base : 0);
+    key = KeyOfPlace(pfs_register_thread, module, offset, of_state != nullptr, "", what, "at");
     if (site.module == module) known.store(key, std::memory_order_relaxed);
   }
   return pfs_thread_create(key, thread, attributes, start, argument);

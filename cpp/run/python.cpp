@@ -198,7 +198,7 @@ class Frames {
     if (entry.code == code.get() && entry.globals == globals.get() && entry.skipped == skipped) return entry;
     const std::string_view module = ModuleOf(globals.get());
     Code fresh = {code.get(), globals.get(), skipped, IsOfWaiting(module) || IsIn(skipped, module), Code::Role::kNone, nullptr};
-    if (!fresh.is_skipped) fresh.file = SiteOfName(code.get(), Names()->file);
+    if (!fresh.is_skipped) fresh.file = SiteOfFile(code.get());
     if (module == "threading") fresh.role = RoleOf(code.get());
     Py_IncRef(code.get());
     const Reference<PyObject> dropped(entry.code);
@@ -223,8 +223,8 @@ class Frames {
   static constexpr size_t kCodes = 512, kLines = 256;
   static uintptr_t Mixed(const PyObject* code) { return reinterpret_cast<uintptr_t>(code) / 16; }
 
-  static const Site* SiteOfName(PyObject* code, PyObject* attribute) {
-    const Reference<PyObject> name(PyObject_GetAttr(code, attribute));
+  static const Site* SiteOfFile(PyObject* code) {
+    const Reference<PyObject> name(PyObject_GetAttr(code, Names()->file));
     const std::string_view text = TextOf(name.get());
     return text.empty() ? nullptr : SiteOfText(text);
   }

@@ -170,16 +170,20 @@ pfs_key_t KeyOfNamed(Register family, const char* component, std::string_view na
   return key;
 }
 
-pfs_key_t KeyOfObject(Register family, const void* object, const Site& site, const char* kind, const char* noun) {
-  const Module* const holder = ModuleOf(object);
-  const Module* const module = holder != nullptr ? holder : site.module;
-  const uint64_t offset = holder != nullptr ? reinterpret_cast<uintptr_t>(object) - holder->base : site.offset;
+pfs_key_t KeyOfPlace(Register family, const Module* module, uint64_t offset, bool is_data, const char* kind, const char* what,
+                     const char* relation) {
   char name[64], documentation[256];
-  std::snprintf(name, sizeof name, "%s%s+0x%lx", kind, holder != nullptr ? "data" : "code", static_cast<unsigned long>(offset));
-  std::snprintf(documentation, sizeof documentation, "%s %s %s+0x%lx build-id=%s", noun, holder != nullptr ? "at" : "first used at",
+  std::snprintf(name, sizeof name, "%s%s+0x%lx", kind, is_data ? "data" : "code", static_cast<unsigned long>(offset));
+  std::snprintf(documentation, sizeof documentation, "%s %s %s+0x%lx build-id=%s", what, relation,
                 module != nullptr ? module->path : "unknown", static_cast<unsigned long>(offset),
                 module != nullptr ? module->build_id : "");
   return KeyOf(family, module, name, documentation);
+}
+
+pfs_key_t KeyOfObject(Register family, const void* object, const Site& site, const char* kind, const char* noun) {
+  const Module* const holder = ModuleOf(object);
+  if (holder == nullptr) return KeyOfPlace(family, site.module, site.offset, false, kind, noun, "first used at");
+  return KeyOfPlace(family, holder, reinterpret_cast<uintptr_t>(object) - holder->base, true, kind, noun, "at");
 }
 
 void NameThread(std::string_view component, std::string_view name) {

@@ -58,6 +58,11 @@ using Register = int (*)(const char* component, pfs_instrument_info* info, int c
 // Returns the key of an instrument of the module. Names that are too long are clipped and end in a hash. Slow.
 pfs_key_t KeyOf(Register family, const Module* module, std::string_view name, const char* documentation);
 
+// Returns the key of what is named after a place in a module, which may be data or code: KIND and data+0x4010. The documentation is
+// WHAT RELATION PLACE, such as "Mutex" "first used at". Slow.
+pfs_key_t KeyOfPlace(Register family, const Module* module, uint64_t offset, bool is_data, const char* kind, const char* what,
+                     const char* relation);
+
 // Returns the key of an object: by its symbol if it lies in a module (data+0x4010), else by the place that made or first used it.
 // `kind` stands before the place, such as "sem-"; `noun` is for the documentation. Slow.
 pfs_key_t KeyOfObject(Register family, const void* object, const Site& site, const char* kind, const char* noun);

@@ -44,17 +44,8 @@ def running(tmp_path: Path, *command: str | Path) -> Iterator[pfs.Schema]:
 
 def locks_of(tmp_path: Path, program: Path) -> dict[str, int]:
     """Returns how often each Python lock was acquired in a program, by MODULE:LINE."""
-    done = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, program, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
-    with pfs.attach(segment) as schema:
-        waits = schema.table("events_waits_summary_global_by_event_name")
-    before = "wait/synch/mutex/python/"
-    return {
-        name.removeprefix(before): int(count)
-        for name, count in zip(waits["EVENT_NAME"], waits["COUNT_STAR"], strict=True)
-        if name.startswith(before) and count > 0
-    }
+    locks = report_of(tmp_path, sys.executable, program)["locks"]
+    return {row["name"].removeprefix("wait/synch/mutex/python/"): row["count"] for row in locks}
 
 
 # ---- Names

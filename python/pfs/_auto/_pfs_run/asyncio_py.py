@@ -15,7 +15,7 @@ _keys = Keys("asyncio")
 _lines = ByObject()  # text by lock or queue
 
 
-@quiet
+@quiet()
 def _note_line(made):
     frame = sys._getframe(1)
     while frame is not None and (frame.f_globals.get("__name__") or "").partition(".")[0] in ("asyncio", "_pfs_run"):
@@ -33,7 +33,7 @@ def _making(original):
 
 
 def _waiting(kind, must_wait):
-    @quiet
+    @quiet()
     def begin(waited):
         return native.begin(_keys[kind], _lines.get(waited) or "`unknown`", None, _SKIPPED, True) if must_wait(waited) else None
 

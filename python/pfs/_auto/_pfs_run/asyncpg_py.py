@@ -8,7 +8,7 @@ _SKIPPED = "asyncpg,sqlalchemy,contextlib,_pfs_run"
 _key = Keys("asyncpg")
 
 
-@quiet
+@quiet((0, 0))
 def _counts(result):
     """Returns the rows of a result: a list of records, or a status such as INSERT 0 5, alone or in a tuple of three."""
     status = None
@@ -23,7 +23,7 @@ def _counts(result):
     return rows, int(words[-1]) if is_change else 0
 
 
-@quiet
+@quiet()
 def _begin(query):
     return native.begin(_key["statement"], clean(str(query)), None, _SKIPPED, True)
 
@@ -37,7 +37,7 @@ async def _run(query, call):
     except BaseException as error:
         native.end(handle, 0, 0, number_of(error), message_of(error))
         raise
-    native.end(handle, *(_counts(result) or (0, 0)), 0, "")
+    native.end(handle, *_counts(result), 0, "")
     return result
 
 

@@ -11,7 +11,6 @@ _keys = Keys("http-client")
 _SKIPPED = "http,urllib,urllib3,requests,httpx,httpcore,aiohttp,anyio,contextlib,_pfs_run"
 
 
-@quiet
 def _begin(method, host, target):
     text = http_text(method, f"/{host}{target}" if target.startswith("/") else f"/{host}/{target}")
     return native.begin(_keys[method.lower()], text, None, _SKIPPED, True)
@@ -20,7 +19,7 @@ def _begin(method, host, target):
 def _http_client(module):
     running = ByObject()  # handle by connection
 
-    @quiet
+    @quiet()
     def begin(connection, method, url):
         url = url or "/"  # as http.client has it
         return _begin(method, connection.host, url.partition("://")[2].partition("/")[2] if "://" in url else url)
@@ -58,7 +57,7 @@ def _http_client(module):
 
 
 def _httpx(module):
-    @quiet
+    @quiet()
     def begin(request):
         url = request.url
         return _begin(request.method, url.host, url.raw_path.decode("ascii", "replace"))
@@ -98,7 +97,7 @@ def _httpx(module):
 
 
 def _aiohttp(module):
-    @quiet
+    @quiet()
     def begin(session, method, address):
         url = session._build_url(address)  # the response knows the whole address, but the statement begins before it
         return _begin(method, url.host or "", url.raw_path_qs)

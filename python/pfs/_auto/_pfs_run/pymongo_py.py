@@ -75,7 +75,7 @@ def _listener(monitoring):
     class Listener(monitoring.CommandListener):
         """Is told of each command; in the thread that sends it."""
 
-        @quiet
+        @quiet()
         def started(self, event):
             if len(running) >= _MOST_OPEN:
                 return
@@ -85,7 +85,7 @@ def _listener(monitoring):
             if handle is not None:
                 running[threading.get_ident(), event.request_id] = handle
 
-        @quiet
+        @quiet()
         def succeeded(self, event):
             handle = running.pop((threading.get_ident(), event.request_id), None)
             if handle is not None:
@@ -93,7 +93,7 @@ def _listener(monitoring):
                 code = error.get("code", 1) if error else 0
                 native.end(handle, rows, changed, code, clean(str(error.get("errmsg", ""))) if error else "")
 
-        @quiet
+        @quiet()
         def failed(self, event):
             handle = running.pop((threading.get_ident(), event.request_id), None)
             if handle is not None:

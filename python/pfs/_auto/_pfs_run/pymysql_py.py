@@ -21,7 +21,7 @@ def _pymysql(module):
     query_command = 3  # COM_QUERY
     calls = local()
 
-    @quiet
+    @quiet()
     def begin(connection, sql):
         text = sql if isinstance(sql, str) else bytes(sql).decode("utf-8", "replace")
         schema = connection.db.decode("utf-8", "replace") if isinstance(connection.db, bytes) else connection.db
@@ -41,7 +41,7 @@ def _pymysql(module):
                 raise
             else:
                 if now.handle is not None:
-                    native.end(now.handle, *(_counts(self) or (0, 0)), 0, "")
+                    native.end(now.handle, *_counts(self), 0, "")
                 return result
             finally:
                 calls.now = None
@@ -63,7 +63,7 @@ def _pymysql(module):
     replace(module.Connection, "_execute_command", execute)
 
 
-@quiet
+@quiet((0, 0))
 def _counts(connection):
     """Returns how many rows the last statement sent and how many it affected. Rows that are not stored are not known."""
     result = connection._result

@@ -17,7 +17,7 @@ def _argument(value):
     return literal(text[:_MOST_LETTERS])
 
 
-@quiet
+@quiet()
 def _begin(arguments, is_detached):
     """Begins the statement of a command. Some commands are two words: CLIENT INFO."""
     words = str(arguments[0]).split()
@@ -60,12 +60,8 @@ def _commands_async(original):
     return execute_command
 
 
+@quiet(())
 def _stack(pipeline):
-    return _begin_all(pipeline) or []
-
-
-@quiet
-def _begin_all(pipeline):
     # An entry of the stack is (arguments, options), or an object with these.
     entries = [entry[0] if isinstance(entry, tuple) else entry.args for entry in pipeline.command_stack]
     return [_begin(arguments, True) for arguments in entries]

@@ -24,21 +24,21 @@ def _begin(method, path, query, is_detached, traceparent):
     return native.begin(_keys[method.lower()], text, None, _SKIPPED, is_detached, caller)
 
 
-@quiet
+@quiet()
 def _begin_wsgi(environ, is_generator):
     path = (environ.get("SCRIPT_NAME") or "") + (environ.get("PATH_INFO") or "/")
     method, caller = environ.get("REQUEST_METHOD", "GET"), environ.get("HTTP_TRACEPARENT")
     return _begin(method, path, environ.get("QUERY_STRING"), is_generator or is_shared(), caller)
 
 
-@quiet
+@quiet()
 def _begin_asgi(scope):
     query = scope.get("query_string") or b""
     caller = next((value.decode("latin-1") for name, value in scope.get("headers") or () if name == b"traceparent"), None)
     return _begin(scope.get("method", "GET"), scope.get("path") or "/", query.decode("latin-1"), True, caller)
 
 
-@quiet
+@quiet()
 def _end(handle, status):
     number, _, reason = status.partition(" ")
     http_end(handle, int(number) if number.isdigit() else 0, reason)

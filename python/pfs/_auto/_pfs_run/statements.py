@@ -26,22 +26,26 @@ __all__ = [
 ]
 
 
-def quiet(function):
-    """Makes a function return None where it would raise. The first time is noted in error_log."""
-    is_noted = False
+def quiet(otherwise=None):
+    """Makes a function return `otherwise` where it would raise. The first time is noted in error_log."""
 
-    @wraps(function)
-    def call(*arguments):
-        nonlocal is_noted
-        try:
-            return function(*arguments)
-        except Exception as error:
-            if not is_noted:
-                is_noted = True
-                native.note(f"{function.__module__}.{function.__qualname__}: {type(error).__name__}; not recorded")
-            return None
+    def make(function):
+        is_noted = False
 
-    return call
+        @wraps(function)
+        def call(*arguments):
+            nonlocal is_noted
+            try:
+                return function(*arguments)
+            except Exception as error:
+                if not is_noted:
+                    is_noted = True
+                    native.note(f"{function.__module__}.{function.__qualname__}: {type(error).__name__}; not recorded")
+                return otherwise
+
+        return call
+
+    return make
 
 
 class ByObject:
@@ -112,16 +116,13 @@ def http_text(method, target):
 
 def http_end(handle, status, reason=""):
     """Ends the statement of a request. A status from 400 on is its error."""
-    native.end(handle, 0, 0, status if status >= 400 else 0, reason)
+    is_error = status >= 400
+    native.end(handle, 0, 0, status if is_error else 0, clean(reason) if is_error else "")
 
 
+@quiet(1)
 def number_of(error):
     """Returns the number of an exception: that of the database or of the system, else 1."""
-    return _number_of(error) or 1
-
-
-@quiet
-def _number_of(error):
     first = error.args[0] if getattr(error, "args", ()) else None
     return first if type(first) is int and 0 < first < 1 << 31 else 1
 
@@ -132,6 +133,6 @@ def message_of(error):
     return type(error).__name__ if text is None else text
 
 
-@quiet
+@quiet()
 def _text_of(error):
     return clean(str(error))

@@ -12,7 +12,7 @@ _NO_FAILURES = ("Skipped", "XFailed", "Exit")
 _key = Keys("pytest")
 
 
-@quiet
+@quiet()
 def _begin(item):
     name, bracket, parameters = item.nodeid.partition("[")
     text = identity(name) + (f" {literal(parameters[:-1])}" if bracket else "")
