@@ -48,6 +48,14 @@ def test_programs_do_not_notice(way: list[str], tmp_path: Path) -> None:
     assert not wrong, f"{len(wrong)} of {seed - first} programs:\n" + "\n".join(wrong[:50])
 
 
+def test_children_that_are_killed_as_they_start_leave_no_more_than_others(way: list[str], tmp_path: Path) -> None:
+    """Each makes its first event, and with it a file, about when it is killed; its parent makes one after the other."""
+    programs = lifecycle.build(tmp_path)
+    for _ in range(12):
+        left = lifecycle.run(way, programs.watched, "((t1d)1485)25885", 8, tmp_path).left
+        assert len(left) <= lifecycle.LEFT
+
+
 def test_a_library_that_kills_children_is_found(way: list[str], tmp_path: Path) -> None:
     """Negative control: a library that aborts in children of limited programs, and a bound that nothing can keep."""
     programs = lifecycle.build(tmp_path, "-DBROKEN")

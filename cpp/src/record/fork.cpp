@@ -241,7 +241,6 @@ bool ContinueChild(bool has_lock) {
     errno = error;
     return false;
   }
-  CollectTheDead();
   SetStatusReason(reason);
   ForgetStatistics();
   ForgetInspectorsScans();

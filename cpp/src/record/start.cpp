@@ -24,7 +24,6 @@
 #include "record/family/tables.h"
 #include "record/probe/chunk_pool.h"
 #include "record/probe/trace.h"
-#include "shm/dead_segments.h"
 #include "shm/place.h"
 
 namespace perfschema {
@@ -150,7 +149,6 @@ void StartNow() {
   g_runtime.segment.Finish();
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
   std::atexit(RemoveAtExit);
-  CollectTheDead();
 }
 
 void Start() {
@@ -164,13 +162,6 @@ void Start() {
 }
 
 }  // namespace
-
-void CollectTheDead() {
-  const char* const path = g_runtime.segment.path();
-  if (path[0] == 0) return;
-  CollectDeadSegments(path, static_cast<uint64_t>(options.Get(OptionId::max_dead_segments)),
-                      static_cast<uint64_t>(options.Get(OptionId::max_dead_megabytes)) << 20);
-}
 
 void SetStatusReason(std::string_view reason) {
   CopyText(g_runtime.header->status_reason, sizeof g_runtime.header->status_reason, reason);

@@ -8,12 +8,7 @@
 
 namespace perfschema {
 
-// All functions REQUIRE the cold lock.
-
-// Limits the number of files of dead processes before this process adds its own.
-void CollectTheDead();
-
-// Notes why pfs is not fully on, also in the segment.
+// Notes why pfs is not fully on, also in the segment. REQUIRES: the cold lock.
 void SetStatusReason(std::string_view reason);
 
 }  // namespace perfschema

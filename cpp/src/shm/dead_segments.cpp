@@ -14,6 +14,7 @@
 #include <ctime>
 #include <memory>
 #include <new>
+#include <string>
 #include <vector>
 
 #include "shm/layout.h"
@@ -69,8 +70,9 @@ bool IsSegmentOf(int directory, const Leftover& file) {
 
 }  // namespace
 
-void CollectDeadSegments(const std::string& segment, uint64_t most, uint64_t most_bytes) try {
-  const int fd = open(segment.substr(0, segment.rfind('/')).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+void CollectDeadSegments(int folder, const DeadLimits& limits) try {
+  auto [most, most_bytes] = limits;
+  const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // the listing closes it
   if (fd < 0) return;
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(fd), closedir);
   if (listing == nullptr) {

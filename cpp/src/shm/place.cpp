@@ -234,11 +234,12 @@ std::string SegmentDirectory() {
   return chosen.empty() ? "/dev/shm/pfs-" + std::to_string(geteuid()) : chosen;
 }
 
-int MakeSegmentFile(std::string* path, mode_t* mode, std::string* remark, std::string* reason) {
+int MakeSegmentFile(const DeadLimits& limits, std::string* path, mode_t* mode, std::string* remark, std::string* reason) {
   *mode = ModeOfFile(remark);
   const std::string directory = SegmentDirectory();
   const int dir = OpenDirectory(directory, *mode, !TheSettings().directory.empty(), reason);
   if (dir < 0) return -1;
+  CollectDeadSegments(dir, limits);
   std::string name = std::to_string(getpid()) + kSuffix;
   const int fd = MakeIn(dir, directory, &name, reason);
   close(dir);

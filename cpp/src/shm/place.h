@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string>
 
+#include "shm/dead_segments.h"
+
 namespace perfschema {
 
 std::string Reason(const char* what, const std::string& where, int error);  // "cannot open /a/b: No such file or directory"
@@ -31,8 +33,9 @@ bool KeepsSegment();
 // Returns where segments of this user are: PFS_DIR, else /dev/shm/pfs-<uid>. Absolute.
 std::string SegmentDirectory();
 
-// Makes a new file of this process's name, readable by its owner alone so far. Returns its descriptor and path, and the mode that it
-// shall get (PFS_MODE). Returns -1 if it fails; `reason` says why. `remark` gets a warning for the user, or is empty.
-int MakeSegmentFile(std::string* path, mode_t* mode, std::string* remark, std::string* reason);
+// Makes a new file of this process's name, readable by its owner alone so far, after it has removed dead segments beyond the limits.
+// Returns its descriptor and path, and the mode that it shall get (PFS_MODE). Returns -1 if it fails; `reason` says why. `remark` gets a
+// warning for the user, or is empty.
+int MakeSegmentFile(const DeadLimits& limits, std::string* path, mode_t* mode, std::string* remark, std::string* reason);
 
 }  // namespace perfschema

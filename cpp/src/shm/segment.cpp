@@ -236,7 +236,9 @@ bool Segment::MoveToFile(std::string* reason) {
   }
   std::string path, remark;
   mode_t mode = 0600;
-  const int fd = MakeSegmentFile(&path, &mode, &remark, reason);
+  const auto option = [head](OptionId id) { return head->options[static_cast<uint32_t>(id)]; };
+  const DeadLimits limits{option(OptionId::max_dead_segments), option(OptionId::max_dead_megabytes) << 20};
+  const int fd = MakeSegmentFile(limits, &path, &mode, &remark, reason);
   if (fd < 0) return false;
   struct stat info {};
   int error = 0;
