@@ -1,4 +1,6 @@
 // snapshot/program.cpp: reads rows that the program declared, and its error log. shm/layout_program.h says who writes what.
+#include <sched.h>
+
 #include "record/declared/log.h"
 #include "shm/fact.h"
 #include "snapshot/snapshot.h"
@@ -92,6 +94,9 @@ void Snapshot::ForEachLogEvent(const std::function<void(const LogRow&)>& use) co
     };
     LogHead head{};
     bool is_good = copy(1);
+#if defined(PFS_BREAK_SEQLOCK)  // lets a writer come between the head and the rest, on any machine
+    sched_yield();
+#endif
     if (is_good) {
       std::memcpy(&head, bytes.data(), sizeof head);
       is_good = head.place == place && head.priority() <= static_cast<uint32_t>(LogPriority::kNote) && head.data_bytes() <= kLogDataBytes &&
