@@ -243,6 +243,24 @@ TEST_F(DamagedSegment, may_be_cut_short_inside_a_page) {
   EXPECT_GT(in_memory, 100);
 }
 
+// What is not mapped is one run up to the next piece that is: a reader of ten million cells that are not there asks once for all of them.
+TEST_F(DamagedSegment, says_at_once_how_far_there_is_nothing) {
+  Image image(std::getenv("PFS_FUZZ_SEGMENT"));
+  std::unique_ptr<SegmentFile> file;
+  ASSERT_TRUE(SegmentFile::Open(image.file(), &file).ok());
+  const SegmentView view = file->view();
+  ASSERT_GT(view.bytes(), uint64_t{1} << 22);
+  uint64_t with_memory = 0, questions = 0;
+  for (uint64_t at = 0; at < view.bytes() && questions < 100'000; ++questions) {
+    const ByteRun run = view.RunAt(at, 1);
+    ASSERT_GT(run.end, at);
+    if (run.has_memory) with_memory += run.end - at;
+    at = run.end;
+  }
+  EXPECT_LT(questions, 10'000u) << view.bytes();
+  EXPECT_GT(with_memory, uint64_t{1} << 16);
+}
+
 // What has been copied to a file system with blocks of 1 KiB has holes inside of pages.
 TEST_F(DamagedSegment, may_have_holes_that_are_smaller_than_a_page) {
   const auto all_tables = [](off_t bytes) {

@@ -273,6 +273,11 @@ SegmentFile::Pieces::const_iterator SegmentFile::PieceAt(uint64_t offset) const 
   return std::prev(next);
 }
 
+uint64_t SegmentFile::NextPiece(uint64_t offset) const {
+  const auto next = pieces_.upper_bound(offset);
+  return next == pieces_.end() ? range_.bytes() : next->first;
+}
+
 ByteRun SegmentFile::RunAt(uint64_t offset, uint64_t wanted) const {
   if (offset >= range_.bytes()) return {offset, ~uint64_t{0}, false};
   wanted = std::min(wanted, range_.bytes() - offset);
@@ -281,7 +286,10 @@ ByteRun SegmentFile::RunAt(uint64_t offset, uint64_t wanted) const {
   for (uint64_t at = offset; at - offset < wanted;) {
     auto piece = PieceAt(at);
     if (piece == pieces_.end() && MapMore()) piece = PieceAt(at);
-    if (piece == pieces_.end()) break;
+    if (piece == pieces_.end()) {
+      if (at == offset) run.end = NextPiece(offset);
+      break;
+    }
     const uint64_t left = wanted - (at - offset);
     ByteRun more = RunInPiece(piece->first, piece->second, at, left);
     const uint64_t end_wanted = std::min(piece->second.end, at + left);

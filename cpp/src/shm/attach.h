@@ -65,6 +65,7 @@ class SegmentFile {
   bool MapMore() const;
   bool MapPiece(uint64_t begin, uint64_t end, uint64_t in_file) const;
   Pieces::const_iterator PieceAt(uint64_t offset) const;
+  uint64_t NextPiece(uint64_t offset) const;
   ByteRun RunInPiece(uint64_t begin, const Piece& piece, uint64_t offset, uint64_t wanted) const;
   ByteRun RunInFile(uint64_t offset, uint64_t wanted) const;
   bool FillHole(uint64_t begin, const Piece& piece, uint64_t from, uint64_t to) const;
