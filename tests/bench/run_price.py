@@ -1,15 +1,15 @@
 """Measures what `pfs run` costs: an uncontended lock, and the processor time of servers.
 
     python tests/bench/run_price.py locks [--rounds 5]
-    python tests/bench/run_price.py redis nginx postgres pgbench [--pairs 60]
+    python tests/bench/run_price.py redis nginx postgres pgbench [--pairs 60] [--options TEXT]
 
 `locks` runs tests/bench/run_locks.c plain and under libperfschema-run.so with several settings, in turn. It prints nanoseconds
 of a lock and an unlock, the fastest of all rounds, and what is promised of them.
 
-A name of a program runs it twice, plain and under pfs with its defaults. The same load goes to both in turn: redis-benchmark,
-wrk, pgbench. It prints the processor time that the program took with pfs over that without, for the same number of requests,
-twice: the median of the pairs, and the ratio of the lower quartiles, which other work on the machine changes less. Each has a
-95 % bootstrap interval. `postgres` is the server under pgbench, `pgbench` is that client.
+A name of a program runs it twice, plain and under pfs with its defaults, to which --options adds PFS_OPTIONS. The same load goes
+to both in turn: redis-benchmark, wrk, pgbench. It prints the processor time that the program took with pfs over that without,
+for the same number of requests, twice: the median of the pairs, and the ratio of the lower quartiles, which other work on the
+machine changes less. Each has a 95 % bootstrap interval. `postgres` is the server under pgbench, `pgbench` is that client.
 """
 
 from __future__ import annotations
@@ -40,13 +40,16 @@ SETTINGS = ("plain", "inert", "off", "contended", "all on")
 
 
 def run_environment(setting: str, folder: str) -> dict[str, str]:
-    """Returns the environment of a program: plain, or recorded with a setting."""
+    """Returns the environment of a program: plain, or recorded with a setting. Options of pfs may follow a comma."""
+    setting, _, options = setting.partition(",")
     if setting == "plain":
         return dict(os.environ)
     only = ["files"] if setting == "off" else []
     more = environment(folder, only=only, all_on=setting == "all on")
     if setting == "inert":
         more["PFS_OPTIONS"] = "performance_schema=OFF"
+    if options:
+        more["PFS_OPTIONS"] += f",{options}"
     return os.environ | more | {"PFS_KEEP": "0"}
 
 
@@ -241,13 +244,13 @@ def pgbench(setting: str, folder: Path) -> Iterator[Measure]:
 PROGRAMS = {"redis": redis, "nginx": nginx, "postgres": postgres, "pgbench": pgbench}
 
 
-def show_program(name: str, pairs: int) -> None:
+def show_program(name: str, pairs: int, options: str) -> None:
     with contextlib.ExitStack() as stack:
         folders = [Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pfs-price-", dir="/dev/shm"))) for _ in range(2)]
         for folder in folders:
             folder.chmod(0o755)
         plain = stack.enter_context(PROGRAMS[name]("plain", folders[0]))
-        under = stack.enter_context(PROGRAMS[name]("contended", folders[1]))
+        under = stack.enter_context(PROGRAMS[name](f"contended,{options}", folders[1]))
         plain(), under()
         times = []  # (plain, under pfs)
         for i in range(pairs):
@@ -285,13 +288,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--milliseconds", type=float, default=20)
     parser.add_argument("--pairs", type=int, default=60)
+    parser.add_argument("--options", default="", help="PFS_OPTIONS besides those of pfs run")
     options = parser.parse_args()
     good = True
     for name in options.what:
         if name == "locks":
             good &= show_locks(options.rounds, options.milliseconds)
         else:
-            show_program(name, options.pairs)
+            show_program(name, options.pairs, options.options)
     return 0 if good else 1
 
 

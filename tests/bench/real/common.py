@@ -39,7 +39,7 @@ EVERYTHING = ",".join(
     ]
 )
 
-# For --breakdown: what is left of it, step by step. The last ones leave out one family, or have a pool of records that stays in the cache.
+# For --levels: what is added to --options. The last ones leave out one family, or have a pool of records that stays in the cache.
 _NOTHING_RECORDED = (
     "performance_schema_consumer_events_waits_current=OFF,performance_schema_consumer_events_statements_current=OFF"
 )
@@ -49,10 +49,15 @@ LEVELS = {
     "counted": f"performance_schema_instrument='%=COUNTED',{_NOTHING_RECORDED}",
     "timed": _NOTHING_RECORDED,
     "small_pool": "performance_schema_events_waits_history_long_size=500",
+    "contended": "performance_schema_instrument='wait/synch/mutex/%=CONTENDED',performance_schema_instrument='wait/synch/rwlock/%=CONTENDED'",
+    "limit_1": "performance_schema_overhead_limit=1%",
+    "limit_3": "performance_schema_overhead_limit=3%",
     "no_mutexes": "performance_schema_instrument='wait/synch/mutex/%=OFF'",
     "no_files": "performance_schema_instrument='wait/io/file/%=OFF'",
     "no_conditions": "performance_schema_max_cond_classes=0",
 }
+# For --levels, too: what takes the place of --options, whose instruments would hold over a preset.
+PRESETS = {"production": "performance_schema_preset=production"}
 
 
 def program_of(variant: str) -> str:
@@ -73,6 +78,8 @@ def is_recorded(variant: str) -> bool:
 def options_of(variant: str, options: str) -> str:
     """PFS_OPTIONS. What comes later wins."""
     level = variant.partition(":")[2]
+    if level in PRESETS:
+        return PRESETS[level]
     return f"{options},{LEVELS[level]}" if level else options
 
 
@@ -226,10 +233,9 @@ def compare(
     names: list[str], once: Callable[..., Sample], given: argparse.Namespace, say: Callable[[str], None]
 ) -> list[Workload]:
     """What the command line asks for. once(variant, workload=...) runs one process."""
-    levels = [(f"in:{level}", "out") for level in LEVELS] if given.breakdown else []
     comparisons = [
         ("in", "out"),
-        *levels,
+        *((f"in:{level}", "out") for level in given.levels),
         *([("floor", "out")] if given.floor else []),
         *([("again", "out")] if given.control else []),
         *([("out", "stock")] if given.stock else []),
@@ -332,6 +338,14 @@ def report(program: str, workloads: list[Workload], given: argparse.Namespace) -
 # ---- What both scripts take ----------------------------------------------------------------------------------------------------
 
 
+def _levels(text: str) -> list[str]:
+    levels = text.split(",")
+    for level in levels:
+        if level not in LEVELS and level not in PRESETS:
+            raise argparse.ArgumentTypeError(f"there is no level {level!r}; there are {', '.join([*PRESETS, *LEVELS])}")
+    return levels
+
+
 def parser(text: str | None, names: Iterable[str]) -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(description=(text or "").partition("\n")[0])
     result.add_argument("--pairs", type=int, default=15, help="pairs of runs per workload")
@@ -345,7 +359,9 @@ def parser(text: str | None, names: Iterable[str]) -> argparse.ArgumentParser:
     )
     result.add_argument("--options", default=EVERYTHING, help="PFS_OPTIONS of the recorded program; default: everything on")
     result.add_argument("--events", action="store_true", help="also show the events of each workload by instrument")
-    result.add_argument("--breakdown", action="store_true", help=f"also with less: {', '.join(LEVELS)}")
+    result.add_argument(
+        "--levels", type=_levels, default=[], help=f"also with other settings: {', '.join([*PRESETS, *LEVELS])}; with commas"
+    )
     result.add_argument("--json", type=Path, help="where to keep all figures")
     result.add_argument(
         "--stock", action="store_true", help="also compare the program that is not recorded with an unchanged one"

@@ -153,7 +153,7 @@ def test_the_program_that_is_not_recorded_needs_no_library(on_sqlite: sqlite.Ben
 
 def test_the_script_reports_pairs(on_sqlite: sqlite.Bench, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    arguments = "--pairs 2 --rows 200 --workloads select,statements --events"
+    arguments = "--pairs 2 --rows 200 --workloads select,statements --events --levels production,limit_1"
     arguments += f" --work {on_sqlite.programs.parent} --data {tmp_path} --json {report}"
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.real.sqlite", *arguments.split()],
@@ -164,7 +164,10 @@ def test_the_script_reports_pairs(on_sqlite: sqlite.Bench, tmp_path: Path) -> No
     )
     assert done.returncode == 0, done.stderr
     workloads = json.loads(report.read_text())["workloads"]
-    assert [one["name"] for one in workloads] == ["select", "statements"]
+    recorded = ["in", "in:production", "in:limit_1"]
+    assert [(one["name"], one["comparison"][0]) for one in workloads] == [
+        (name, variant) for name in ("select", "statements") for variant in recorded
+    ]
     for one in workloads:
         low, high = one["wall"]["interval"]
         assert low <= one["wall"]["median"] <= high
