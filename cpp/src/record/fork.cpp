@@ -186,7 +186,7 @@ void PutThreadAside() {
   self.free_lists = nullptr;
 }
 
-void AfterForkInChild() {
+PFS_IN_EVERY_CHILD void AfterForkInChild() {
   const int error = errno;
   bool must_go_on = false;
   if (g_runtime.on && !IsStillForked()) {
@@ -208,7 +208,7 @@ void AfterForkInChild() {
       if (must_go_on)
         ForgetWorkInChild(*thread);  // before anything else: a probe that fork() interrupted (in a signal handler) continues with this
       PutThreadAside();
-      ForgetTraceInChild();
+      if (TraceHasBegun() || g_governor_may_run.load(kRelaxed)) ForgetTraceInChild();
       g_runtime.phase.store(Phase::kForked, kRelease);
     }
     // This thread's work on the slow path continues when the handler that called fork() returns: in the child's own

@@ -24,10 +24,10 @@ uint64_t live_files = 0, live_sockets = 0;
 bool closed_in_forked_child = false;
 
 // Counts the descriptors that are given to files without the cold lock, before and after it happens. Threads: any. Before fork() copies the
-// segment: how many there were, and whether all had ended.
+// segment: how many there were; kHalfGiven if not all had ended.
 std::atomic<uint64_t> gifts_begun{0}, gifts_ended{0};
+constexpr uint64_t kHalfGiven = ~uint64_t{0};
 uint64_t gifts_before_fork = 0;
-bool is_copy_whole = true;
 
 uint64_t& LiveObjects(uint32_t class_index) {
   return g_runtime.classes[class_index].family == static_cast<uint32_t>(Family::kSocket) ? live_sockets : live_files;
@@ -182,13 +182,13 @@ static void CountDescriptors() {
 }
 
 void NoteDescriptorsBeforeFork() {
-  gifts_before_fork = gifts_begun.load();
-  is_copy_whole = gifts_before_fork == gifts_ended.load();
+  const uint64_t begun = gifts_begun.load(), noted = begun == gifts_ended.load() ? begun : kHalfGiven;
+  if (gifts_before_fork != noted) gifts_before_fork = noted;  // a store would make the kernel copy a page that the last child has, too
 }
 
 void ForgetSocketsInChild() {
   const uint64_t begun = gifts_begun.load();
-  const bool were_none = is_copy_whole && begun == gifts_before_fork && begun == gifts_ended.load();
+  const bool were_none = begun == gifts_before_fork && begun == gifts_ended.load();
   gifts_ended.store(begun);  // the threads that were at it are the parent's
   if (std::exchange(closed_in_forked_child, false) || !were_none) CountDescriptors();
   const uint64_t used = g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed);

@@ -52,8 +52,10 @@ void SetTraceStatus(std::string_view text);
 // Starts or wakes the trace's thread, because the setup may request the trace now. Starts the governor's, if there is a ceiling.
 // REQUIRES: no lock.
 void TraceMayBegin();
-// Forgets the parent's writer thread and files in a forked child; TraceMayBegin() starts a new thread. REQUIRES: only
-// this thread runs.
+// Forgets the parent's writer thread and files in a forked child; TraceMayBegin() starts a new thread. Without a thread of either kind a
+// child need not call it: it has no code or data of trace/ in memory yet. REQUIRES: only this thread runs.
 void ForgetTraceInChild();
+// Set before the governor's mutex is first locked.
+inline std::atomic<bool> g_governor_may_run{false};
 
 }  // namespace perfschema
