@@ -169,6 +169,15 @@ ShmRetired* TakeRetired() {
   return fresh < 0 ? nullptr : g_runtime.segment.element<ShmRetired>(ArrayId::kRetired, static_cast<uint64_t>(fresh));
 }
 
+// Makes the cells of the other lanes of a socket, of which `list` is one: a thread that uses a socket reads it, writes it and closes it.
+// Each would take the cold lock for its own cell later. REQUIRES: cold lock.
+void AddLanesOfSocket(const ThreadState& thread, uint64_t key, ShmCellList& list) {
+  ShmCellList* const lanes = &list - LaneOfKey(key);
+  for (ShmCellList* lane = lanes; lane != lanes + kFileLanes; ++lane) {
+    if (lane->head.load(kRelaxed) == 0 && AddCell(*lane, thread.slot, nullptr) == nullptr) return;
+  }
+}
+
 }  // namespace
 
 ShmCell* SearchCell(const ThreadState& thread, uint64_t key, const ShmCellList& list) {
@@ -206,6 +215,8 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
     if (found == 0 && !is_dead) {
       FoldRetired(4);
       if (ShmCell* cell = AddCell(list, thread.slot, InstanceOf(key)); cell != nullptr) found = IndexOf(cell);
+      if (KindOfKey(key) == CellKind::kFile && flags != nullptr && (flags->load(kRelaxed) & kFlagSocket) != 0)
+        AddLanesOfSocket(thread, key, list);
     }
   }
   errno = error;

@@ -31,6 +31,9 @@ constexpr uint64_t CellKey(CellKind kind, uint32_t index, uint32_t version, uint
 }
 constexpr uint64_t KeyOfLane(uint64_t first_key, size_t lane) { return first_key | static_cast<uint64_t>(lane) << kKeyLaneShift; }
 constexpr CellKind KindOfKey(uint64_t key) { return static_cast<CellKind>(static_cast<uint32_t>(key) >> kKeyKindShift); }
+constexpr size_t LaneOfKey(uint64_t key) {
+  return static_cast<uint32_t>(key) >> kKeyLaneShift & ((1u << (kKeyKindShift - kKeyLaneShift)) - 1);
+}
 constexpr uint32_t IndexOfKey(uint64_t key) { return static_cast<uint32_t>(key) & ((1u << kKeyIndexBits) - 1); }
 constexpr uint32_t VersionOfKey(uint64_t key) { return static_cast<uint32_t>(key >> 32); }
 inline uint32_t VersionOf(const ShmInstance& object) { return ListOf(object).version.load(kRelaxed); }
