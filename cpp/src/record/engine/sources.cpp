@@ -8,20 +8,21 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <string_view>
 
 #include "base/clip.h"
 
 namespace perfschema {
 namespace {
 
-// Hash table (open addressing) of indices into kSources; guarded by the cold lock. Private memory: readers of the
-// segment do not need it.
-uint32_t* buckets = nullptr;
+// Hash table (open addressing) of indices into kSources, 0 = free. It grows only; written under the cold lock, read by any thread. Private
+// memory: readers of the segment do not need it.
+HalfWord* buckets = nullptr;
 uint64_t bucket_mask = 0;
 
-uint32_t HashText(const char* text, size_t bytes) {
+uint32_t HashText(std::string_view text) {
   uint32_t hash = 2166136261u;
-  for (size_t i = 0; i < bytes; ++i) hash = (hash ^ static_cast<uint8_t>(text[i])) * 16777619u;
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
   return hash;
 }
 
@@ -40,6 +41,31 @@ const char* TextOfCode(const void* address, char (&to)[N]) {
   return to;
 }
 
+// Returns the source of a text, or 0. `at` becomes its bucket, or the free one where the search ended.
+uint32_t FindSource(std::string_view text, uint32_t hash, uint64_t& at) {
+  for (at = hash & bucket_mask;; at = (at + 1) & bucket_mask) {
+    const uint32_t index = buckets[at].load(kAcquire);  // pairs with AddSource
+    if (index == 0) return 0;
+    const auto* const source = g_runtime.segment.element<ShmSource>(ArrayId::kSources, index);
+    const bool is_as_long = source->hash == hash && source->bytes.load(kRelaxed) == text.size();
+    if (is_as_long && std::memcmp(source->text, text.data(), text.size()) == 0) return index;
+  }
+}
+
+// Adds a text. Returns 0 if the array is full. REQUIRES: cold lock.
+uint32_t AddSource(std::string_view text, uint32_t hash) {
+  uint64_t at = 0;
+  if (const uint32_t known = FindSource(text, hash, at); known != 0) return known;  // another thread was faster
+  const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kSources);
+  if (fresh < 0) return 0;
+  auto* const source = g_runtime.segment.element<ShmSource>(ArrayId::kSources, static_cast<uint64_t>(fresh));
+  std::memcpy(source->text, text.data(), text.size());
+  source->hash = hash;
+  source->bytes.store(static_cast<uint32_t>(text.size()), kRelease);  // pairs with Snapshot::source
+  buckets[at].store(static_cast<uint32_t>(fresh), kRelease);          // pairs with FindSource
+  return static_cast<uint32_t>(fresh);
+}
+
 }  // namespace
 
 const char* (*g_text_of_code)(const void* address) = nullptr;
@@ -47,9 +73,9 @@ const char* (*g_text_of_code)(const void* address) = nullptr;
 bool StartSources() {
   uint64_t size = 64;
   while (size < g_runtime.segment.array(ArrayId::kSources).capacity * 2) size *= 2;
-  void* memory = mmap(nullptr, size * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = mmap(nullptr, size * sizeof(HalfWord), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
-  buckets = static_cast<uint32_t*>(memory);
+  buckets = static_cast<HalfWord*>(memory);
   bucket_mask = size - 1;
   return true;
 }
@@ -70,27 +96,12 @@ uint32_t InternSource(const char* file, uint32_t line) {
   const size_t name_bytes = strnlen(base, sizeof(ShmSource::text) - digits);
   std::memcpy(text, base, name_bytes);
   std::memcpy(text + name_bytes, number, digits);
-  const size_t bytes = name_bytes + digits;
-  const uint32_t hash = HashText(text, bytes);
-
-  uint32_t found = 0;
-  if (ColdLock lock; lock) {
-    for (uint64_t at = hash & bucket_mask;; at = (at + 1) & bucket_mask) {
-      if (buckets[at] != 0) {
-        const auto* source = g_runtime.segment.element<ShmSource>(ArrayId::kSources, buckets[at]);
-        if (source->hash != hash || source->bytes.load(kRelaxed) != bytes || std::memcmp(source->text, text, bytes) != 0) continue;
-        found = buckets[at];
-        break;
-      }
-      const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kSources);
-      if (fresh < 0) break;
-      auto* source = g_runtime.segment.element<ShmSource>(ArrayId::kSources, static_cast<uint64_t>(fresh));
-      std::memcpy(source->text, text, bytes);
-      source->hash = hash;
-      source->bytes.store(static_cast<uint32_t>(bytes), kRelease);  // pairs with Snapshot::source
-      buckets[at] = found = static_cast<uint32_t>(fresh);
-      break;
-    }
+  const std::string_view whole(text, name_bytes + digits);
+  const uint32_t hash = HashText(whole);
+  uint64_t at = 0;
+  uint32_t found = FindSource(whole, hash, at);  // a thread that is new has seen none of the places that others know
+  if (found == 0) {
+    if (ColdLock lock; lock) found = AddSource(whole, hash);
   }
   if (found == 0) CountLoss(Loss::kSources);
   errno = error;
