@@ -67,7 +67,7 @@ PROGRAMS = {
     """,
     "Pool": """
         with multiprocessing.get_context(sys.argv[1]).Pool(2, maxtasksperchild=3) as pool:
-            print(pool.map(work, range(20), chunksize=1))
+            print(pool.map(work, range(20), chunksize=1), flush=True)  # before a worker is replaced: it would print it, too
             pool.close()
             pool.join()
     """,
