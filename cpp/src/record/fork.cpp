@@ -186,21 +186,22 @@ void PutThreadAside() {
   self.free_lists = nullptr;
 }
 
+// Most children exec or end soon: they wait for their first event, and touch few pages until then. Each page costs a microsecond.
 PFS_IN_EVERY_CHILD void AfterForkInChild() {
-  const int error = errno;
-  bool must_go_on = false;
-  if (g_runtime.on && !IsStillForked()) {
+  ThreadState* const thread = t_locals.state;
+  const bool is_recorded = g_runtime.on && !IsStillForked();
+  const bool must_go_on = is_recorded && thread != nullptr && !HasNothingOpen(*thread);
+  const bool may_wait = g_forking.child_may_wait && !must_go_on;
+  // errno is in another page. A child that waits calls nothing that changes it.
+  int* const error_at = is_recorded && may_wait && g_forking.holds_lock ? nullptr : &errno;
+  const int error = error_at == nullptr ? 0 : *error_at;
+  if (is_recorded) {
     Segment& segment = g_runtime.segment;
-    ThreadState* const thread = t_locals.state;
-    must_go_on = thread != nullptr && !HasNothingOpen(*thread);
-    // Nothing happens to the memory before the first event, if that can be: each call of the kernel takes microseconds, and most children
-    // exec or end soon.
     const bool was_shared = segment.is_shared();
-    if (g_forking.child_may_wait && !must_go_on) {
+    if (may_wait) {
       __atomic_store_n(&g_runtime.header, &nowhere, __ATOMIC_RELEASE);
     } else if (!segment.LeaveParents(KeptByChild)) {
       TurnOffInChild();
-      must_go_on = false;
     }
     if (g_runtime.on) {
       if (!was_shared && g_forking.holds_lock) NoteHolds(g_runtime.instances);
@@ -208,7 +209,7 @@ PFS_IN_EVERY_CHILD void AfterForkInChild() {
       if (must_go_on)
         ForgetWorkInChild(*thread);  // before anything else: a probe that fork() interrupted (in a signal handler) continues with this
       PutThreadAside();
-      if (TraceHasBegun() || g_governor_may_run.load(kRelaxed)) ForgetTraceInChild();
+      if (TraceHasBegun() || g_forking.governor_may_run) ForgetTraceInChild();
       g_runtime.phase.store(Phase::kForked, kRelease);
     }
     // This thread's work on the slow path continues when the handler that called fork() returns: in the child's own
@@ -219,8 +220,8 @@ PFS_IN_EVERY_CHILD void AfterForkInChild() {
   }
   if (g_forking.holds_lock) t_locals.in_cold_lock = false;
   ContinueColdLockInChild(g_forking.holds_lock, g_runtime.on && g_runtime.header != &nowhere);
-  if (must_go_on) (void)ResumeAfterFork();
-  errno = error;
+  if (must_go_on && g_runtime.on) (void)ResumeAfterFork();
+  if (error_at != nullptr) *error_at = error;
 }
 
 }  // namespace

@@ -336,7 +336,7 @@ void GovernorMayBegin() {
   if (governor_runs.load(kRelaxed) || t_locals.ended || IsStillForked()) return;
   const int error = errno;
   const NoSignals no_signals;  // a longjmp would leave the mutex locked
-  g_governor_may_run.store(true);
+  g_forking.governor_may_run = true;
   pthread_mutex_lock(&governor_mutex);
   if (!governor_runs.exchange(true)) {
     pthread_t thread;

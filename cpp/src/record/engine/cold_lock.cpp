@@ -171,7 +171,12 @@ PFS_IN_EVERY_CHILD void ContinueColdLockInChild(bool was_locked, bool has_segmen
   // The copy may have been made before or after the parent released its own word.
   if (has_segment && g_forking.is_inside) Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease);
   g_forking.is_inside = false;
-  pthread_mutex_init(&g_forking.cold_mutex, nullptr);
+#if defined(PFS_SANITIZED)
+  pthread_mutex_init(&g_forking.cold_mutex, nullptr);  // tells the sanitizer
+#else
+  constexpr pthread_mutex_t kUnlocked = PTHREAD_MUTEX_INITIALIZER;
+  g_forking.cold_mutex = kUnlocked;
+#endif
 }
 
 void AwaitLockFreePath() {

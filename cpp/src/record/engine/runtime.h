@@ -96,8 +96,9 @@ struct Forking {
   bool holds_lock = false;                                 // the parent holds the cold lock over fork()
   // Some thread holds a lock exclusively, and the child may release it without a call. Also true if not checked.
   bool locks_are_held = true;
-  bool child_may_wait = false;  // with leaving its parent's memory, until its first event
-  bool child_had_lock = false;  // the child was forked under the cold lock: no object is half made
+  bool child_may_wait = false;                // with leaving its parent's memory, until its first event
+  bool child_had_lock = false;                // the child was forked under the cold lock: no object is half made
+  std::atomic<bool> governor_may_run{false};  // set before the governor's mutex is first locked
   // State of the thread that called fork(), until it resumes. Its number in the system is the child's.
   ThreadState* state = nullptr;
   ThreadState* own = nullptr;

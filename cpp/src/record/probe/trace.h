@@ -55,7 +55,5 @@ void TraceMayBegin();
 // Forgets the parent's writer thread and files in a forked child; TraceMayBegin() starts a new thread. Without a thread of either kind a
 // child need not call it: it has no code or data of trace/ in memory yet. REQUIRES: only this thread runs.
 void ForgetTraceInChild();
-// Set before the governor's mutex is first locked.
-inline std::atomic<bool> g_governor_may_run{false};
 
 }  // namespace perfschema
