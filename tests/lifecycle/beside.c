@@ -80,4 +80,7 @@ void await_beside(void) {
   }
 }
 
-void forget_beside(void) { beside = 0; }
+void forget_beside(void) {
+  if (beside > 0) has_stray = 1; /* that of a thread that is not in this process */
+  beside = 0;
+}

@@ -6,7 +6,7 @@
 enum { LINE = 256 };
 static char kept[LINE];
 static int is_keeping;
-int has_jumped;
+int has_stray;
 
 void say(const char* format, ...) {
   char line[LINE];
@@ -138,7 +138,7 @@ void start_timer(long jumps) {
   stop_timer();
   sigaction(SIGALRM, &action, NULL);
   jumps_left = jumps;
-  has_jumped = 1;
+  has_stray = 1;
   setitimer(ITIMER_REAL, &interval, NULL);
   say("timer %ld\n", jumps);
 }

@@ -236,8 +236,8 @@ static int act(const char* at, const char* end) {
       case 'S':
         limit(RLIMIT_FSIZE, number);
         break;
-      case 'N': /* a step that was left may have left a descriptor open: each program has either */
-        if (has_jumped) break;
+      case 'N': /* a step that was left may have left a descriptor open, and a fork another thread's: each program has either */
+        if (has_stray) break;
         limit(RLIMIT_NOFILE, number);
         await_beside();
         break;

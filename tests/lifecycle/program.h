@@ -26,7 +26,7 @@ void locks(long times), events(long times), send_bytes(long bytes), file(long by
 void with_jumps(void (*step)(long), long number);
 void start_timer(long jumps);
 void stop_timer(void);
-extern int has_jumped;
+extern int has_stray; /* a descriptor may be open that the text does not tell of */
 
 /* beside.c: threads that go on working until the process ends. */
 void start_beside(long count);
