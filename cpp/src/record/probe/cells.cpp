@@ -169,12 +169,17 @@ ShmRetired* TakeRetired() {
   return fresh < 0 ? nullptr : g_runtime.segment.element<ShmRetired>(ArrayId::kRetired, static_cast<uint64_t>(fresh));
 }
 
+// Retired lists that are visited when a cell is made: more than are made meanwhile, so that they do not pile up.
+constexpr uint32_t kFoldedPerCell = 4;
+
 // Makes the cells of the other lanes of a socket, of which `list` is one: a thread that uses a socket reads it, writes it and closes it.
 // Each would take the cold lock for its own cell later. REQUIRES: cold lock.
 void AddLanesOfSocket(const ThreadState& thread, uint64_t key, ShmCellList& list) {
   ShmCellList* const lanes = &list - LaneOfKey(key);
   for (ShmCellList* lane = lanes; lane != lanes + kFileLanes; ++lane) {
-    if (lane->head.load(kRelaxed) == 0 && AddCell(*lane, thread.slot, nullptr) == nullptr) return;
+    if (lane->head.load(kRelaxed) != 0) continue;
+    FoldRetired(kFoldedPerCell);
+    if (AddCell(*lane, thread.slot, nullptr) == nullptr) return;
   }
 }
 
@@ -213,7 +218,7 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
       found = adoptable;
     }
     if (found == 0 && !is_dead) {
-      FoldRetired(4);
+      FoldRetired(kFoldedPerCell);
       if (ShmCell* cell = AddCell(list, thread.slot, InstanceOf(key)); cell != nullptr) found = IndexOf(cell);
       if (KindOfKey(key) == CellKind::kFile && flags != nullptr && (flags->load(kRelaxed) & kFlagSocket) != 0)
         AddLanesOfSocket(thread, key, list);
