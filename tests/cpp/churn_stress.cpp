@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "live.h"
+#include "record/engine/runtime.h"
 
 namespace perfschema {
 namespace {
@@ -203,6 +204,44 @@ void Rounds(bool truncates, int rounds) {
 }
 TEST(Churn, conservation_of_concurrent_threads) { Rounds(false, 8); }
 TEST(Churn, conservation_with_a_truncater) { Rounds(true, 8); }
+
+// Threads that live on use objects which another one destroys: each leaves a cell that only the thread that used it may fold. They do not
+// pile up: no event is lost, and few cells are taken.
+TEST(Churn, cells_of_live_threads_do_not_pile_up) {
+  constexpr size_t kUsers = 12;
+  constexpr uint64_t kObjects = 20'000;  // more than can wait at once (shm/plan.cpp)
+  constexpr int kRwlock = 3;
+  const auto cells = [] { return g_runtime.segment.array(ArrayId::kCells).used.load(); };
+  std::array<std::atomic<Object*>, kUsers> given{};
+  std::atomic<bool> stop{false};
+  Counts counts;
+  Truncate(kGlobal);
+  const uint64_t lost = StatusNumber("Performance_schema_object_cells_lost"), before = cells();
+  std::vector<std::thread> users;
+  for (std::atomic<Object*>& mine : given) {
+    users.emplace_back([&] {
+      while (!stop.load()) {
+        Object* const object = mine.load();
+        if (object == nullptr) {
+          std::this_thread::yield();
+          continue;
+        }
+        object->Use(counts);
+        mine.store(nullptr);
+      }
+    });
+  }
+  for (uint64_t i = 0; i < kObjects; ++i) {
+    Object object(kRwlock);
+    given[i % kUsers].store(&object);
+    while (given[i % kUsers].load() != nullptr) std::this_thread::yield();
+  }
+  stop.store(true);
+  for (std::thread& user : users) user.join();
+  EXPECT_EQ(Total(kRwlock), kObjects);
+  EXPECT_EQ(StatusNumber("Performance_schema_object_cells_lost"), lost);
+  EXPECT_LT(cells() - before, 1000u);
+}
 
 // Setup changes while objects are created on the lock-free path: live objects have the flags of the setup afterwards.
 TEST(Churn, flags_are_those_of_the_setup) {

@@ -207,7 +207,7 @@ struct alignas(64) ShmRetired {
   HalfWord class_index;  // 0 = free
   HalfWord object_gen;   // generation of the object's domain when it died: only cells of this generation count
   HalfWord class_gen;    // generation of the class's domain when it died: the numbers count only while the class still has it
-  HalfWord next;         // free list
+  HalfWord next;         // free list, or the next one that waits for the same thread
   ShmCellList lanes[kMostLanes];
 };
 

@@ -227,6 +227,7 @@ void EndInstrumentation(ThreadState& thread) {
   ForgetTasks(thread, true);
   GiveAllChunks(thread);
   TellTraceOfEnd(thread);
+  LeaveRetired(slot);
   FreeSlot(slot);
   FoldRetired(16);
 }
@@ -321,6 +322,7 @@ void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached)
   const uint64_t used = array.used.load(kRelaxed);
   for (uint32_t slot = 1; slot < used; ++slot) {
     ShmThread& shared = g_runtime.threads[slot];
+    slots[slot].retired = 0;
     shared.cells.store(0, kRelaxed);
     shared.global_cells.store(0, kRelaxed);
     ThreadState* const thread = slots[slot].state;

@@ -189,11 +189,12 @@ struct ThreadState : ThreadWork {
 
 // The process's own state of a thread slot. `use` is one word, so an attachment is one compare-exchange. THREAD_IDs
 // are never reused, so a handle of an ended instrumentation never matches a living one.
-// Threads: `state` is written under the cold lock before `use`. Any thread changes `use`. A thread that sets
-// kAttached (acquire) sees all that the thread that cleared it (release) did.
+// Threads: `state` is written under the cold lock before `use`; `retired` is guarded by the cold lock. Any thread changes `use`. A thread
+// that sets kAttached (acquire) sees all that the thread that cleared it (release) did.
 struct ThreadSlot {
   ThreadState* state;  // stays for the next thread of the slot
   Word use;            // THREAD_ID << 2 | bits below; 0 = free
+  uint32_t retired;    // first ShmRetired that waits for this thread (record/probe/cells.h)
   static constexpr uint64_t kAttached = 1;
   static constexpr uint64_t kOwn = 2;  // owned by a thread of the system, which alone may attach it
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "record/engine/free_lists.h"
 
@@ -10,8 +11,9 @@ namespace {
 
 // Cells of objects that were ever taken; those of classes do not count for the limit. Guarded by the cold lock.
 uint64_t object_cells = 0;
-// Lists of retired cells that are in use. Guarded by the cold lock.
-uint64_t full_retired = 0;
+// Retired lists that begin with a cell of a thread that has ended: any thread may fold it. The others are with the thread that owns their
+// first cell (ThreadSlot). Guarded by the cold lock.
+uint32_t orphans = 0;
 
 uint32_t IndexOf(const ShmCell* cell) { return static_cast<uint32_t>(cell - g_runtime.cells); }
 
@@ -158,18 +160,59 @@ uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, Generations count
   return rest;
 }
 
-ShmRetired* TakeRetired() {
+ShmRetired& RetiredAt(uint32_t index) { return *g_runtime.segment.element<ShmRetired>(ArrayId::kRetired, index); }
+
+// Returns the index of a free entry, or 0.
+uint32_t TakeRetired() {
   ShmArray& array = g_runtime.segment.array(ArrayId::kRetired);
-  if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
-    auto* retired = g_runtime.segment.element<ShmRetired>(ArrayId::kRetired, free);
-    array.free_head.store(retired->next.load(kRelaxed), kRelaxed);
-    return retired;
+  if (const auto free = static_cast<uint32_t>(array.free_head.load(kRelaxed)); free != 0) {
+    array.free_head.store(RetiredAt(free).next.load(kRelaxed), kRelaxed);
+    return free;
   }
   const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kRetired);
-  return fresh < 0 ? nullptr : g_runtime.segment.element<ShmRetired>(ArrayId::kRetired, static_cast<uint64_t>(fresh));
+  return fresh < 0 ? 0 : static_cast<uint32_t>(fresh);
 }
 
-// Retired lists that are visited when a cell is made: more than are made meanwhile, so that they do not pile up.
+// Folds the cells of an entry that this thread may take. Returns the owner of one that it may not, or 0: then the entry is empty.
+uint32_t Fold(ShmRetired& retired) {
+  const uint32_t class_index = retired.class_index.load(kRelaxed);
+  ShmClass& entry = g_runtime.classes[class_index];
+  const auto family = static_cast<Family>(entry.family);
+  const bool current = retired.class_gen.load(kRelaxed) == Generation(ClassDomain(family));
+  const Generations counting = GenerationsOfClass(family, retired.object_gen.load(kRelaxed));
+  const FoldSection fold(entry);
+  uint32_t owner = 0;
+  for (size_t lane = 0; lane < kMostLanes; ++lane) {
+    HalfWord& head = retired.lanes[lane].head;
+    if (head.load(kRelaxed) == 0) continue;
+    const uint32_t rest = FoldList(entry, lane, head.load(kRelaxed), counting, current, 0);
+    head.store(rest, kRelease);
+    if (rest != 0) owner = g_runtime.cells[rest].owner.load(kRelaxed);
+  }
+  if (owner == 0) retired.class_index.store(0, kRelease);
+  return owner;
+}
+
+// Puts an entry in front of a list.
+void Push(uint32_t index, uint32_t& list) { RetiredAt(index).next.store(std::exchange(list, index), kRelaxed); }
+
+// Folds the first entries of a list. One with cells of another live thread goes on to that thread, so no entry is visited in vain.
+void FoldFrom(uint32_t& list, uint32_t at_most) {
+  for (; list != 0 && at_most > 0; --at_most) {
+    const uint32_t index = list;
+    ShmRetired& retired = RetiredAt(index);
+    list = retired.next.load(kRelaxed);
+    if (const uint32_t owner = Fold(retired); owner != 0) {
+      Push(index, SlotAt(owner).retired);
+      continue;
+    }
+    ShmArray& array = g_runtime.segment.array(ArrayId::kRetired);
+    retired.next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
+    array.free_head.store(index, kRelaxed);
+  }
+}
+
+// Retired objects that a thread folds when it makes a cell: more than can come meanwhile, so that they do not pile up.
 constexpr uint32_t kFoldedPerCell = 4;
 
 // Makes the cells of the other lanes of a socket, of which `list` is one: a thread that uses a socket reads it, writes it and closes it.
@@ -270,55 +313,40 @@ void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellLis
     const CellWriter writer(own->seq);
     ClearStat(own->stat);
   }
-  ShmRetired* retired = nullptr;
+  uint32_t index = 0, owner = 0;
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     const Generations counting = GenerationsOfClass(family, object_gen);
     const uint32_t rest = FoldList(entry, lane, lanes[lane].head.load(kRelaxed), counting, true, KeyOfLane(first_key, lane));
     lanes[lane].head.store(0, kRelease);
     if (rest == 0) continue;
-    if (retired == nullptr) retired = TakeRetired();
-    if (retired == nullptr) {  // the numbers of those threads are lost, and so are the cells until the threads end
+    if (index == 0) index = TakeRetired();
+    if (index == 0) {  // the numbers of those threads are lost, and so are the cells until the threads end
       CountLoss(Loss::kStatistics);
       continue;
     }
-    retired->lanes[lane].head.store(rest, kRelease);
+    RetiredAt(index).lanes[lane].head.store(rest, kRelease);
+    owner = g_runtime.cells[rest].owner.load(kRelaxed);
   }
-  if (retired == nullptr) return;
-  retired->object_gen.store(object_gen, kRelaxed);
-  retired->class_gen.store(Generation(ClassDomain(family)), kRelaxed);
-  retired->class_index.store(class_index, kRelease);  // last: publishes the list of retired cells
-  ++full_retired;
+  if (index == 0) return;
+  ShmRetired& retired = RetiredAt(index);
+  retired.object_gen.store(object_gen, kRelaxed);
+  retired.class_gen.store(Generation(ClassDomain(family)), kRelaxed);
+  retired.class_index.store(class_index, kRelease);  // last: publishes the list of retired cells
+  Push(index, SlotAt(owner).retired);
 }
 
 void FoldRetired(uint32_t at_most) {
-  Segment& segment = g_runtime.segment;
-  ShmArray& array = segment.array(ArrayId::kRetired);
-  const uint64_t used = array.used.load(kRelaxed);
-  static uint64_t next = 1;  // where the last call stopped: every list is visited
-  for (uint64_t seen = 1; seen < used && at_most > 0 && full_retired > 0; ++seen) {
-    next = next + 1 < used ? next + 1 : 1;
-    auto* retired = segment.element<ShmRetired>(ArrayId::kRetired, next);
-    const uint32_t class_index = retired->class_index.load(kRelaxed);
-    if (class_index == 0) continue;
-    --at_most;
-    ShmClass& entry = g_runtime.classes[class_index];
-    const auto family = static_cast<Family>(entry.family);
-    const bool current = retired->class_gen.load(kRelaxed) == Generation(ClassDomain(family));
-    const Generations counting = GenerationsOfClass(family, retired->object_gen.load(kRelaxed));
-    FoldSection fold(entry);
-    bool is_empty = true;
-    for (size_t lane = 0; lane < kMostLanes; ++lane) {
-      HalfWord& head = retired->lanes[lane].head;
-      if (head.load(kRelaxed) == 0) continue;
-      head.store(FoldList(entry, lane, head.load(kRelaxed), counting, current, 0), kRelease);
-      is_empty &= head.load(kRelaxed) == 0;
-    }
-    if (!is_empty) continue;
-    retired->class_index.store(0, kRelease);
-    --full_retired;
-    retired->next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
-    array.free_head.store(next, kRelaxed);
-  }
+  if (const ThreadState* const self = t_locals.state; self != nullptr) FoldFrom(SlotAt(self->slot).retired, at_most);
+  FoldFrom(orphans, at_most);
+}
+
+void LeaveRetired(uint32_t slot) {
+  uint32_t& first = SlotAt(slot).retired;
+  if (first == 0) return;
+  HalfWord* last = &RetiredAt(first).next;
+  while (last->load(kRelaxed) != 0) last = &RetiredAt(last->load(kRelaxed)).next;
+  last->store(orphans, kRelaxed);
+  orphans = std::exchange(first, 0);
 }
 
 bool MakeClassCells(ShmClass& entry) {
@@ -351,7 +379,7 @@ void HoldInChild(const ThreadState& thread, uint32_t instance_index, uint32_t he
 }
 
 void ForgetCells() {
-  object_cells = full_retired = 0;
+  object_cells = orphans = 0;
   const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmClass& entry = g_runtime.classes[i];

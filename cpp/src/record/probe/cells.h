@@ -112,8 +112,11 @@ PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64
 void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object),
                   void* object);
 
-// Moves retired cells whose owner is the calling thread or a free slot to the classes. REQUIRES: cold lock.
+// Moves retired cells of the calling thread to their classes, and those of threads that have ended: of so many objects each at most.
+// A retired object waits for one owner of its cells after the other, so no thread looks at those of others. REQUIRES: cold lock.
 void FoldRetired(uint32_t at_most);
+// Leaves the retired cells of a thread that ends to all others. REQUIRES: cold lock.
+void LeaveRetired(uint32_t slot);
 
 // Gives a new class the cells for the numbers of its dead objects. Returns false if the segment is full. REQUIRES:
 // cold lock.
