@@ -41,12 +41,20 @@ uint64_t PidOfName(const char* name) {
 
 bool IsGone(uint64_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
 
-std::vector<Leftover> Leftovers(int directory, DIR* listing) {
+// Its descriptor is closed again when it returns: a process that has one for its own file has one to look at those of the dead.
+std::vector<Leftover> Leftovers(int folder) {
   std::vector<Leftover> found;
-  while (const dirent* entry = readdir(listing)) {
+  const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // the listing closes it
+  if (fd < 0) return found;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(fd), closedir);
+  if (listing == nullptr) {
+    close(fd);
+    return found;
+  }
+  while (const dirent* entry = readdir(listing.get())) {
     const uint64_t pid = PidOfName(entry->d_name);
     struct stat info;
-    if (pid == 0 || !IsGone(pid) || fstatat(directory, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (pid == 0 || !IsGone(pid) || fstatat(folder, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || info.st_nlink != 1) continue;
     found.push_back({entry->d_name, pid, static_cast<uint64_t>(info.st_blocks) * 512, info.st_mtim});
   }
@@ -72,17 +80,10 @@ bool IsSegmentOf(int directory, const Leftover& file) {
 
 void CollectDeadSegments(int folder, const DeadLimits& limits) try {
   auto [most, most_bytes] = limits;
-  const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // the listing closes it
-  if (fd < 0) return;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(fd), closedir);
-  if (listing == nullptr) {
-    close(fd);
-    return;
-  }
-  if (struct statvfs system{}; fstatvfs(fd, &system) == 0 && system.f_blocks != 0) {
+  if (struct statvfs system{}; fstatvfs(folder, &system) == 0 && system.f_blocks != 0) {
     most_bytes = std::min<uint64_t>(most_bytes, system.f_blocks / 4 * system.f_frsize);
   }
-  std::vector<Leftover> dead = Leftovers(fd, listing.get());
+  std::vector<Leftover> dead = Leftovers(folder);
   uint64_t bytes = 0;
   for (const Leftover& file : dead) bytes += file.bytes;
   if (dead.size() <= most && bytes <= most_bytes) return;
@@ -92,7 +93,7 @@ void CollectDeadSegments(int folder, const DeadLimits& limits) try {
   size_t left = dead.size();
   for (const Leftover& file : dead) {
     if ((left <= most && bytes <= most_bytes) || (left == 1 && most != 0)) break;
-    if (!IsSegmentOf(fd, file) || !IsGone(file.pid) || unlinkat(fd, file.name.c_str(), 0) != 0) continue;
+    if (!IsSegmentOf(folder, file) || !IsGone(file.pid) || unlinkat(folder, file.name.c_str(), 0) != 0) continue;
     --left;
     bytes -= std::min(bytes, file.bytes);
   }
