@@ -102,6 +102,23 @@ def test_dead_segments_are_bounded_by_number(build: Build, tmp_path: Path) -> No
     assert (tmp_path / "999999999.pfs").exists()
 
 
+@pytest.mark.parametrize("descriptors", [5, 6, 7])
+def test_a_process_with_few_descriptors_removes_the_dead(build: Build, tmp_path: Path, descriptors: int) -> None:
+    """Two besides the standard ones are enough to make a file: the folder's, and its own. So they are enough for this, too."""
+    options = {"PFS_OPTIONS": "performance_schema_max_dead_segments=5"}
+    few = (descriptors, descriptors)
+    said = run(
+        build("children"),
+        "20",
+        "work",
+        cwd=tmp_path,
+        env=options,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, few),
+    )
+    assert said == "20 children, 0 bad\n"
+    assert 0 < len(segments_in(tmp_path)) <= 6
+
+
 def test_segments_of_living_processes_stay(build: Build, tmp_path: Path) -> None:
     program = "import pfs, sys; pfs.Lock('a/b').acquire(); print('ready', flush=True); sys.stdin.read()"
     with subprocess.Popen(
