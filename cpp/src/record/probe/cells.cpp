@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "record/engine/free_lists.h"
+#include "record/engine/slots.h"
 
 namespace perfschema {
 namespace {
@@ -162,17 +163,6 @@ uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, Generations count
 
 ShmRetired& RetiredAt(uint32_t index) { return *g_runtime.segment.element<ShmRetired>(ArrayId::kRetired, index); }
 
-// Returns the index of a free entry, or 0.
-uint32_t TakeRetired() {
-  ShmArray& array = g_runtime.segment.array(ArrayId::kRetired);
-  if (const auto free = static_cast<uint32_t>(array.free_head.load(kRelaxed)); free != 0) {
-    array.free_head.store(RetiredAt(free).next.load(kRelaxed), kRelaxed);
-    return free;
-  }
-  const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kRetired);
-  return fresh < 0 ? 0 : static_cast<uint32_t>(fresh);
-}
-
 // Folds the cells of an entry that this thread may take. Returns the owner of one that it may not, or 0: then the entry is empty.
 uint32_t Fold(ShmRetired& retired) {
   const uint32_t class_index = retired.class_index.load(kRelaxed);
@@ -204,11 +194,9 @@ void FoldFrom(uint32_t& list, uint32_t at_most) {
     list = retired.next.load(kRelaxed);
     if (const uint32_t owner = Fold(retired); owner != 0) {
       Push(index, SlotAt(owner).retired);
-      continue;
+    } else {
+      FreeSlot(ArrayId::kRetired, &RetiredAt(0), &ShmRetired::next, index);
     }
-    ShmArray& array = g_runtime.segment.array(ArrayId::kRetired);
-    retired.next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
-    array.free_head.store(index, kRelaxed);
   }
 }
 
@@ -319,7 +307,7 @@ void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellLis
     const uint32_t rest = FoldList(entry, lane, lanes[lane].head.load(kRelaxed), counting, true, KeyOfLane(first_key, lane));
     lanes[lane].head.store(0, kRelease);
     if (rest == 0) continue;
-    if (index == 0) index = TakeRetired();
+    if (index == 0) index = static_cast<uint32_t>(AllocateSlot(ArrayId::kRetired, &RetiredAt(0), &ShmRetired::next));
     if (index == 0) {  // the numbers of those threads are lost, and so are the cells until the threads end
       CountLoss(Loss::kStatistics);
       continue;
