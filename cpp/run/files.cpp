@@ -7,6 +7,10 @@
 
 #include "run/file_calls.h"
 
+#ifndef CLOSE_RANGE_CLOEXEC  // since glibc 2.34: a wheel is compiled with older headers
+#define CLOSE_RANGE_CLOEXEC 4U
+#endif
+
 using perfschema::Operation;
 using namespace perfschema::run;
 namespace capi = perfschema::capi;

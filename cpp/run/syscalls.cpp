@@ -10,6 +10,10 @@
 #include "run/file_calls.h"
 #include "run/wait_calls.h"
 
+#ifndef FUTEX_LOCK_PI2  // since Linux 5.14: a wheel is compiled with older headers
+#define FUTEX_LOCK_PI2 13
+#endif
+
 using perfschema::Operation;
 using namespace perfschema::run;
 namespace capi = perfschema::capi;
