@@ -1,8 +1,11 @@
 #include "record/probe/chunk_pool.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <utility>
 
@@ -11,11 +14,10 @@
 namespace perfschema {
 namespace {
 
-constexpr uint32_t kQueues = 16;
-
 // The pool of one kind of events.
 struct Queues {
-  ChunkQueue queues[kQueues];
+  ChunkQueue queues[kMostQueues];      // the first ones are in use
+  uint32_t last_queue;                 // their number, a power of two, less one
   uint32_t places_per_queue;           // a power of two
   uint64_t least_chunks, most_chunks;  // number of chunks for the rows of history_long: if all records take one place; if all take the most
   Word wide_chunks;                    // full chunks with larger records, counted up to the difference
@@ -23,6 +25,18 @@ struct Queues {
 constinit Queues pools[kEventKinds] = {};
 
 Queues& QueuesOf(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
+
+// Returns the number of processors that the calling thread may run on; 0 = unknown.
+uint32_t CountProcessors() {
+  if (g_assumed_processors != 0) return g_assumed_processors;
+  uint64_t allowed[128] = {};  // for the 8,192 processors that a kernel may have
+  const int error = errno;
+  const int64_t bytes = syscall(SYS_sched_getaffinity, 0, sizeof allowed, allowed);
+  errno = error;
+  uint32_t processors = 0;
+  for (int64_t i = 0; i < bytes / 8; ++i) processors += static_cast<uint32_t>(std::popcount(allowed[i]));
+  return processors;
+}
 
 // Returns when the queue's oldest chunk was taken for its events; 0 = the queue is empty. The answer may be outdated.
 uint64_t OldestIn(Kind kind, const ChunkQueue& queue, uint32_t places_per_queue) {
@@ -75,8 +89,12 @@ uint32_t TakeIfOlder(Kind kind, ChunkHold& hold, const ChunkQueue& own, uint64_t
   Queues& all = QueuesOf(kind);
   const uint64_t own_oldest = OldestIn(kind, own, all.places_per_queue);
   const uint64_t own_age = own_oldest == 0 ? 0 : now - own_oldest;
-  for (uint32_t tried = 0; tried < kQueues; ++tried) {
-    ChunkQueue& other = all.queues[hold.queue_to_check % kQueues];
+  // A thread gives to the queue of its slot: those behind the last slot are empty.
+  const uint64_t slots = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
+  const auto in_use = static_cast<uint32_t>(std::min<uint64_t>(slots, all.last_queue + 1));
+  for (uint32_t tried = 0; tried < in_use; ++tried) {
+    if (hold.queue_to_check >= in_use) hold.queue_to_check = 0;
+    ChunkQueue& other = all.queues[hold.queue_to_check];
     const uint64_t oldest = &other == &own ? 0 : OldestIn(kind, other, all.places_per_queue);
     if (oldest != 0 && now - oldest > own_age + own_age / 8) return Take(other, all.places_per_queue);
     ++hold.queue_to_check;
@@ -85,27 +103,33 @@ uint32_t TakeIfOlder(Kind kind, ChunkHold& hold, const ChunkQueue& own, uint64_t
   return 0;
 }
 
-bool StartQueues(Kind kind) {
+bool StartQueues(Kind kind, uint32_t queues) {
   Queues& all = QueuesOf(kind);
+  all.last_queue = queues - 1;
   const auto rows = static_cast<uint64_t>(StartOptionsLocked().Get(kPools[static_cast<uint32_t>(kind)].history_long_size));
   all.least_chunks = ChunksInPool(ChunksFor(rows, PerChunk(kind)));
   all.most_chunks = ChunksInPool(MostChunksFor(kind, rows));
   const uint64_t capacity = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).capacity;
   all.places_per_queue = 64;
-  while (all.places_per_queue < all.most_chunks + 64 || all.places_per_queue * kQueues < capacity * 2) all.places_per_queue *= 2;
-  const size_t bytes = static_cast<size_t>(kQueues) * all.places_per_queue * sizeof(ChunkPlace);
+  while (all.places_per_queue < all.most_chunks + 64 || all.places_per_queue * queues < capacity * 2) all.places_per_queue *= 2;
+  const size_t bytes = static_cast<size_t>(queues) * all.places_per_queue * sizeof(ChunkPlace);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
-  for (uint32_t i = 0; i < kQueues; ++i)
+  for (uint32_t i = 0; i < queues; ++i)
     all.queues[i].places = static_cast<ChunkPlace*>(memory) + static_cast<size_t>(i) * all.places_per_queue;
   return true;
 }
 
 }  // namespace
 
+uint32_t g_assumed_processors = 0;
+
+uint32_t ChunkQueues() { return pools[0].last_queue + 1; }
+
 bool StartChunkPools() {
+  const uint32_t queues = QueuesFor(CountProcessors());
   for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
-    if (!StartQueues(static_cast<Kind>(kind))) return false;
+    if (!StartQueues(static_cast<Kind>(kind), queues)) return false;
   }
   return true;
 }
@@ -114,10 +138,10 @@ void EmptyChunkPools() {
   // Another thread may have been in the middle of a give or take when fork() copied the queues: their content is
   // useless.
   for (Queues& all : pools) {
-    madvise(all.queues[0].places, static_cast<size_t>(kQueues) * all.places_per_queue * sizeof(ChunkPlace), MADV_DONTNEED);
-    for (ChunkQueue& queue : all.queues) {
-      queue.head.store(0, kRelaxed);
-      queue.tail.store(0, kRelaxed);
+    madvise(all.queues[0].places, (size_t{all.last_queue} + 1) * all.places_per_queue * sizeof(ChunkPlace), MADV_DONTNEED);
+    for (uint32_t i = 0; i <= all.last_queue; ++i) {
+      all.queues[i].head.store(0, kRelaxed);
+      all.queues[i].tail.store(0, kRelaxed);
     }
   }
 }
@@ -131,7 +155,7 @@ void NoteWideChunk(Kind kind) {
 
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk) {
   Queues& all = QueuesOf(kind);
-  while (!Give(all.queues[queue % kQueues], all.places_per_queue, chunk))
+  while (!Give(all.queues[queue & all.last_queue], all.places_per_queue, chunk))
     ++queue;  // all queues together hold twice as many chunks as there are
 }
 
@@ -158,7 +182,7 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
     if (const uint32_t chunk = AllocateFresh(kind, hold.chunks_taken == 1); chunk != 0) return chunk;
   }
   Queues& all = QueuesOf(kind);
-  ChunkQueue& own = all.queues[thread.slot % kQueues];
+  ChunkQueue& own = all.queues[thread.slot & all.last_queue];
   // Checking another queue costs cache misses on both sides, so it is rare. But it happens at least once before this
   // thread recycles a quarter of its own queue: that quarter is the slack of the pool over history_long. Other
   // threads may have emptied the queue meanwhile.
@@ -172,8 +196,8 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
     --hold.takes_until_check;
   }
   if (const uint32_t chunk = Take(own, all.places_per_queue); chunk != 0) return chunk;
-  for (ChunkQueue& queue : all.queues) {
-    if (const uint32_t chunk = Take(queue, all.places_per_queue); chunk != 0) return chunk;
+  for (uint32_t i = 0; i <= all.last_queue; ++i) {
+    if (const uint32_t chunk = Take(all.queues[i], all.places_per_queue); chunk != 0) return chunk;
   }
   return AllocateFresh(kind, hold.chunks_taken == 1);  // running events keep all chunks
 }
