@@ -52,6 +52,8 @@ const std::map<std::string, size_t> kOffsets = {
     AT(ShmArray, free_head),
     AT(ShmArray, mapped),
     AT(ShmArray, extents),
+    AT(ShmChunk, begin),
+    AT(ShmChunk, ready),
     AT(ShmInstance, flags),
     AT(ShmInstance, class_index),
     AT(ShmInstance, seq),

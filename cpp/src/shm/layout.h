@@ -25,8 +25,8 @@
 namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
-inline constexpr uint32_t kLayoutMajor = 4;
-inline constexpr uint32_t kLayoutMinor = 1;
+inline constexpr uint32_t kLayoutMajor = 5;
+inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
@@ -88,7 +88,7 @@ inline constexpr uint32_t kArrayCount = static_cast<uint32_t>(ArrayId::kCount);
 inline constexpr ArrayId kChunksOf[kEventKinds] = {ArrayId::kWaitChunks, ArrayId::kStageChunks, ArrayId::kStatementChunks,
                                                    ArrayId::kTransactionChunks};
 inline constexpr ArrayId kRecordsOf[kEventKinds] = {ArrayId::kWaitRecords, ArrayId::kStageRecords, ArrayId::kStatementRecords,
-                                                    ArrayId::kTransactionRecords};  // an element is the space of a chunk
+                                                    ArrayId::kTransactionRecords};  // an element is a space: records.h
 
 // ---- Levels ----------------------------------------------------------------------------------------------------------------------
 // Levels that an event of a thread counts for: the thread, its account, that account's user and host, and all. Each level has a row of

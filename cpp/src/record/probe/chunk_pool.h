@@ -5,6 +5,12 @@
 // uses the queue of its slot. Now and then it compares that queue's oldest chunk with another queue's. If the other
 // chunk is clearly older (its thread is slower, or gone) the thread takes that one. The pool keeps the newest records
 // of the whole process, within the extra quarter that ChunksInPool adds.
+//
+// Small chunks (shm/records.h) have a queue of their own, and only the first chunk of a thread is taken from there. A
+// thread gets a fresh one if it is the first thread of its slot. Later the first chunk is fresh while the pool grows,
+// and then the oldest one that TakeFirst finds, small or not. So a thread that goes on fills chunks of the full size,
+// and a thread has no earlier event than those in its small chunk: what it holds for its history is as much as
+// without small chunks.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +44,7 @@ void NoteWideChunk(Kind kind);
 // Puts a chunk last in its queue.
 // Threads: any thread.
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk);
-// Gives memory to all records of a chunk (ShmChunk::without_memory). Preserves errno. Returns false if there is none.
+// Gives memory to all records of a chunk (ShmChunk::ready). Preserves errno. Returns false if there is none.
 // Threads: the chunk's owner.
 bool CompleteChunk(Kind kind, uint32_t chunk);
 // Returns the chunk to write next, 0 if there is none. It has memory for one record at least. `now`: the approximate cycle counter.
