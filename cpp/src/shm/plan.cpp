@@ -75,6 +75,7 @@ uint64_t Capacity(ArrayId id, uint64_t classes, const Options& options) {
     case ArrayId::kHoldTotals:
       return classes;
     case ArrayId::kThreads:
+    case ArrayId::kThreadTexts:
     case ArrayId::kFreeLists:
       return threads;
     case ArrayId::kThreadCells:

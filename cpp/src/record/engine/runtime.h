@@ -117,6 +117,7 @@ struct Runtime {
   ShmIndex* indexes;
   uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId; the first is in that line
   ShmThread* threads;
+  ShmThreadTexts* thread_texts;
   ShmCell* thread_cells;
   ShmInstanceList* instance_lists;
   ShmHold* holds;
