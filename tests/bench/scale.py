@@ -1,6 +1,6 @@
 """Memory and reading time when a program has many objects and threads: what is used costs, what is only configured does not.
 
-    python tests/bench/scale.py            --json: for programs
+    python tests/bench/scale.py            --json: for programs; --parts: only which arrays of the segment the memory is in
 
 Each case is a fresh process: a C library (crowd.c) makes mutexes, each locked once, and threads of ten events each; then every table is read.
 """
@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT)]  # run as a script
 
 from tests.bench import instructions, reading  # noqa: E402
+from tests.python._programs.segment_file import ARRAYS, SegmentFile  # noqa: E402
 
 _CASE = """
 import ctypes, json, os, sys, time
@@ -58,6 +59,7 @@ class Case:
     after: int  # and after every table was read
     tables: dict[str, tuple[int, float]]  # rows, milliseconds to a DataFrame (fastest of 5)
     lost: dict[str, int]
+    parts: dict[str, int]  # of `after`, by array of the segment
 
 
 def measure(mutexes: int, threads: int, options: str) -> Case:
@@ -70,6 +72,9 @@ def measure(mutexes: int, threads: int, options: str) -> Case:
                 [sys.executable, "-c", _CASE, str(library), str(mutexes), str(threads)],
                 env=env, cwd=folder, capture_output=True, text=True, check=True,
             )  # fmt: skip
+            (path,) = Path(env["PFS_DIR"]).rglob("*.pfs")
+            with SegmentFile(path) as segment:
+                parts = {name: segment.bytes_with_memory(segment.array(name)) for name in ARRAYS}
         finally:
             for path in Path(env["PFS_DIR"]).glob("*"):
                 path.unlink()
@@ -77,10 +82,28 @@ def measure(mutexes: int, threads: int, options: str) -> Case:
                 Path(env["PFS_DIR"]).rmdir()
     found = json.loads(done.stdout)
     tables = {name: (int(rows), float(best)) for name, (rows, best) in found["tables"].items()}
-    return Case(mutexes, threads, options, found["memory"], found["after"], tables, found["lost"])
+    return Case(mutexes, threads, options, found["memory"], found["after"], tables, found["lost"], parts)
+
+
+def parts_of_a_thread() -> list[str]:
+    """A table of the bytes of each array that a thread has taken, with its share of the mutexes."""
+    base, *cases = (measure(*case) for case in (CASES[0], *CASES[-2:]))
+    lines = [
+        "| array | " + " | ".join(f"{case.threads:,} threads, {case.mutexes:,} mutexes" for case in cases) + " |",
+        "| --- | --: | --: |",
+    ]
+    rows = {name: [(case.parts[name] - base.parts[name]) / case.threads for case in cases] for name in ARRAYS}
+    rows["all"] = [(case.after - base.after) / case.threads for case in cases]
+    return [
+        *lines,
+        *(f"| {name} | " + " | ".join(f"{n:,.0f}" for n in each) + " |" for name, each in rows.items() if max(each) >= 1),
+    ]
 
 
 def main() -> None:
+    if "--parts" in sys.argv[1:]:
+        print("\n".join(parts_of_a_thread()))
+        return
     cases = [measure(*case) for case in CASES]
     print(json.dumps([asdict(case) for case in cases], indent=1) if "--json" in sys.argv[1:] else "\n".join(page(cases)))
 

@@ -325,8 +325,9 @@ TEST_F(History, nobody_looks_behind_the_records_of_a_chunk) {
   ASSERT_GE(file, 0);
   ASSERT_GT(used, 20u);
   for (uint64_t chunk = 1; chunk < used; ++chunk) {
-    const uint64_t behind = chunk * records.stride + PerChunk(Kind::kWait) * header.record_bytes[0];
-    for (const FilePiece& piece : PiecesOf(records, behind, (chunk + 1) * records.stride)) {
+    const uint64_t space = OwnSegment().at<ShmChunk>(ArrayId::kWaitChunks, chunk)->begin.load() / records.stride * records.stride;
+    const uint64_t behind = space + PerChunk(Kind::kWait) * header.record_bytes[0];
+    for (const FilePiece& piece : PiecesOf(records, behind, space + records.stride)) {
       const off_t data = lseek(file, static_cast<off_t>(piece.in_file), SEEK_DATA);
       EXPECT_TRUE(data < 0 || data >= static_cast<off_t>(piece.in_file + piece.bytes)) << "chunk " << chunk;
     }

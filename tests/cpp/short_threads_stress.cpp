@@ -152,11 +152,11 @@ TEST(ShortThreads, rows_of_ended_threads_stay_while_concurrent_threads_come_and_
 // Returns how many bytes of the records of the newest statement chunk have memory.
 uint64_t MemoryOfNewestChunk() {
   const ShmArray& records = OwnSegment().header().arrays[static_cast<uint32_t>(ArrayId::kStatementRecords)];
-  const uint64_t chunk = ChunksUsed(Kind::kStatement) - 1;
+  const uint64_t begin = OwnSegment().at<ShmChunk>(ArrayId::kStatementChunks, ChunksUsed(Kind::kStatement) - 1)->begin.load();
   const int file = open(pfs_segment_path(), O_RDONLY | O_CLOEXEC);
   EXPECT_GE(file, 0);
   uint64_t bytes = 0;
-  for (uint64_t page = chunk * records.stride; page < (chunk + 1) * records.stride; page += 4096) {
+  for (uint64_t page = begin; page < begin + records.stride; page += 4096) {
     for (const FilePiece& piece : PiecesOf(records, page, page + 4096)) {
       if (lseek(file, static_cast<off_t>(piece.in_file), SEEK_DATA) == static_cast<off_t>(piece.in_file)) bytes += piece.bytes;
     }

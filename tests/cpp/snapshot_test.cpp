@@ -34,7 +34,7 @@ std::map<std::string, Lanes> Totals(const Snapshot& snapshot) {
 }
 
 void HideAll(SyntheticSegment& shm, uint32_t view) {
-  HideEventsOf(shm.view(), shm.segment.element<ShmChunk>(ArrayId::kWaitChunks, 0), Kind::kWait, view);
+  HideEventsOf(shm.segment, Kind::kWait, view);
 }
 
 TEST(Text, is_cut_at_its_width_but_not_inside_a_character) {

@@ -144,6 +144,8 @@ class SyntheticSegment {
     chunk.thread.store(slot);
     chunk.thread_id.store(thread_id);
     chunk.taken.store(taken);
+    chunk.begin.store(index * segment.array(ArrayId::kWaitRecords).stride);
+    chunk.ready.store(PerChunk(Kind::kWait));
     chunk.lap.store(lap);
     return chunk;
   }
@@ -164,8 +166,8 @@ class SyntheticSegment {
   }
 
   ShmWaitRecord& Record(uint32_t chunk, uint32_t i) {
-    const uint64_t pitch = segment.array(ArrayId::kWaitRecords).stride;
-    return reinterpret_cast<ShmWaitRecord*>(segment.element<char>(ArrayId::kWaitRecords, 0) + chunk * pitch)[i];
+    const uint64_t begin = at<ShmChunk>(ArrayId::kWaitChunks, chunk).begin.load();
+    return reinterpret_cast<ShmWaitRecord*>(segment.element<char>(ArrayId::kWaitRecords, 0) + begin)[i];
   }
 
   // Maps memory at all addresses of the segment. A reader of its own segment trusts the directory: a damaged

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pfs import _core
-from tests.python._programs.segment_file import HEADER, SegmentFile, sparse_copy
+from tests.python._programs.segment_file import FIELDS, HEADER, SegmentFile, sparse_copy
 from tests.python._programs.subject import PID_NAMESPACE, forge, subject
 
 _WORK = """
@@ -132,8 +132,13 @@ class Image(SegmentFile):
         if name.endswith("Records"):
             kind = ["WaitRecords", "StageRecords", "StatementRecords", "TransactionRecords"].index(name)
             (record,) = self.get(HEADER["record_bytes"] + 8 * kind, "<Q")
-            chunks = range(1, self.array(name.replace("Records", "Chunks")).used)
-            bytes_ = (chunk * array.stride + i * record for chunk in chunks for i in range((64, 32, 8, 8)[kind]))
+            chunks = name.replace("Records", "Chunks")
+            heads = [self.place(chunks, i) for i in range(1, self.array(chunks).used)]
+            words = [
+                (self.get(at + FIELDS["ShmChunk"]["begin"], "<Q")[0], self.get(at + FIELDS["ShmChunk"]["ready"], "<I")[0])
+                for at in heads
+            ]
+            bytes_ = (begin + i * record for begin, ready in words for i in range(ready))
         elif name in ("ThreadCells", "AccountCells", "UserCells", "HostCells", "GlobalCells"):
             members = self.array({"ThreadCells": "Threads", "GlobalCells": "Threads"}.get(name, name.replace("Cells", "s")))
             width = array.capacity // members.capacity

@@ -31,4 +31,7 @@ def test_native_tests_pass() -> None:
     # A reader or writer without its checks is caught, else the stress tests prove nothing.
     torn = {"torn_rows_broken_cells", "torn_rows_broken_events", "torn_rows_broken_recycled"}
     births = {"births_broken_path", "births_broken_cells"}
-    assert torn | births | {"principals_broken", "churn_broken", "sessions_broken", "short_threads_broken"} <= names
+    assert (
+        torn | births | {"principals_broken", "churn_broken", "sessions_broken", "short_threads_broken", "small_chunks_broken"}
+        <= names
+    )

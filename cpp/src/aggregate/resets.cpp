@@ -77,12 +77,12 @@ Status TruncatePrincipals(Level level) {
   return {};
 }
 
-void HideEventsOf(const SegmentView& view_of, ShmChunk* chunks, Kind kind, uint32_t view) {
+void HideEventsOf(const Segment& segment, Kind kind, uint32_t view) {
   const auto at = static_cast<uint32_t>(kind);
-  const ShmHeader& header = view_of.header();
-  const ShmArray& array = header.arrays[static_cast<uint32_t>(kRecordsOf[at])];
-  const uint64_t used = header.arrays[static_cast<uint32_t>(kChunksOf[at])].used.load(kAcquire);
-  const char* records = reinterpret_cast<const char*>(&header) + array.offset;
+  const uint64_t used = segment.array(kChunksOf[at]).used.load(kAcquire), record_bytes = segment.header()->record_bytes[at];
+  ShmChunk* const chunks = segment.element<ShmChunk>(kChunksOf[at], 0);
+  const char* const records = segment.element<char>(kRecordsOf[at], 0);
+  const uint64_t mapped = segment.MappedBytes(kRecordsOf[at]);
   for (uint64_t i = 1; i < used; ++i) {
     ShmChunk& chunk = chunks[i];
     const uint32_t lap = chunk.lap.load(kAcquire);
@@ -90,8 +90,11 @@ void HideEventsOf(const SegmentView& view_of, ShmChunk* chunks, Kind kind, uint3
     if (lap == 0 || (lap & 1) != 0) continue;
     uint64_t bits = 0;
     const uint32_t ready = chunk.Ready(PerChunk(kind));
+    const uint64_t begin = chunk.begin.load(kAcquire);  // pairs with MakeChunk
+    // Another process's words may be damaged.
+    if (begin % alignof(ShmRecord) != 0 || begin > mapped || ready * record_bytes > mapped - begin) continue;
     for (uint32_t j = 0; j < ready; ++j) {
-      const auto* record = reinterpret_cast<const ShmRecord*>(records + i * array.stride + j * header.record_bytes[at]);
+      const auto* record = reinterpret_cast<const ShmRecord*>(records + begin + j * record_bytes);
       const uint64_t state = record->state.load(kAcquire);
       if (state >> 32 == lap && (state & (kRecordOpen | kRecordClosed)) != 0) bits |= uint64_t{1} << j;
     }
@@ -104,8 +107,7 @@ Status HideEvents(Kind kind, uint32_t view) {
   if (!EnsureStarted()) return {};
   const ColdLock lock;
   if (!lock) return Interrupted();
-  const Segment& segment = OwnSegmentState();
-  HideEventsOf(segment.view(), segment.element<ShmChunk>(kChunksOf[static_cast<uint32_t>(kind)], 0), kind, view);
+  HideEventsOf(OwnSegmentState(), kind, view);
   return {};
 }
 

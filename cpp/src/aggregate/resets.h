@@ -67,6 +67,6 @@ Status Hide() {
 }
 
 // Is the part of HideEvents that needs no process state. REQUIRES: no other thread truncates the segment.
-void HideEventsOf(const SegmentView& view_of, ShmChunk* chunks, Kind kind, uint32_t view);
+void HideEventsOf(const Segment& segment, Kind kind, uint32_t view);
 
 }  // namespace perfschema

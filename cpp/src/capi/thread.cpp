@@ -12,7 +12,7 @@
 #include "record/engine/classes.h"
 
 using perfschema::Family;
-using perfschema::ShmThread;
+using perfschema::ShmThreadTexts;
 using perfschema::Status;
 using perfschema::ThreadOrigin;
 using perfschema::capi::TextOf;
@@ -40,7 +40,7 @@ void* Run(void* pointer) {
 uint32_t ThreadClass(pfs_key_t key) { return perfschema::EnsureStarted() ? perfschema::ClassOfKey(Family::kThread, key) : 0; }
 
 template <size_t N>
-void SetText(perfschema::Word (ShmThread::*words)[N], std::string_view text) {
+void SetText(perfschema::Word (ShmThreadTexts::*words)[N], std::string_view text) {
   Guarded([=] { return perfschema::SetThreadText(words, text), Status(); });
 }
 
@@ -118,23 +118,23 @@ void pfs_thread_set_id(uint64_t processlist_id) {
   Guarded([=] { return perfschema::SetProcesslistId(processlist_id), Status(); });
 }
 
-void pfs_thread_set_db(const char* db) { SetText(&ShmThread::db, TextOf(db)); }
+void pfs_thread_set_db(const char* db) { SetText(&ShmThreadTexts::db, TextOf(db)); }
 
-void pfs_thread_set_command(const char* command) { SetText(&ShmThread::command, TextOf(command)); }
+void pfs_thread_set_command(const char* command) { SetText(&ShmThreadTexts::command, TextOf(command)); }
 
-void pfs_thread_set_state(const char* state) { SetText(&ShmThread::state, TextOf(state)); }
+void pfs_thread_set_state(const char* state) { SetText(&ShmThreadTexts::state, TextOf(state)); }
 
 void pfs_thread_set_info(const char* info, size_t length) {
-  SetText(&ShmThread::info, info != nullptr ? std::string_view(info, length) : std::string_view());
+  SetText(&ShmThreadTexts::info, info != nullptr ? std::string_view(info, length) : std::string_view());
 }
 
 void pfs_thread_set_start_time(time_t seconds) {
   Guarded([=] { return perfschema::SetThreadStart(seconds > 0 ? static_cast<uint64_t>(seconds) : 0), Status(); });
 }
 
-void pfs_thread_set_connection_type(const char* type) { SetText(&ShmThread::connection_type, TextOf(type)); }
+void pfs_thread_set_connection_type(const char* type) { SetText(&ShmThreadTexts::connection_type, TextOf(type)); }
 
-void pfs_thread_set_resource_group(const char* group) { SetText(&ShmThread::resource_group, TextOf(group)); }
+void pfs_thread_set_resource_group(const char* group) { SetText(&ShmThreadTexts::resource_group, TextOf(group)); }
 
 void pfs_thread_set_peer_port(uint16_t port) {
   Guarded([=] { return perfschema::SetPeerPort(port), Status(); });

@@ -48,6 +48,7 @@ void CachePointers() {
   rt.header = segment.header();
   rt.classes = segment.element<ShmClass>(ArrayId::kClasses, 0);
   rt.threads = segment.element<ShmThread>(ArrayId::kThreads, 0);
+  rt.thread_texts = segment.element<ShmThreadTexts>(ArrayId::kThreadTexts, 0);
   rt.sampling_interval = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::sampling_interval));
   rt.thread_cells = segment.element<ShmCell>(ArrayId::kThreadCells, 0);
   rt.cells = segment.element<ShmCell>(ArrayId::kCells, 0);

@@ -25,8 +25,8 @@
 namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
-inline constexpr uint32_t kLayoutMajor = 4;
-inline constexpr uint32_t kLayoutMinor = 1;
+inline constexpr uint32_t kLayoutMajor = 5;
+inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
@@ -40,6 +40,7 @@ inline constexpr uint32_t kMostArrays = 64, kMostOptions = 96, kMostLosses = 96,
 #define PFS_FOR_EACH_ARRAY(X)                  \
   X(kClasses, ShmClass)                        \
   X(kThreads, ShmThread)                       \
+  X(kThreadTexts, ShmThreadTexts)              \
   X(kThreadCells, ShmCell)                     \
   X(kAccounts, ShmPrincipal)                   \
   X(kAccountCells, ShmCell)                    \
@@ -88,7 +89,7 @@ inline constexpr uint32_t kArrayCount = static_cast<uint32_t>(ArrayId::kCount);
 inline constexpr ArrayId kChunksOf[kEventKinds] = {ArrayId::kWaitChunks, ArrayId::kStageChunks, ArrayId::kStatementChunks,
                                                    ArrayId::kTransactionChunks};
 inline constexpr ArrayId kRecordsOf[kEventKinds] = {ArrayId::kWaitRecords, ArrayId::kStageRecords, ArrayId::kStatementRecords,
-                                                    ArrayId::kTransactionRecords};  // an element is the space of a chunk
+                                                    ArrayId::kTransactionRecords};  // an element is a space: records.h
 
 // ---- Levels ----------------------------------------------------------------------------------------------------------------------
 // Levels that an event of a thread counts for: the thread, its account, that account's user and host, and all. Each level has a row of
@@ -413,25 +414,31 @@ struct alignas(64) ShmThread {
   Word parent_thread_id;
   Word processlist_id;  // 0 = NULL
   HalfWord free_next;
-  HalfWord seq;          // covers the texts below; cell.h
+  HalfWord seq;          // covers the texts below and those of `texts`; cell.h
   HalfWord class_index;  // its thread instrument, 0 = none
   HalfWord stage;        // instrument of its current stage, 0 = none: PROCESSLIST_STATE
   HalfWord peer_port;    // shown behind the host in processlist; 0 = none
   HalfWord account, user,
       host;                   // principals that it counts for, by index; 0 = table full. Without an account, user and host are its parents
+  HalfWord texts;             // the slot's element of kThreadTexts; 0 = none, and all of its texts are empty
   Word start_seconds;         // wall clock (of time()) that PROCESSLIST_TIME counts from; 0 = NULL
   alignas(64) Word name[16];  // 128 bytes, zero padded, as all texts
   Word user_name[4];
   Word host_name[32];
+  // Memory of the session, written by the attached thread; see record/family/memory.h. Zero in a free slot.
+  alignas(64) Word controlled_memory;
+  Word max_controlled_memory, total_memory, max_total_memory;
+};
+
+// Holds what a thread has said about its session. A slot gets one at the first such text: most threads say nothing.
+// Threads: as the row, whose `seq` covers it.
+struct alignas(64) ShmThreadTexts {
   Word db[8];
   Word command[2];
   Word state[8];
   Word connection_type[2];
   Word resource_group[8];
   Word info[128];
-  // Memory of the session, written by the attached thread; see record/family/memory.h. Zero in a free slot.
-  alignas(64) Word controlled_memory;
-  Word max_controlled_memory, total_memory, max_total_memory;
 };
 
 // Is an account, a user or a host that threads work for. Its texts are constant during its lifetime. Its row of cells has its own index.

@@ -44,7 +44,12 @@ uint64_t MostClasses(const Options& options) {
   return classes;
 }
 
-// Returns the chunks of a kind of event.
+// Returns the small chunks of a kind of event: one for each thread.
+uint64_t SmallChunks(Kind kind, const Options& options) {
+  return SmallChunk(kind) == 0 ? 0 : static_cast<uint64_t>(options.Get(OptionId::max_thread_instances)) + 1;
+}
+
+// Returns the chunks of a kind of event besides the small ones.
 uint64_t Chunks(Kind kind, const Options& options) {
   const auto get = [&](OptionId option) { return static_cast<uint64_t>(options.Get(option)); };
   const PoolFacts& pool = kPools[static_cast<uint32_t>(kind)];
@@ -58,7 +63,9 @@ uint64_t Capacity(ArrayId id, uint64_t classes, const Options& options) {
   const auto get = [&](OptionId option) { return static_cast<uint64_t>(options.Get(option)); };
   const uint64_t threads = get(OptionId::max_thread_instances) + 1;
   for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
-    if (id == kChunksOf[kind] || id == kRecordsOf[kind]) return Chunks(static_cast<Kind>(kind), options);
+    const uint64_t chunks = Chunks(static_cast<Kind>(kind), options), small = SmallChunks(static_cast<Kind>(kind), options);
+    if (id == kChunksOf[kind]) return chunks + small;
+    if (id == kRecordsOf[kind]) return chunks + (small == 0 ? 0 : ChunksFor(small, SmallPerSpace(static_cast<Kind>(kind))));
   }
   const uint64_t instances = get(OptionId::max_mutex_instances) + get(OptionId::max_rwlock_instances) + get(OptionId::max_cond_instances);
   const uint64_t columns = RoundUp(classes, kPageBytes / sizeof(ShmCell));
@@ -68,6 +75,7 @@ uint64_t Capacity(ArrayId id, uint64_t classes, const Options& options) {
     case ArrayId::kHoldTotals:
       return classes;
     case ArrayId::kThreads:
+    case ArrayId::kThreadTexts:
     case ArrayId::kFreeLists:
       return threads;
     case ArrayId::kThreadCells:

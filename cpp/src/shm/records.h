@@ -15,6 +15,10 @@
 // could miss a chunk that is taken meanwhile. Chunks of a thread are ordered by `sequence`; a missing number is a
 // chunk that another thread took. TRUNCATE of a view stores, for each chunk, hidden[view] = lap and a bit for each
 // record that exists. Records hold raw ticks and the timer; readers convert them.
+//
+// The array of records is made of spaces for PerChunk() records each. A space belongs to one chunk. For waits it may
+// belong to several small chunks instead, so that they share pages: a thread takes a small chunk first, and most
+// threads of a crowd need no other.
 #pragma once
 
 #include <cstdint>
@@ -49,15 +53,18 @@ inline constexpr uint32_t kMaxStatementStack = 256;
 struct PoolFacts {
   uint32_t per_chunk;    // places for records
   uint32_t most_places;  // that one record takes
+  uint32_t small_chunk;  // places of a small chunk; 0 = there are none
   OptionId history_size, history_long_size;
 };
 inline constexpr PoolFacts kPools[kEventKinds] = {
-    {64, kPlacesWithDetails, OptionId::events_waits_history_size, OptionId::events_waits_history_long_size},
-    {32, 1, OptionId::events_stages_history_size, OptionId::events_stages_history_long_size},
-    {8, 1, OptionId::events_statements_history_size, OptionId::events_statements_history_long_size},
-    {8, 1, OptionId::events_transactions_history_size, OptionId::events_transactions_history_long_size},
+    {64, kPlacesWithDetails, 16, OptionId::events_waits_history_size, OptionId::events_waits_history_long_size},
+    {32, 1, 0, OptionId::events_stages_history_size, OptionId::events_stages_history_long_size},
+    {8, 1, 0, OptionId::events_statements_history_size, OptionId::events_statements_history_long_size},
+    {8, 1, 0, OptionId::events_transactions_history_size, OptionId::events_transactions_history_long_size},
 };
 constexpr uint32_t PerChunk(Kind kind) { return kPools[static_cast<uint32_t>(kind)].per_chunk; }
+constexpr uint32_t SmallChunk(Kind kind) { return kPools[static_cast<uint32_t>(kind)].small_chunk; }
+constexpr uint32_t SmallPerSpace(Kind kind) { return SmallChunk(kind) == 0 ? 0 : PerChunk(kind) / SmallChunk(kind); }
 constexpr uint64_t ChunksFor(uint64_t events, uint64_t per_chunk) { return (events + per_chunk - 1) / per_chunk; }
 // Assumes that each event takes most places, and so is alone in its chunk.
 constexpr uint64_t MostChunksFor(Kind kind, uint64_t events) {
@@ -105,13 +112,14 @@ struct alignas(128) ShmChunk {  // 128: its neighbor may be another core's, and 
   Word sequence;        // how many chunks of the pool the thread has taken, with this one: consecutive numbers mean that none is missing
   Word traced;          // traced events of the thread in its earlier chunks: tells how many a missing chunk had
   ShmHidden hidden[3];  // by view
-  // Records at its end that have no memory yet; becomes 0 and stays so. The first chunk of a thread has memory for a record or a few: most
-  // short threads need no more, and the kernel clears each page.
-  HalfWord without_memory;
-  // Returns how many records may be read. Loads before the records' states; pairs with NextChunk.
+  Word begin;           // bytes from the begin of the array of records to the chunk's first one; stored once, before the first lap
+  // How many of its records have memory, from the first on. The first chunk of a thread may have fewer than it has places: most short
+  // threads need no more, and the kernel clears each page. In a small chunk all have.
+  HalfWord ready;
+  // Returns how many records may be read. Loads before the records' states; pairs with MakeChunk and CompleteChunk.
   uint32_t Ready(uint32_t per_chunk) const {
-    const uint32_t missing = without_memory.load(kAcquire);
-    return missing < per_chunk ? per_chunk - missing : 0;
+    const uint32_t records = ready.load(kAcquire);
+    return records < per_chunk ? records : per_chunk;
   }
 };
 static_assert(sizeof(ShmChunk) == 128);

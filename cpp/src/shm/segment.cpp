@@ -64,6 +64,7 @@ constexpr uint64_t kPoolBytes = 4 << 20;
 // Returns whether all programs have elements in an array, or may get some from an outsider.
 bool NeedsExtentAtStart(ArrayId id) {
   switch (id) {
+    case ArrayId::kThreadTexts:
     case ArrayId::kHolds:
     case ArrayId::kFiles:
     case ArrayId::kTables:

@@ -53,14 +53,21 @@ class ArrayView {
     return extent_ == Extent::kReserved || HasMemory(index, count * sizeof(T)) ? first : nullptr;
   }
   // Returns whether the first `bytes` of an element have memory. For arrays that are reserved in ranges.
-  bool HasMemory(uint64_t index, uint64_t bytes) const {
-    const uint64_t begin = Offset() + index * stride_, end = begin + bytes;
-    if (begin < run_.begin || begin >= run_.end || (run_.has_memory && end > run_.end)) run_ = view_.RunAt(begin, bytes);
-    return run_.has_memory && begin >= run_.begin && end <= run_.end;
+  bool HasMemory(uint64_t index, uint64_t bytes) const { return HasMemoryAt(index * stride_, bytes); }
+  // Returns `bytes` of the array, counted from its begin, or nullptr if they are not in it, or have no memory.
+  const T* Bytes(uint64_t offset, uint64_t bytes) const {
+    const uint64_t all = capacity_ * stride_;
+    if (base_ == nullptr || offset > all || bytes > all - offset || offset % alignof(T) != 0 || !HasMemoryAt(offset, bytes)) return nullptr;
+    return reinterpret_cast<const T*>(base_ + offset);
   }
   uint64_t stride() const { return stride_; }
 
  private:
+  bool HasMemoryAt(uint64_t offset, uint64_t bytes) const {
+    const uint64_t begin = Offset() + offset, end = begin + bytes;
+    if (begin < run_.begin || begin >= run_.end || (run_.has_memory && end > run_.end)) run_ = view_.RunAt(begin, bytes);
+    return run_.has_memory && begin >= run_.begin && end <= run_.end;
+  }
   bool is_packed() const { return stride_ == sizeof(T); }  // at(i)+1 is at(i+1)
   const T* Element(uint64_t index) const { return reinterpret_cast<const T*>(base_ + index * stride_); }
   // Finds elements beyond those that were known when the view was made.

@@ -197,8 +197,8 @@ class EventReader {
       if (chunk->lap.load(kRelaxed) != lap || fresh.thread_id == 0) return;  // at the next call
       seen = fresh;
     }
-    const uint64_t all = ~uint64_t{0} >> (64 - pool_.per_chunk());
-    if (lap == 0 || seen.settled == all) return;
+    const uint32_t ready = chunk->Ready(pool_.per_chunk());
+    if (lap == 0 || ready == 0 || seen.settled == ~uint64_t{0} >> (64 - ready)) return;
     const PoolView::Records records = pool_.records(index);
     if (records.first == nullptr) return;
     // Copies first: while the chunk changes hands, a record still seems to be the last owner's.

@@ -24,7 +24,7 @@ class PoolView {
   }
 
   bool ok() const { return ok_; }
-  uint64_t used() const { return ok_ ? std::min(chunks_.used(), records_.capacity()) : 0; }  // chunks to scan: [1, used)
+  uint64_t used() const { return ok_ ? chunks_.used() : 0; }  // chunks to scan: [1, used)
   uint32_t per_chunk() const { return per_chunk_; }
   uint64_t record_bytes() const { return record_bytes_; }
   const ShmChunk* chunk(uint64_t i) const { return chunks_.at(i); }
@@ -36,8 +36,8 @@ class PoolView {
   Records records(uint64_t index) const {
     const ShmChunk* const chunk = chunks_.at(index);
     const uint32_t count = chunk == nullptr ? 0 : chunk->Ready(per_chunk_);
-    const ShmRecord* const first = count == 0 ? nullptr : records_.at(index);
-    if (first == nullptr || !records_.HasMemory(index, count * record_bytes_)) return {nullptr, 0};
+    const ShmRecord* const first = count == 0 ? nullptr : records_.Bytes(chunk->begin.load(kAcquire), count * record_bytes_);  // MakeChunk
+    if (first == nullptr) return {nullptr, 0};
     return {first, count};
   }
   // Returns the bytes from record `i` to the last one's end. REQUIRES: i < records.count.

@@ -33,17 +33,21 @@ bool Snapshot::ReadThread(uint32_t slot, ThreadRow* row) const {
   for (int attempt = 0; attempt < 4; ++attempt) {
     const uint64_t thread_id = shm->thread_id.load(kAcquire);  // pairs with MakeThread's last store
     if (thread_id == 0) return false;
-    uint64_t name[16], user[4], host[32], db[8], command[2], state[8], connection_type[2], resource_group[8], info[128];
+    uint64_t name[16], user[4], host[32], db[8] = {}, command[2] = {}, state[8] = {}, connection_type[2] = {}, resource_group[8] = {},
+                                          info[128] = {};
     if (!TryRead(shm->seq, [&] {
           LoadWords(shm->name, name);
           LoadWords(shm->user_name, user);
           LoadWords(shm->host_name, host);
-          LoadWords(shm->db, db);
-          LoadWords(shm->command, command);
-          LoadWords(shm->state, state);
-          LoadWords(shm->connection_type, connection_type);
-          LoadWords(shm->resource_group, resource_group);
-          LoadWords(shm->info, info);
+          const uint32_t its_texts = shm->texts.load(kAcquire);  // pairs with MakeTexts
+          const ShmThreadTexts* const texts = its_texts == 0 ? nullptr : thread_texts_.at(its_texts);
+          if (texts == nullptr) return;
+          LoadWords(texts->db, db);
+          LoadWords(texts->command, command);
+          LoadWords(texts->state, state);
+          LoadWords(texts->connection_type, connection_type);
+          LoadWords(texts->resource_group, resource_group);
+          LoadWords(texts->info, info);
         })) {
       ++skipped_;
       return false;

@@ -44,6 +44,7 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& 
   ok_ = true;
   class_array_ = {view, ArrayId::kClasses};
   threads_ = {view, ArrayId::kThreads};
+  thread_texts_ = {view, ArrayId::kThreadTexts};
   constexpr ArrayId kRows[] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells,
                                ArrayId::kGlobalCells};
   for (uint32_t i = 0; i < kLevelCount; ++i) rows_[i] = {view, kRows[i], ArrayView<ShmCell>::Extent::kWhole};

@@ -253,6 +253,7 @@ class Snapshot {
   Quiesce quiesce_;
   bool ok_ = false;
   ArrayView<ShmThread> threads_;
+  ArrayView<ShmThreadTexts> thread_texts_;
   ArrayView<ShmCell> rows_[kLevelCount];  // cells by thread, account, user, host, all; the member says what may be read
   ArrayView<ShmPrincipal> principals_[kLevelCount];
   ArrayView<ShmActor> actors_;

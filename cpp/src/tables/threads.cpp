@@ -81,7 +81,7 @@ std::vector<ThreadRow> ThreadsAtWork(const Snapshot& snapshot) {
       row.seconds = static_cast<int64_t>(std::max(ReadMoment::Now(snapshot.header()), *since) - *since) / 1'000'000'000'000;
     if (!is_running) continue;
     if (!row.db) row.db = statement.schema;
-    if (!row.info && statement.sql_text) row.info = LongText(CutText(statement.sql_text->view(), sizeof(ShmThread::info)));
+    if (!row.info && statement.sql_text) row.info = LongText(CutText(statement.sql_text->view(), sizeof(ShmThreadTexts::info)));
   }
   return rows;
 }

@@ -97,6 +97,23 @@ class SegmentFile:
         at = array.place(byte)
         return at if self.has_memory(at) else None
 
+    def bytes_with_memory(self, array: Array) -> int:
+        """How many bytes of an array's extents have memory."""
+        found, begin, i = 0, 0, 0
+        while begin < array.mapped:
+            end = min(array.first_extent << i, array.mapped)
+            at, last = array.extents[i] * PAGE, array.extents[i] * PAGE + end - begin
+            while at < last:
+                try:
+                    at = os.lseek(self._file, at, os.SEEK_DATA)
+                except OSError:  # only a hole
+                    break
+                hole = min(os.lseek(self._file, at, os.SEEK_HOLE), last)
+                found += max(hole - at, 0)
+                at = hole if at < last else last
+            begin, i = end, i + 1
+        return found
+
     # ---- The header ------------------------------------------------------------------------------------------------------------
 
     def word(self, field: str) -> int:

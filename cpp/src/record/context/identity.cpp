@@ -145,16 +145,33 @@ void Rename(ThreadState& thread, const Birth& birth) {
   });
 }
 
-template <size_t N>
-void SetThreadText(Word (ShmThread::*words)[N], std::string_view text) {
-  ChangeOwnRow([&](ShmThread& shared) {
-    const CellWriter writer(shared.seq);  // pairs with ReadWhole
-    StoreText(shared.*words, text);
+// Gives the slot of a thread its element of kThreadTexts, which stays. The calling thread has `thread` attached.
+[[gnu::noinline]] static void MakeTexts(ThreadState& thread) {
+  ChangeOwnRow(thread, [](ShmThread& shared) {
+    if (shared.texts.load(kRelaxed) != 0) return;  // a signal handler came first
+    const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kThreadTexts);
+    if (fresh <= 0) return CountLoss(Loss::kLockers);
+    shared.texts.store(static_cast<uint32_t>(fresh), kRelease);  // pairs with Snapshot::ReadThread
   });
 }
-template void SetThreadText(Word (ShmThread::*)[2], std::string_view);
-template void SetThreadText(Word (ShmThread::*)[8], std::string_view);
-template void SetThreadText(Word (ShmThread::*)[128], std::string_view);
+
+template <size_t N>
+void SetThreadText(Word (ShmThreadTexts::*words)[N], std::string_view text) {
+  ThreadState* const thread = CurrentThread();
+  if (thread == nullptr) return;
+  if (__builtin_expect(thread->shared->texts.load(kRelaxed) == 0, 0)) {
+    if (text.empty()) return;
+    MakeTexts(*thread);
+    if (thread->shared->texts.load(kRelaxed) == 0) return;
+  }
+  ChangeOwnRow([&](ShmThread& shared) {
+    const CellWriter writer(shared.seq);  // pairs with ReadWhole
+    StoreText(g_runtime.thread_texts[shared.texts.load(kRelaxed)].*words, text);
+  });
+}
+template void SetThreadText(Word (ShmThreadTexts::*)[2], std::string_view);
+template void SetThreadText(Word (ShmThreadTexts::*)[8], std::string_view);
+template void SetThreadText(Word (ShmThreadTexts::*)[128], std::string_view);
 
 void SetThreadStart(uint64_t unix_seconds) {
   ChangeOwnRow([=](ShmThread& shared) { shared.start_seconds.store(unix_seconds, kRelaxed); });

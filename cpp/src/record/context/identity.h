@@ -25,10 +25,10 @@ void SetAccount(std::string_view user, std::string_view host);
 // Renames a thread that was registered before the program declared its instrument, name, parent and account.
 void Rename(ThreadState& thread, const Birth& birth);
 
-// These functions take no lock and are cheap enough to be called for each statement. `words`: the member of ShmThread
-// that holds the text.
+// These functions take no lock and are cheap enough to be called for each statement. Only the first text of a slot of threads takes the
+// cold lock. `words`: the member of ShmThreadTexts that holds the text.
 template <size_t N>
-void SetThreadText(Word (ShmThread::*words)[N], std::string_view text);
+void SetThreadText(Word (ShmThreadTexts::*words)[N], std::string_view text);
 void SetThreadStart(uint64_t unix_seconds);  // 0 = NULL
 void SetProcesslistId(uint64_t id);          // 0 = NULL
 void SetPeerPort(uint32_t port);             // 0 = none

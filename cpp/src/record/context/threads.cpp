@@ -51,6 +51,15 @@ struct NativeName {
   }
 };
 
+void ClearTexts(ShmThreadTexts& texts) {
+  StoreText(texts.db, {});
+  StoreText(texts.command, {});
+  StoreText(texts.state, {});
+  StoreText(texts.connection_type, {});
+  StoreText(texts.resource_group, {});
+  StoreText(texts.info, {});
+}
+
 uint32_t AllocateSlot() {
   ShmArray& array = g_runtime.segment.array(ArrayId::kThreads);
   if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
@@ -205,12 +214,7 @@ ThreadState* MakeThread(const Birth& birth, bool is_own) {
     StoreText(shared.name, birth.name.empty() ? NameOf(g_runtime.classes[birth.class_index]) : birth.name);
     StoreText(shared.user_name, user);
     StoreText(shared.host_name, host);
-    StoreText(shared.db, {});
-    StoreText(shared.command, {});
-    StoreText(shared.state, {});
-    StoreText(shared.connection_type, {});
-    StoreText(shared.resource_group, {});
-    StoreText(shared.info, {});
+    if (const uint32_t texts = shared.texts.load(kRelaxed); texts != 0) ClearTexts(g_runtime.thread_texts[texts]);
   }
   ConnectThread(shared, user, host);
   const uint64_t bits = is_own ? ThreadSlot::kOwn | ThreadSlot::kAttached : 0;

@@ -70,10 +70,11 @@ inline bool IsInColdPath() { return __builtin_expect(static_cast<bool>(t_locals.
 // The records of one kind of events. Threads: constant after start.
 struct Pool {
   ShmChunk* chunks;
-  char* records;          // chunk i starts at i * pitch
+  char* records;
   uint64_t record_bytes;  // distance between two records
-  uint64_t pitch;
-  uint64_t chunks_held;  // chunks that a thread keeps for its history
+  uint64_t pitch;         // distance between two spaces
+  uint64_t chunks_held;   // chunks that a thread keeps for its history
+  char* RecordsOf(uint32_t chunk) const { return records + chunks[chunk].begin.load(std::memory_order_relaxed); }
 };
 
 // Sizes of the texts of a running statement (record/family/text_buffers.h). Threads: constant after start.
@@ -116,6 +117,7 @@ struct Runtime {
   ShmIndex* indexes;
   uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId; the first is in that line
   ShmThread* threads;
+  ShmThreadTexts* thread_texts;
   ShmCell* thread_cells;
   ShmInstanceList* instance_lists;
   ShmHold* holds;

@@ -1,8 +1,11 @@
 #include "record/probe/chunk_pool.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <utility>
 
@@ -11,18 +14,50 @@
 namespace perfschema {
 namespace {
 
-constexpr uint32_t kQueues = 16;
-
 // The pool of one kind of events.
 struct Queues {
-  ChunkQueue queues[kQueues];
+  ChunkQueue queues[kMostQueues];      // the first ones are in use
+  uint32_t last_queue;                 // their number, a power of two, less one
   uint32_t places_per_queue;           // a power of two
+  uint32_t small_places;               // of `small`, likewise
+  ChunkQueue small;                    // small chunks
   uint64_t least_chunks, most_chunks;  // number of chunks for the rows of history_long: if all records take one place; if all take the most
   Word wide_chunks;                    // full chunks with larger records, counted up to the difference
 };
 constinit Queues pools[kEventKinds] = {};
 
+// What has been taken of the arrays of a kind. Threads: changed under the cold lock; other threads read the counts.
+struct Taken {
+  Word chunks, small_chunks;  // that there are; the former counts from 1
+  uint64_t spaces;            // from 1
+  uint64_t next_small;        // where the next small chunk begins
+  uint32_t small_left;        // small chunks that the space there still has
+};
+constinit Taken taken[kEventKinds] = {};
+
+Taken& TakenOf(Kind kind) { return taken[static_cast<uint32_t>(kind)]; }
+void ForgetTaken() {
+  for (Taken& of_kind : taken) {
+    of_kind.chunks.store(1, kRelaxed);
+    of_kind.small_chunks.store(0, kRelaxed);
+    of_kind.spaces = 1;
+    of_kind.small_left = 0;
+  }
+}
+
 Queues& QueuesOf(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
+
+// Returns the number of processors that the calling thread may run on; 0 = unknown.
+uint32_t CountProcessors() {
+  if (g_assumed_processors != 0) return g_assumed_processors;
+  uint64_t allowed[128] = {};  // for the 8,192 processors that a kernel may have
+  const int error = errno;
+  const int64_t bytes = syscall(SYS_sched_getaffinity, 0, sizeof allowed, allowed);
+  errno = error;
+  uint32_t processors = 0;
+  for (int64_t i = 0; i < bytes / 8; ++i) processors += static_cast<uint32_t>(std::popcount(allowed[i]));
+  return processors;
+}
 
 // Returns when the queue's oldest chunk was taken for its events; 0 = the queue is empty. The answer may be outdated.
 uint64_t OldestIn(Kind kind, const ChunkQueue& queue, uint32_t places_per_queue) {
@@ -34,39 +69,118 @@ uint64_t OldestIn(Kind kind, const ChunkQueue& queue, uint32_t places_per_queue)
 
 // Returns true if a never-used chunk may be taken instead of one that holds events.
 bool MayGrow(Kind kind) {
-  const uint64_t used = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).used.load(kRelaxed);
+  const uint64_t chunks = TakenOf(kind).chunks.load(kRelaxed);
   const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
   const Queues& all = QueuesOf(kind);
-  return used < all.least_chunks + all.wide_chunks.load(kRelaxed) + threads * ChunksOfThread(g_runtime.pool(kind).chunks_held);
+  return chunks < all.least_chunks + all.wide_chunks.load(kRelaxed) + threads * ChunksOfThread(g_runtime.pool(kind).chunks_held);
 }
-
-static_assert(PerChunk(Kind::kWait) * sizeof(ShmWaitRecord) <= 4096, "NextChunk relies on it: a chunk of waits has memory for all at once");
 
 // Returns how many records fit into the pages that the first one needs.
 uint32_t RecordsAtFirst(Kind kind, uint64_t record_bytes) {
   return static_cast<uint32_t>(std::min<uint64_t>(PerChunk(kind), (record_bytes + 4095) / 4096 * 4096 / record_bytes));
+}
+// Without memory for all, GoOnInChunk would be called for waits, too.
+static_assert(PerChunk(Kind::kWait) * sizeof(ShmWaitRecord) <= 4096);
+
+// Gives memory to the first `ready` records of a never-used space. Returns false if there is none. REQUIRES: cold lock.
+bool ReserveSpace(Kind kind, uint32_t ready) {
+  Segment& segment = g_runtime.segment;
+  const Pool& pool = g_runtime.pool(kind);
+  const ArrayId records = kRecordsOf[static_cast<uint32_t>(kind)];
+  const uint64_t space = TakenOf(kind).spaces, begin = space * pool.pitch;
+  return space < segment.array(records).capacity && segment.ReserveRange(records, begin, begin + ready * pool.record_bytes);
+}
+
+// Makes a chunk whose records have memory. Returns 0 if there is none for the chunk itself. REQUIRES: cold lock.
+uint32_t MakeChunk(Kind kind, uint64_t begin, uint32_t ready) {
+  const int64_t fresh = g_runtime.segment.AllocateFresh(kChunksOf[static_cast<uint32_t>(kind)]);
+  if (fresh <= 0) return 0;
+  ShmChunk& chunk = g_runtime.pool(kind).chunks[fresh];
+  chunk.begin.store(begin, kRelease);  // before the lap, as the next store; pairs with PoolView::records
+  chunk.ready.store(ready, kRelease);  // pairs with ShmChunk::Ready
+  return static_cast<uint32_t>(fresh);
 }
 
 uint32_t AllocateFresh(Kind kind, bool is_first_of_thread) {
   const int error = errno;
   uint32_t chunk = 0;
   if (ColdLock lock; lock) {
-    Segment& segment = g_runtime.segment;
     const Pool& pool = g_runtime.pool(kind);
-    const ArrayId chunks = kChunksOf[static_cast<uint32_t>(kind)];
-    const uint64_t next = segment.array(chunks).used.load(kRelaxed);
-    const uint64_t begin = next * pool.pitch;
     const uint32_t ready = is_first_of_thread ? RecordsAtFirst(kind, pool.record_bytes) : PerChunk(kind);
-    if (next < segment.array(chunks).capacity &&
-        segment.ReserveRange(kRecordsOf[static_cast<uint32_t>(kind)], begin, begin + ready * pool.record_bytes)) {
-      if (const int64_t fresh = segment.AllocateFresh(chunks); fresh > 0) {
-        chunk = static_cast<uint32_t>(fresh);
-        pool.chunks[chunk].without_memory.store(PerChunk(kind) - ready, kRelease);  // before the lap; pairs with ShmChunk::Ready
-      }
+    Taken& all = TakenOf(kind);
+    if (ReserveSpace(kind, ready)) chunk = MakeChunk(kind, all.spaces * pool.pitch, ready);
+    if (chunk != 0) {
+      ++all.spaces;
+      all.chunks.store(all.chunks.load(kRelaxed) + 1, kRelaxed);
     }
   }
   errno = error;
   return chunk;
+}
+
+uint32_t AllocateSmall(Kind kind) {
+  const int error = errno;
+  uint32_t chunk = 0;
+  if (ColdLock lock; lock) {
+    const Pool& pool = g_runtime.pool(kind);
+    Taken& all = TakenOf(kind);
+    if (all.small_left == 0 && ReserveSpace(kind, PerChunk(kind))) {
+      all.next_small = all.spaces++ * pool.pitch;
+      all.small_left = SmallPerSpace(kind);
+    }
+    if (all.small_left != 0) chunk = MakeChunk(kind, all.next_small, SmallChunk(kind));
+    if (chunk != 0) {
+      all.next_small += SmallChunk(kind) * pool.record_bytes;
+      --all.small_left;
+      all.small_chunks.store(all.small_chunks.load(kRelaxed) + 1, kRelaxed);
+    }
+  }
+  errno = error;
+  return chunk;
+}
+
+// Returns the number of queues that may have chunks: a thread gives to the queue of its slot, so those behind the last slot are empty.
+uint32_t QueuesInUse(const Queues& all) {
+  const uint64_t slots = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
+  return static_cast<uint32_t>(std::min<uint64_t>(slots, all.last_queue + 1));
+}
+
+// Returns the chunk that a thread begins with; 0 = as for other chunks. Short threads take no other chunk, so this looks into more queues
+// than TakeIfOlder: those whose threads have ended have the oldest chunks.
+[[gnu::noinline]] uint32_t TakeFirst(Kind kind, const ThreadState& thread) {
+  Queues& all = QueuesOf(kind);
+  const bool has_small = SmallChunk(kind) != 0;
+  if (has_small && TakenOf(kind).small_chunks.load(kRelaxed) + 1 < g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed)) {
+    if (const uint32_t chunk = AllocateSmall(kind); chunk != 0) return chunk;
+  }
+  if (MayGrow(kind)) return 0;  // a fresh chunk takes no rows away
+  struct Found {
+    ChunkQueue* queue = nullptr;
+    uint32_t places = 0;
+    uint64_t oldest = ~uint64_t{0};
+  } best;
+  uint64_t second = ~uint64_t{0};  // the oldest chunk of the other queues
+  const auto look = [&](ChunkQueue& queue, uint32_t places) {
+    const uint64_t oldest = OldestIn(kind, queue, places);
+    if (oldest == 0 || &queue == best.queue) return oldest != 0;
+    second = std::min(second, std::max(best.oldest, oldest));
+    if (oldest < best.oldest) best = {&queue, places, oldest};
+    return true;
+  };
+  look(all.queues[thread.slot & all.last_queue], all.places_per_queue);
+  constexpr uint32_t kMostLooks = 4;
+  const uint32_t in_use = QueuesInUse(all);
+  for (uint32_t i = 0, looks = 0; i < in_use && looks < kMostLooks; ++i) {
+    if (look(all.queues[(thread.thread_id + i) % in_use], all.places_per_queue)) ++looks;
+  }
+  if (has_small) look(all.small, all.small_places);
+#if defined(PFS_BREAK_SMALL_CHUNKS)  // negative control of the test of small chunks: they go on, whatever their age
+  if (const uint32_t chunk = Take(all.small, all.small_places); chunk != 0) return chunk;
+#endif
+  if (best.queue == nullptr) return 0;
+  // Asks about the chunk that it takes: other threads may have found the same one.
+  const ShmChunk* const chunks = g_runtime.pool(kind).chunks;
+  return TakeIf(*best.queue, best.places, [&](uint32_t chunk) { return chunks[chunk].taken.load(kRelaxed) <= second; });
 }
 
 // Takes the oldest chunk of another queue, if it is clearly older than the own queue's. Each call checks another
@@ -74,51 +188,78 @@ uint32_t AllocateFresh(Kind kind, bool is_first_of_thread) {
 uint32_t TakeIfOlder(Kind kind, ChunkHold& hold, const ChunkQueue& own, uint64_t now) {
   Queues& all = QueuesOf(kind);
   const uint64_t own_oldest = OldestIn(kind, own, all.places_per_queue);
-  const uint64_t own_age = own_oldest == 0 ? 0 : now - own_oldest;
-  for (uint32_t tried = 0; tried < kQueues; ++tried) {
-    ChunkQueue& other = all.queues[hold.queue_to_check % kQueues];
+  // A thread may be descheduled after it has read the counter: chunks that are younger than `now` have no age.
+  const auto age = [now](uint64_t taken) { return std::max<int64_t>(static_cast<int64_t>(now - taken), 0); };
+  const int64_t own_age = own_oldest == 0 ? 0 : age(own_oldest);
+  const uint32_t in_use = QueuesInUse(all);
+  for (uint32_t tried = 0; tried < in_use; ++tried) {
+    if (hold.queue_to_check >= in_use) hold.queue_to_check = 0;
+    ChunkQueue& other = all.queues[hold.queue_to_check];
     const uint64_t oldest = &other == &own ? 0 : OldestIn(kind, other, all.places_per_queue);
-    if (oldest != 0 && now - oldest > own_age + own_age / 8) return Take(other, all.places_per_queue);
+    const auto is_older = [&](uint64_t taken) { return age(taken) > own_age + own_age / 8; };
+    if (oldest != 0 && is_older(oldest)) {
+      // Asks again, about the chunk that it takes: other threads may find the same chunk older than theirs.
+      const ShmChunk* const chunks = g_runtime.pool(kind).chunks;
+      return TakeIf(other, all.places_per_queue, [&](uint32_t chunk) { return is_older(chunks[chunk].taken.load(kRelaxed)); });
+    }
     ++hold.queue_to_check;
     if (oldest != 0) break;
   }
   return 0;
 }
 
-bool StartQueues(Kind kind) {
+// The places of the queues are behind each other, those of the small chunks last.
+size_t BytesOfPlaces(const Queues& all) {
+  return ((size_t{all.last_queue} + 1) * all.places_per_queue + all.small_places) * sizeof(ChunkPlace);
+}
+
+bool StartQueues(Kind kind, uint32_t queues) {
   Queues& all = QueuesOf(kind);
+  all.last_queue = queues - 1;
   const auto rows = static_cast<uint64_t>(StartOptionsLocked().Get(kPools[static_cast<uint32_t>(kind)].history_long_size));
   all.least_chunks = ChunksInPool(ChunksFor(rows, PerChunk(kind)));
   all.most_chunks = ChunksInPool(MostChunksFor(kind, rows));
   const uint64_t capacity = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).capacity;
   all.places_per_queue = 64;
-  while (all.places_per_queue < all.most_chunks + 64 || all.places_per_queue * kQueues < capacity * 2) all.places_per_queue *= 2;
-  const size_t bytes = static_cast<size_t>(kQueues) * all.places_per_queue * sizeof(ChunkPlace);
+  all.small_places = 64;
+  while (SmallChunk(kind) != 0 && all.small_places < 2 * g_runtime.segment.array(ArrayId::kThreads).capacity) all.small_places *= 2;
+  while (all.places_per_queue < all.most_chunks + 64 || all.places_per_queue * queues < capacity * 2) all.places_per_queue *= 2;
+  const size_t bytes = BytesOfPlaces(all);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
-  for (uint32_t i = 0; i < kQueues; ++i)
+  for (uint32_t i = 0; i < queues; ++i)
     all.queues[i].places = static_cast<ChunkPlace*>(memory) + static_cast<size_t>(i) * all.places_per_queue;
+  all.small.places = static_cast<ChunkPlace*>(memory) + static_cast<size_t>(queues) * all.places_per_queue;
   return true;
 }
 
 }  // namespace
 
+uint32_t g_assumed_processors = 0;
+
+uint32_t ChunkQueues() { return pools[0].last_queue + 1; }
+
 bool StartChunkPools() {
+  const uint32_t queues = QueuesFor(CountProcessors());
+  ForgetTaken();
   for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
-    if (!StartQueues(static_cast<Kind>(kind))) return false;
+    if (!StartQueues(static_cast<Kind>(kind), queues)) return false;
   }
   return true;
 }
 
 void EmptyChunkPools() {
+  ForgetTaken();
   // Another thread may have been in the middle of a give or take when fork() copied the queues: their content is
   // useless.
   for (Queues& all : pools) {
-    madvise(all.queues[0].places, static_cast<size_t>(kQueues) * all.places_per_queue * sizeof(ChunkPlace), MADV_DONTNEED);
-    for (ChunkQueue& queue : all.queues) {
+    madvise(all.queues[0].places, BytesOfPlaces(all), MADV_DONTNEED);
+    const auto empty = [](ChunkQueue& queue) {
       queue.head.store(0, kRelaxed);
       queue.tail.store(0, kRelaxed);
-    }
+    };
+    for (uint32_t i = 0; i <= all.last_queue; ++i) empty(all.queues[i]);
+    empty(all.small);
   }
 }
 
@@ -131,7 +272,11 @@ void NoteWideChunk(Kind kind) {
 
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk) {
   Queues& all = QueuesOf(kind);
-  while (!Give(all.queues[queue % kQueues], all.places_per_queue, chunk))
+  if (g_runtime.pool(kind).chunks[chunk].ready.load(kRelaxed) == SmallChunk(kind)) {
+    (void)Give(all.small, all.small_places, chunk);  // which holds twice as many as there are
+    return;
+  }
+  while (!Give(all.queues[queue & all.last_queue], all.places_per_queue, chunk))
     ++queue;  // all queues together hold twice as many chunks as there are
 }
 
@@ -141,11 +286,11 @@ bool CompleteChunk(Kind kind, uint32_t chunk) {
   if (ColdLock lock; lock) {
     const Pool& pool = g_runtime.pool(kind);
     ShmChunk& shared = pool.chunks[chunk];
-    const uint64_t begin = chunk * pool.pitch;
+    const uint64_t begin = shared.begin.load(kRelaxed);
     is_complete =
         g_runtime.segment.ReserveRange(kRecordsOf[static_cast<uint32_t>(kind)], begin + shared.Ready(PerChunk(kind)) * pool.record_bytes,
                                        begin + PerChunk(kind) * pool.record_bytes);
-    if (is_complete) shared.without_memory.store(0, kRelease);  // before the records; pairs with ShmChunk::Ready
+    if (is_complete) shared.ready.store(PerChunk(kind), kRelease);  // before the records; pairs with ShmChunk::Ready
   }
   errno = error;
   return is_complete;
@@ -154,11 +299,15 @@ bool CompleteChunk(Kind kind, uint32_t chunk) {
 uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
   ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
   if (const uint32_t spare = std::exchange(thread.spare_chunks[static_cast<uint32_t>(kind)], 0); spare != 0) return spare;
+  const bool is_first = hold.chunks_taken == 1;
+  if (is_first) {
+    if (const uint32_t chunk = TakeFirst(kind, thread); chunk != 0) return chunk;
+  }
   if (MayGrow(kind)) {
-    if (const uint32_t chunk = AllocateFresh(kind, hold.chunks_taken == 1); chunk != 0) return chunk;
+    if (const uint32_t chunk = AllocateFresh(kind, is_first); chunk != 0) return chunk;
   }
   Queues& all = QueuesOf(kind);
-  ChunkQueue& own = all.queues[thread.slot % kQueues];
+  ChunkQueue& own = all.queues[thread.slot & all.last_queue];
   // Checking another queue costs cache misses on both sides, so it is rare. But it happens at least once before this
   // thread recycles a quarter of its own queue: that quarter is the slack of the pool over history_long. Other
   // threads may have emptied the queue meanwhile.
@@ -172,10 +321,10 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
     --hold.takes_until_check;
   }
   if (const uint32_t chunk = Take(own, all.places_per_queue); chunk != 0) return chunk;
-  for (ChunkQueue& queue : all.queues) {
-    if (const uint32_t chunk = Take(queue, all.places_per_queue); chunk != 0) return chunk;
+  for (uint32_t i = 0; i <= all.last_queue; ++i) {
+    if (const uint32_t chunk = Take(all.queues[i], all.places_per_queue); chunk != 0) return chunk;
   }
-  return AllocateFresh(kind, hold.chunks_taken == 1);  // running events keep all chunks
+  return AllocateFresh(kind, is_first);  // running events keep all chunks
 }
 
 }  // namespace perfschema

@@ -1,17 +1,36 @@
 // record/probe/chunk_pool.h: queues of full chunks that wait to be recycled, the oldest first.
 //
 // One queue for all threads would hand every chunk to another core: a cache miss on each line that is written, and
-// two threads slower than one. So the pool has several queues. A thread uses the queue of its slot. Now and then it
-// compares that queue's oldest chunk with another queue's. If the other chunk is clearly older (its thread is slower,
-// or gone) the thread takes that one. The pool keeps the newest records of the whole process, within the extra
-// quarter that ChunksInPool adds.
+// two threads slower than one. So the pool has several queues: one for each four processors, at least 16. A thread
+// uses the queue of its slot. Now and then it compares that queue's oldest chunk with another queue's. If the other
+// chunk is clearly older (its thread is slower, or gone) the thread takes that one. The pool keeps the newest records
+// of the whole process, within the extra quarter that ChunksInPool adds.
+//
+// Small chunks (shm/records.h) have a queue of their own, and only the first chunk of a thread is taken from there. A
+// thread gets a fresh one if it is the first thread of its slot. Later the first chunk is fresh while the pool grows,
+// and then the oldest one that TakeFirst finds, small or not. So a thread that goes on fills chunks of the full size,
+// and a thread has no earlier event than those in its small chunk: what it holds for its history is as much as
+// without small chunks.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "record/context/threads.h"
 
 namespace perfschema {
+
+// Beyond 512 processors more than four share a queue.
+inline constexpr uint32_t kLeastQueues = 16, kMostQueues = 128;
+// Returns the number of queues, a power of two: a thread finds its own by a mask.
+constexpr uint32_t QueuesFor(uint32_t processors) {
+  return std::clamp(std::bit_ceil((std::min(processors, 4 * kMostQueues) + 3) / 4), kLeastQueues, kMostQueues);
+}
+// What tests set before pfs starts: QueuesFor() so many processors; 0 = those that the system has.
+extern uint32_t g_assumed_processors PFS_HIDDEN;
+// Returns the number of queues of each kind of events. REQUIRES: StartChunkPools().
+uint32_t ChunkQueues();
 
 // Makes a pool for each kind of events. Called once under the cold lock. The pools are private memory: readers find
 // records by scanning the chunks.
@@ -25,7 +44,7 @@ void NoteWideChunk(Kind kind);
 // Puts a chunk last in its queue.
 // Threads: any thread.
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk);
-// Gives memory to all records of a chunk (ShmChunk::without_memory). Preserves errno. Returns false if there is none.
+// Gives memory to all records of a chunk (ShmChunk::ready). Preserves errno. Returns false if there is none.
 // Threads: the chunk's owner.
 bool CompleteChunk(Kind kind, uint32_t chunk);
 // Returns the chunk to write next, 0 if there is none. It has memory for one record at least. `now`: the approximate cycle counter.

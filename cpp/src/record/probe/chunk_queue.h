@@ -45,8 +45,9 @@ inline bool Give(ChunkQueue& queue, uint32_t size, uint32_t chunk) {
   }
 }
 
-// Takes the first chunk. Returns 0 if the queue is empty.
-inline uint32_t Take(ChunkQueue& queue, uint32_t size) {
+// Takes the first chunk if may_take(chunk) is true. Returns 0 if it is not, or the queue is empty.
+template <typename MayTake>
+PFS_ALWAYS_INLINE uint32_t TakeIf(ChunkQueue& queue, uint32_t size, MayTake may_take) {
   for (;;) {
     uint32_t position = queue.head.load(kAcquire);  // pairs with the moves of head
     const uint32_t index = position & (size - 1);
@@ -54,11 +55,18 @@ inline uint32_t Take(ChunkQueue& queue, uint32_t size) {
     const uint64_t filled = place;
     const int32_t ahead = Ahead(place, index, position) - 1;
     if (ahead < 0) return 0;  // empty
+    // If another thread takes the chunk meanwhile, the exchange below fails, and the next one is asked about.
+    if (ahead == 0 && !may_take(static_cast<uint32_t>(place))) return 0;
     const bool is_taken = ahead == 0 && queue.places[index].compare_exchange_strong(place, PlaceWith(position + size - index, 0),
                                                                                     std::memory_order_acq_rel, kRelaxed);
     if (is_taken || ahead > 0) queue.head.compare_exchange_strong(position, position + 1, std::memory_order_acq_rel, kRelaxed);
     if (is_taken) return static_cast<uint32_t>(filled);
   }
+}
+
+// Takes the first chunk. Returns 0 if the queue is empty.
+inline uint32_t Take(ChunkQueue& queue, uint32_t size) {
+  return TakeIf(queue, size, [](uint32_t) { return true; });
 }
 
 }  // namespace perfschema

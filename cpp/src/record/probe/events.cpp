@@ -13,17 +13,17 @@
 namespace perfschema {
 namespace {
 
-uint32_t ChunkOf(Kind kind, const ShmRecord* record) {
+// Returns whether a record is one of a chunk's.
+bool IsIn(Kind kind, uint32_t chunk, const ShmRecord* record) {
   const Pool& pool = g_runtime.pool(kind);
-  return static_cast<uint32_t>(static_cast<uint64_t>(reinterpret_cast<const char*>(record) - pool.records) / pool.pitch);
+  const auto first = reinterpret_cast<uintptr_t>(pool.RecordsOf(chunk));
+  return reinterpret_cast<uintptr_t>(record) - first < pool.chunks[chunk].Ready(PerChunk(kind)) * pool.record_bytes;
 }
 
 // Returns true if the chunk has an open event, also of a suspended task. An open event keeps its chunk, whatever its
 // place in history.
 [[gnu::noinline]] bool HasOpenEvent(const ThreadState& thread, Kind kind, uint32_t chunk) {
-  const Pool& pool = g_runtime.pool(kind);
-  const auto first = reinterpret_cast<uintptr_t>(pool.records) + uint64_t{chunk} * pool.pitch;
-  const auto is_in = [&](const ShmRecord* record) { return reinterpret_cast<uintptr_t>(record) - first < pool.pitch; };
+  const auto is_in = [&](const ShmRecord* record) { return IsIn(kind, chunk, record); };
   if (AnyOpenInTasks(thread, kind, is_in)) return true;
   switch (kind) {
     case Kind::kWait:
@@ -80,7 +80,7 @@ uint64_t LastTicks(const ThreadState& thread, Kind kind) {
 [[gnu::noinline]] void CountTraced(ChunkHold& hold, Kind kind) {
   const Pool& pool = g_runtime.pool(kind);
   const uint64_t lap = pool.chunks[hold.chunk].lap.load(kRelaxed);
-  const char* record = pool.records + uint64_t{hold.chunk} * pool.pitch;
+  const char* record = pool.RecordsOf(hold.chunk);
   const uint32_t ready = pool.chunks[hold.chunk].Ready(PerChunk(kind));
   for (uint32_t i = 0; i < ready; ++i, record += pool.record_bytes) {
     const uint64_t state = reinterpret_cast<const ShmRecord*>(record)->state.load(kRelaxed);
@@ -92,7 +92,7 @@ uint64_t LastTicks(const ThreadState& thread, Kind kind) {
 bool HasLastingRecord(Kind kind, uint32_t chunk) {
   const Pool& pool = g_runtime.pool(kind);
   [[maybe_unused]] const uint64_t lap = pool.chunks[chunk].lap.load(kRelaxed);
-  const char* record = pool.records + uint64_t{chunk} * pool.pitch;
+  const char* record = pool.RecordsOf(chunk);
   const uint32_t ready = pool.chunks[chunk].Ready(PerChunk(kind));
   for (uint32_t i = 0; i < ready; ++i, record += pool.record_bytes) {
     [[maybe_unused]] const uint64_t state = reinterpret_cast<const ShmRecord*>(record)->state.load(kRelaxed);
@@ -196,7 +196,7 @@ bool IsSampleDue(ThreadState& thread) {
   if (hold.chunk == 0) return false;
   const Pool& pool = g_runtime.pool(kind);
   const uint32_t ready = pool.chunks[hold.chunk].Ready(PerChunk(kind));
-  char* const first = pool.records + uint64_t{hold.chunk} * pool.pitch;
+  char* const first = pool.RecordsOf(hold.chunk);
   const auto at = [&](uint32_t i) { return reinterpret_cast<ShmRecord*>(first + i * pool.record_bytes); };
   if (ready == PerChunk(kind) || cursor.end != at(ready) || !CompleteChunk(kind, hold.chunk)) return false;
   cursor.end = at(PerChunk(kind));
@@ -236,8 +236,8 @@ PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flag
   shared.lap.store(lap + 2, kRelease);  // pairs with Snapshot: even lap, then the words, then lap again
   hold.has_traced = (flags & kFlagTrace) != 0;
   hold.trace_wish = g_trace_wish.load(kRelaxed);  // before the flags of events to come
-  char* const first = pool.records + uint64_t{chunk} * pool.pitch;
-  const uint32_t ready = kind == Kind::kWait ? PerChunk(kind) : shared.Ready(PerChunk(kind));
+  char* const first = pool.records + shared.begin.load(kRelaxed);
+  const uint64_t ready = shared.ready.load(kRelaxed);
   SetCursor(cursor, reinterpret_cast<ShmRecord*>(first), reinterpret_cast<ShmRecord*>(first + ready * pool.record_bytes),
             static_cast<uint64_t>(lap + 2) << 32);
   return true;
@@ -264,10 +264,9 @@ uint64_t NestingWithout(ThreadState& thread, const ShmWaitRecord* record) {
 }
 
 void KeepChunkOf(ThreadState& thread, Kind kind, const ShmRecord* record) {
-  const uint32_t chunk = ChunkOf(kind, record);
   ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
   for (uint32_t i = 0; i < hold.held_count; ++i) {
-    if (hold.held[i].chunk == chunk) hold.held[i].until = hold.chunks_taken + 1 + g_runtime.pool(kind).chunks_held;
+    if (IsIn(kind, hold.held[i].chunk, record)) hold.held[i].until = hold.chunks_taken + 1 + g_runtime.pool(kind).chunks_held;
   }
 }
 

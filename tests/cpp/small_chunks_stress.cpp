@@ -1,0 +1,242 @@
+// Small chunks (shm/records.h): a thread begins with one, and goes on in chunks of the full size.
+//
+// Contract. No view shows where a chunk ends: history, history_long and TRUNCATE are exact after each number of events. Threads of a crowd
+// share the pages of their first chunks. When the pool has its size, a small chunk goes to another thread only if its records are older
+// than others: the newest rows of ended threads stay.
+//
+// How it is checked. Events have numbers by thread (EVENT_ID), and each thread says how many it has made. The negative control is this
+// program with a library that does not compare ages (PFS_BREAK_SMALL_CHUNKS): rows of ended threads must be missing.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "live.h"
+
+namespace perfschema {
+namespace {
+
+constexpr uint64_t kHistory = 20, kHistoryLong = 1000;
+constexpr uint32_t kSmall = SmallChunk(Kind::kWait);
+constexpr int kCrowd = 40;
+constexpr char kLong[] = "events_waits_history_long", kLast[] = "events_waits_history";
+
+// A mutex and a file of a thread's own. A lock takes one place in a chunk, an operation on a file two.
+class Source {
+ public:
+  Source() : descriptor_(open("/dev/null", O_RDONLY | O_CLOEXEC)) {
+    pfs_mutex_init(MutexKey("source"), &mutex_, nullptr);
+    EXPECT_EQ(pfs_file_bind(FileKey("source"), descriptor_, "null"), PFS_OK);
+  }
+  ~Source() {
+    pfs_mutex_destroy(&mutex_);
+    pfs_file_unbind(descriptor_);
+    close(descriptor_);
+  }
+  void Lock() {
+    pfs_mutex_lock(&mutex_);
+    pfs_mutex_unlock(&mutex_);
+  }
+  void Make(uint64_t event, uint32_t files_of_8) {
+    if (event * 3 % 8 < files_of_8) {
+      pfs_lseek(descriptor_, 0, SEEK_CUR);
+    } else {
+      Lock();
+    }
+  }
+
+ private:
+  const int descriptor_;
+  pfs_mutex_t mutex_;
+};
+
+class SmallChunks : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    pfs_init("performance_schema_events_waits_history_size=20,performance_schema_events_waits_history_long_size=1000");
+    ASSERT_TRUE(pfs_is_on());
+  }
+};
+
+std::vector<uint64_t> IdsOf(const char* table, uint64_t thread) {
+  const Frame frame(table, {"THREAD_ID", "EVENT_ID"});
+  std::vector<uint64_t> ids;
+  for (size_t i = 0; i < frame.rows(); ++i) {
+    if (frame.number(i, 0) == thread) ids.push_back(frame.number(i, 1));
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+std::vector<uint64_t> FromTo(uint64_t from, uint64_t to) {
+  std::vector<uint64_t> ids;
+  for (uint64_t id = from; id <= to; ++id) ids.push_back(id);
+  return ids;
+}
+
+// Calls use(chunk) for each chunk of waits that a thread was the last to take.
+template <typename Use>
+void ForEachChunkOf(uint64_t thread, Use use) {
+  const uint64_t used = OwnSegment().used(ArrayId::kWaitChunks);
+  for (uint64_t i = 1; i < used; ++i) {
+    const auto* const chunk = OwnSegment().at<ShmChunk>(ArrayId::kWaitChunks, i);
+    if (chunk->thread_id.load() == thread) use(*chunk);
+  }
+}
+
+TEST_F(SmallChunks, threads_of_a_crowd_share_pages) {
+  constexpr int kThreads = kCrowd;
+  Meeting meeting(kThreads + 1);
+  std::vector<uint64_t> ids(kThreads);
+  std::vector<std::thread> threads;
+  for (uint64_t& id : ids) {
+    threads.emplace_back([&] {
+      Source own;
+      for (int i = 0; i < 10; ++i) own.Lock();
+      id = pfs_thread_id();
+      meeting.Wait();
+      meeting.Wait();
+      for (uint32_t i = 10; i <= kSmall; ++i) own.Lock();
+      meeting.Wait();
+      meeting.Wait();
+    });
+  }
+  meeting.Wait();
+  std::set<uint64_t> begins, pages;
+  for (const uint64_t id : ids) {
+    ForEachChunkOf(id, [&](const ShmChunk& chunk) {
+      EXPECT_EQ(chunk.ready.load(), kSmall);
+      EXPECT_TRUE(begins.insert(chunk.begin.load()).second) << "two threads write the same records";
+      pages.insert(chunk.begin.load() / 4096);
+    });
+    EXPECT_EQ(IdsOf(kLast, id), FromTo(1, 10));
+  }
+  EXPECT_EQ(begins.size(), size_t{kThreads});
+  EXPECT_LE(pages.size(), size_t{kThreads} / SmallPerSpace(Kind::kWait) + 2);
+  meeting.Wait();
+  meeting.Wait();
+  for (const uint64_t id : ids) {
+    uint32_t large = 0;
+    ForEachChunkOf(id, [&](const ShmChunk& chunk) { large += chunk.ready.load() == PerChunk(Kind::kWait) ? 1 : 0; });
+    EXPECT_EQ(large, 1u);
+    EXPECT_EQ(IdsOf(kLast, id), FromTo(1, kSmall + 1));
+  }
+  meeting.Wait();
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Threads that stay, so that other threads are the first ones of their slots.
+class Parked {
+ public:
+  explicit Parked(int count) : meeting_(count + 1) {
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([this] {
+        EXPECT_NE(pfs_thread_id(), 0u);
+        meeting_.Wait();
+        meeting_.Wait();
+      });
+    }
+    meeting_.Wait();
+  }
+  ~Parked() {
+    meeting_.Wait();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  Meeting meeting_;
+  std::vector<std::thread> threads_;
+};
+
+// Makes events, and truncates the views after `hidden` of them.
+void CheckViews(uint32_t files_of_8, uint64_t hidden) {
+  Source source;
+  const uint64_t thread = pfs_thread_id();
+  for (uint64_t made = 1; made <= 150; ++made) {
+    source.Make(made, files_of_8);
+    if (made == 1) ForEachChunkOf(thread, [](const ShmChunk& chunk) { EXPECT_EQ(chunk.ready.load(), kSmall); });
+    const uint64_t from = made <= hidden ? 0 : hidden;
+    ASSERT_EQ(IdsOf(kLast, thread), FromTo(std::max(from, made < kHistory ? 0 : made - kHistory) + 1, made)) << hidden;
+    ASSERT_EQ(IdsOf(kLong, thread), FromTo(from + 1, made)) << hidden;
+    ASSERT_EQ(IdsOf("events_waits_current", thread), FromTo(made, made));
+    if (made != hidden) continue;
+    Truncate(kLast);
+    Truncate(kLong);
+    ASSERT_TRUE(IdsOf(kLast, thread).empty() && IdsOf(kLong, thread).empty());
+  }
+}
+
+TEST_F(SmallChunks, views_are_exact_after_each_number_of_events) {
+  constexpr uint64_t kHidden[] = {0, kSmall / 2, kSmall - 1, kSmall, kSmall + 1, 40};
+  std::vector<std::unique_ptr<Parked>> parked;
+  parked.push_back(std::make_unique<Parked>(kCrowd));
+  for (const uint32_t files_of_8 : {0u, 8u, 3u}) {
+    for (const uint64_t hidden : kHidden) {
+      std::thread([&] { CheckViews(files_of_8, hidden); }).join();
+      parked.push_back(std::make_unique<Parked>(1));  // takes the slot
+    }
+  }
+}
+
+TEST_F(SmallChunks, open_events_stay_in_a_small_chunk_while_others_take_it) {
+  std::thread([] {
+    pfs_instance_t* row = pfs_mutex_create(MutexKey("own"), &row);
+    Source source;
+    const uint64_t thread = pfs_thread_id();
+    for (uint32_t i = 1; i < kSmall; ++i) source.Lock();
+    pfs_wait_t wait;
+    ASSERT_EQ(pfs_mutex_wait_begin(&wait, row, PFS_LOCK), 1);
+    for (int i = 0; i < 5000; ++i) source.Lock();
+    for (int i = 0; i < 200; ++i) std::thread([] { Source().Lock(); }).join();
+    EXPECT_EQ(IdsOf("events_waits_current", thread), std::vector<uint64_t>{kSmall});
+    pfs_mutex_wait_end(&wait, 0, 0);
+    pfs_mutex_released(row);
+    const auto ids = IdsOf(kLast, thread);
+    EXPECT_TRUE(std::find(ids.begin(), ids.end(), kSmall) != ids.end());
+    for (uint64_t i = 0; i < kHistory; ++i) source.Lock();
+    const auto later = IdsOf(kLast, thread);
+    EXPECT_EQ(later, FromTo(kSmall + 5001, kSmall + 5000 + kHistory));
+    pfs_mutex_discard(row);
+  }).join();
+}
+
+// Batches of threads: all end before the next batch begins. The pool soon has its size.
+TEST_F(SmallChunks, the_newest_rows_of_ended_concurrent_threads_stay) {
+  constexpr int kBatch = 8, kKept = 9;
+  constexpr uint64_t kEvents = 10;
+  std::vector<std::vector<uint64_t>> batches;
+  uint64_t missing = 0, checked = 0;
+  const uint64_t end = NowNanos() + 1'000'000 * StressTime().count();
+  for (int turn = 0; turn < 100 || NowNanos() < end; ++turn) {
+    std::vector<uint64_t> ids(kBatch);
+    std::vector<std::thread> threads;
+    Meeting meeting(kBatch);
+    for (uint64_t& id : ids) {
+      threads.emplace_back([&] {
+        meeting.Wait();  // all are there at once
+        Source source;
+        for (uint64_t i = 0; i < kEvents; ++i) source.Lock();
+        id = pfs_thread_id();
+        meeting.Wait();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    batches.push_back(ids);
+    if (batches.size() > kKept) batches.erase(batches.begin());
+    std::map<uint64_t, uint64_t> rows;
+    const Frame frame(kLong, {"THREAD_ID"});
+    for (size_t i = 0; i < frame.rows(); ++i) ++rows[frame.number(i, 0)];
+    for (const auto& batch : batches) {
+      for (const uint64_t id : batch) {
+        ++checked;
+        missing += kEvents - std::min(kEvents, rows[id]);
+      }
+    }
+  }
+  std::printf("threads: %llu, missing rows: %llu\n", static_cast<unsigned long long>(checked), static_cast<unsigned long long>(missing));
+  EXPECT_EQ(missing, 0u);
+}
+
+}  // namespace
+}  // namespace perfschema
