@@ -186,6 +186,7 @@ TEST(FirstCells, the_log_and_the_tables_are_really_compared) {
   EXPECT_EQ(WrongCounts(before, Shown(), log), 1u);
 }
 
+#if !defined(__SANITIZE_THREAD__)  // which takes the child's new cold lock for the parent's, and for held
 // The child has the parent's objects and none of its cells.
 TEST(FirstCells, a_forked_child_makes_cells_of_its_own) {
   Objects objects;
@@ -205,6 +206,7 @@ TEST(FirstCells, a_forked_child_makes_cells_of_its_own) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
 }
+#endif
 
 TEST(FirstCells, no_event_is_lost_while_concurrent_threads_and_objects_come_and_go) {
   constexpr int kWorkers = 4, kRounds = 4;
@@ -231,7 +233,7 @@ TEST(FirstCells, no_event_is_lost_while_concurrent_threads_and_objects_come_and_
             Log mine;
             for (uint64_t i = 0; i < steps && !stop.load(); ++i) {
               objects.Use(own() % Objects::kCount, static_cast<int>(own() % 40), &mine);
-              if (own() % 500 == 0) {
+              if (own() % 200 == 0) {
                 objects.Replace(own() % Objects::kCount, &mine);
                 replaced.fetch_add(1);
               }
@@ -245,6 +247,13 @@ TEST(FirstCells, no_event_is_lost_while_concurrent_threads_and_objects_come_and_
     }
     for (const uint64_t end = NowNanos() + 1'000'000 * static_cast<uint64_t>(StressTime().count()) / kRounds; NowNanos() < end; ++checks) {
       wrong_words += WrongWords(&seen);
+      if (checks % 32 == 0) {
+        Log mine;
+        objects.Replace(checks / 32 % Objects::kCount, &mine);
+        replaced.fetch_add(1);
+        const std::lock_guard<std::mutex> lock(log_lock);
+        log += mine;
+      }
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
     stop.store(true);

@@ -309,7 +309,7 @@ TEST(Snapshot, class_totals_add_dead_class_live_and_graves) {
   SyntheticSegment::Fill(shm.at<ShmCell>(ArrayId::kCells, 12 + kReadLane).stat, 1, 1, 1, 1);
   shm.AddCell(12 + kWriteLane, 0, 0, 0);
   shm.AddCell(1, 0, 10, 0);
-  files.lanes[kReadLane].first.store(1);
+  files.lanes[kReadLane].head.store(1);
   shm.AddCell(3, 0, 100, 0);
   shm.AddCell(2, 3, 200, 77);
   shm.AddFile(1, 1, shm.AddName(1, "/f"), 2);

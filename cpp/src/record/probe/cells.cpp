@@ -92,7 +92,7 @@ ShmCell* AddCell(List& list, uint32_t slot, ShmInstance* instance) {
 
 // Gives a cell of a free slot that is in the list to another slot. REQUIRES: cold lock.
 template <typename List>
-void AdoptCell(List& list, uint32_t cell, uint32_t slot) {
+void AdoptCell([[maybe_unused]] List& list, uint32_t cell, uint32_t slot) {
   g_runtime.cells[cell].owner.store(slot, kRelaxed);
 #if !defined(PFS_BREAK_FIRST_CELL)  // negative control of the stress test: the word goes on to name the earlier owner
   if (HeadOf(list) == cell) SetFirst(list, cell, slot);
