@@ -113,7 +113,7 @@ void ClosesThePath() {
 uint64_t Total() { return SumWhere("events_waits_summary_global_by_event_name", "EVENT_NAME", kName, "COUNT_STAR"); }
 
 // Counts what a new object must not have.
-uint64_t CellsOf(pfs_instance_t* object) { return g_runtime.instance_lists[IndexOf(*AsInstance(object))].cells.head.load() != 0 ? 1 : 0; }
+uint64_t CellsOf(pfs_instance_t* object) { return HeadOf(g_runtime.instance_lists[IndexOf(*AsInstance(object))].cells) != 0 ? 1 : 0; }
 
 // A waiter that has been woken ends its wait while the thread that made the condition destroys it.
 void MakesNoCellForTheDead() {

@@ -99,7 +99,7 @@ TEST(Snapshot, mutexes_add_failed_locks_to_their_cell) {
   shm.AddMutex(1, 1, 0xabc, 4).owner.store((uint64_t{2} << 48) | 7);
   SyntheticSegment::Fill(shm.at<ShmCell>(ArrayId::kCells, 5).stat, 2, 6, 1, 30);
   shm.at<ShmCell>(ArrayId::kCells, 5).held.store(3);
-  shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.head.store(5);
+  shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.first.store(5);
   std::vector<InstanceRow> rows;
   const Snapshot snapshot(shm.view());
   snapshot.ForEachInstance([&](const InstanceRow& row) { rows.push_back(row); });
@@ -123,7 +123,7 @@ TEST(Sums, of_more_than_213_days_stop_at_the_largest_number) {
   for (uint32_t i = 1; i <= 3; ++i) SyntheticSegment::Fill(shm.AddMutex(i, 1, i, 0).stat, 100, 100 * kDay, kDay / 2, 2 * kDay);
   // One object has its own cell and cells of threads.
   SyntheticSegment::Fill(shm.at<ShmCell>(ArrayId::kCells, 5).stat, 7, 150 * kDay, kDay, kDay);
-  shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.head.store(5);
+  shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.first.store(5);
   std::map<uint64_t, Stat> waits;
   const Snapshot snapshot(shm.view());
   snapshot.ForEachInstance([&](const InstanceRow& row) { waits[row.identity] = row.wait; });
@@ -580,9 +580,9 @@ void FillSegment(SyntheticSegment& shm) {
   for (uint32_t i = 1; i < 20; ++i) shm.AddCell(i, i == 19 ? 0 : i + 1, 1, 1);
   shm.AddFile(1, 1, shm.AddName(1, "/tmp/some/file/with/a/name/that/is/longer/than/one/granule/of/the/segment"), 1);
   shm.AddMutex(1, 2, 1, 1);
-  shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.head.store(3);
-  shm.AddTable(1, shm.AddName(4, std::string_view("shop\0orders", 11)), shm.AddName(5, "PRIMARY")).lock_lanes[3].head.store(5);
-  shm.at<ShmIndex>(ArrayId::kIndexes, 1).lanes[kFetchLane].head.store(6);
+  shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.first.store(3);
+  shm.AddTable(1, shm.AddName(4, std::string_view("shop\0orders", 11)), shm.AddName(5, "PRIMARY")).lock_lanes[3].first.store(5);
+  shm.at<ShmIndex>(ArrayId::kIndexes, 1).lanes[kFetchLane].first.store(6);
   shm.at<ShmObjectRule>(ArrayId::kObjectRules, 1).type.store(4);
   shm.AddChunk(1, 2, 1, 7, 0);
   auto& retired = shm.at<ShmRetired>(ArrayId::kRetired, 1);
@@ -672,12 +672,12 @@ TEST(DamagedSegment, indices_out_of_range_are_refused) {
   for (const uint32_t bad : {0x7fffffffu, 0xffffffffu, 1000000u}) {
     SyntheticSegment shm;
     FillSegment(shm);
-    shm.at<ShmFile>(ArrayId::kFiles, 1).lanes[kReadLane].head.store(bad);
+    shm.at<ShmFile>(ArrayId::kFiles, 1).lanes[kReadLane].first.store(bad);
     shm.at<ShmFile>(ArrayId::kFiles, 1).name.store(bad);
-    shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.head.store(bad);
-    shm.at<ShmTable>(ArrayId::kTables, 1).lock_lanes[3].head.store(bad);
+    shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.first.store(bad);
+    shm.at<ShmTable>(ArrayId::kTables, 1).lock_lanes[3].first.store(bad);
     ReadAll(shm.view());
-    shm.at<ShmTable>(ArrayId::kTables, 1).lock_lanes[3].head.store(0);
+    shm.at<ShmTable>(ArrayId::kTables, 1).lock_lanes[3].first.store(0);
     shm.at<ShmTable>(ArrayId::kTables, 1).indexes.store(bad);
     shm.at<ShmTableHandle>(ArrayId::kTableHandles, 1).table.store(bad);
     shm.at<ShmMetadataLock>(ArrayId::kMetadataLocks, 1).state.store(bad);

@@ -105,7 +105,7 @@ class SyntheticSegment {
   ShmFile& AddFile(uint32_t index, uint16_t class_index, uint32_t name, uint32_t read_cells) {
     auto& file = at<ShmFile>(ArrayId::kFiles, index);
     file.name.store(name);
-    file.lanes[kReadLane].head.store(read_cells);
+    file.lanes[kReadLane].first.store(read_cells);
     file.state.store(kFileLive);
     file.version.fetch_add(1);
     file.class_index.store(class_index);

@@ -66,7 +66,7 @@ struct CellSegment : SyntheticSegment {
       ShmFile& file = AddFile(i, 2, AddName(i, "/f" + std::to_string(i)), 0);
       for (uint32_t lane = 0; lane < 3; ++lane) {
         ClearStat(AddCell(3 * i + lane, 0, 0, 0).stat);
-        file.lanes[lane].head.store(3 * i + lane);
+        file.lanes[lane].first.store(3 * i + lane);
       }
     }
   }

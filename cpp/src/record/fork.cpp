@@ -87,7 +87,7 @@ template <typename Object, size_t N>
 void ForgetLanes(Object* objects, ArrayId id, ShmCellList (Object::*lanes)[N]) {
   const uint64_t used = g_runtime.segment.array(id).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
-    for (ShmCellList& lane : objects[i].*lanes) lane.head.store(0, kRelaxed);
+    for (ShmCellList& lane : objects[i].*lanes) lane.first.store(0, kRelaxed);
   }
 }
 

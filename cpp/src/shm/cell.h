@@ -80,10 +80,23 @@ struct alignas(16) ShmStat {
 };
 static_assert(sizeof(ShmStat) == 32);
 
-// Head of the list of cells of one lane of an object.
+// Heads a list of cells of one lane: of a live object. The owner of the first cell is in the same word, so a thread sees whether that cell
+// is its own without loading the cell's line, to which the owner stores at each event. The word changes only when a cell is born, is
+// adopted or leaves the list, so all cores keep copies of its line. See record/probe/cells.h.
 struct ShmCellList {
+  Word first;  // index of the first cell | its owner << 32; 0 = no cell
+};
+constexpr uint64_t FirstCell(uint32_t cell, uint32_t owner) { return uint64_t{owner} << 32 | cell; }
+constexpr uint32_t CellOfFirst(uint64_t first) { return static_cast<uint32_t>(first); }
+constexpr uint32_t OwnerOfFirst(uint64_t first) { return static_cast<uint32_t>(first >> 32); }
+
+// The same of a class, or of a dead object: nobody looks for the cell at its head.
+struct ShmCellChain {
   HalfWord head;
 };
+
+inline uint32_t HeadOf(const ShmCellList& list, std::memory_order order = kRelaxed) { return CellOfFirst(list.first.load(order)); }
+inline uint32_t HeadOf(const ShmCellChain& chain, std::memory_order order = kRelaxed) { return chain.head.load(order); }
 
 inline constexpr uint64_t kTopBit = uint64_t{1} << 63;
 constexpr uint64_t InvertedMin(uint64_t stored) { return stored == 0 ? 0 : stored | kTopBit; }

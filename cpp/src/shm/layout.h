@@ -209,7 +209,7 @@ struct alignas(64) ShmRetired {
   HalfWord object_gen;   // generation of the object's domain when it died: only cells of this generation count
   HalfWord class_gen;    // generation of the class's domain when it died: the numbers count only while the class still has it
   HalfWord next;         // free list, or the next one that waits for the same thread
-  ShmCellList lanes[kMostLanes];
+  ShmCellChain lanes[kMostLanes];
 };
 
 inline constexpr uint64_t kOwnerHold = PFS_OWNER_HOLD_, kOwnerThreadMask = kOwnerHold - 1;  // owner word of pfs_instance: abi.h
@@ -246,22 +246,22 @@ static_assert(sizeof(ShmHold) == 64);
 // Threads: fields change under the cold lock, except flags (setup), open_count (atomic add) and thread_id.
 struct alignas(64) ShmFile {
   HalfWord flags;
-  HalfWord class_index;           // 0 = free slot
-  ShmCellList lanes[kFileLanes];  // kMiscLane, kReadLane, kWriteLane
-  HalfWord open_count;            // of a socket: counts its descriptor, and a close that has not ended
+  std::atomic<uint16_t> class_index;  // 0 = free slot
+  std::atomic<uint16_t> state;        // kFileFree, kFileLive, kFileDead, and the flag bits below
+  ShmCellList lanes[kFileLanes];      // kMiscLane, kReadLane, kWriteLane
+  HalfWord open_count;                // of a socket: counts its descriptor, and a close that has not ended
+  HalfWord hash;                      // of the name; of a socket its descriptor
   Word name;           // first granule of its name | that granule's version << 32, in one word: it may change. A socket's is "IP:PORT"
-  HalfWord hash;       // of the name; of a socket its descriptor
   HalfWord hash_next;  // next file of the same bucket; link of the free list while free
-  HalfWord state;      // kFileFree, kFileLive, kFileDead, and the flag bits below
   HalfWord version;    // counts the generations of the slot
   Word thread_id;      // of a socket: the thread that it belongs to
 };
 static_assert(sizeof(ShmFile) == 64);
 // kFileDead: the file is deleted, but open descriptors still name it; it is not shown, and is in no list.
-inline constexpr uint32_t kFileFree = 0, kFileLive = 1, kFileDead = 2, kFileStateMask = 3;
-inline constexpr uint32_t kFileTemporary = 4;   // disappears at close, as every socket does
-inline constexpr uint32_t kSocketIdle = 8;      // STATE of socket_instances
-inline constexpr uint32_t kSocketIsLocal = 16;  // AF_UNIX: the name is a path, there is no IP and no port
+inline constexpr uint16_t kFileFree = 0, kFileLive = 1, kFileDead = 2, kFileStateMask = 3;
+inline constexpr uint16_t kFileTemporary = 4;   // disappears at close, as every socket does
+inline constexpr uint16_t kSocketIdle = 8;      // STATE of socket_instances
+inline constexpr uint16_t kSocketIsLocal = 16;  // AF_UNIX: the name is a path, there is no IP and no port
 
 inline constexpr uint32_t kObjectNameWidth = 64;  // of schemas, tables, indexes, columns: longer names are cut (semantics.md L13)
 
@@ -376,12 +376,12 @@ struct alignas(64) ShmClass {
   uint8_t name[128];
   uint32_t documentation_bytes;
   uint8_t documentation[268];
-  HalfWord fold_seq;              // odd while statistics of a dying object move here; readers of totals retry
-  HalfWord dead;                  // first of its cells, one a lane, that hold the statistics of dead objects; their owner is kColdOwner
-  ShmCellList lanes[kMostLanes];  // events without an object, by thread
-  int32_t error_number;           // of a registered error, whose name is `name`
-  uint8_t sqlstate[8];            // 5 bytes
-  HalfWord step;                  // Step: what the ceiling leaves of its settings. Changed under the cold lock
+  HalfWord fold_seq;               // odd while statistics of a dying object move here; readers of totals retry
+  HalfWord dead;                   // first of its cells, one a lane, that hold the statistics of dead objects; their owner is kColdOwner
+  ShmCellChain lanes[kMostLanes];  // events without an object, by thread
+  int32_t error_number;            // of a registered error, whose name is `name`
+  uint8_t sqlstate[8];             // 5 bytes
+  HalfWord step;                   // Step: what the ceiling leaves of its settings. Changed under the cold lock
 };
 static_assert(sizeof(ShmClass) == 512);
 

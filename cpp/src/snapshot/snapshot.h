@@ -175,14 +175,14 @@ class Snapshot {
   // Returns which cells of objects count for their class.
   Generations OfClass(Family family, uint32_t now) const { return perfschema::OfClass(now, Reset(KeptSince(FactsOf(family).group))); }
   bool AddCell(const ShmCell& cell, Generations counting, Stat* sum, uint64_t* moved) const;
-  bool AddLane(const ShmCellList& list, Generations counting, Stat* sum, uint64_t* moved, uint64_t* held = nullptr) const;
-  template <uint32_t kCount>
-  bool AddLanes(const ShmCellList (&lists)[kCount], Generations counting, LanesOf<kCount>* sum) const;
+  bool AddLane(uint32_t first, Generations counting, Stat* sum, uint64_t* moved, uint64_t* held = nullptr) const;
+  template <typename List, uint32_t kCount>
+  bool AddLanes(const List (&lists)[kCount], Generations counting, LanesOf<kCount>* sum) const;
   static constexpr uint64_t kAhead = 16;  // objects whose parts are on their way while one is read
   template <size_t kCount>
   void PrefetchCells(const ShmCellList (&lists)[kCount]) const {
     for (const ShmCellList& list : lists) {
-      if (const uint32_t head = list.head.load(kRelaxed); head != 0) __builtin_prefetch(cells_.at(head));
+      if (const uint32_t head = HeadOf(list); head != 0) __builtin_prefetch(cells_.at(head));
     }
   }
   enum class Found { kFree, kRead, kTorn };

@@ -30,11 +30,11 @@ PFS_ALWAYS_INLINE bool Snapshot::AddCell(const ShmCell& cell, Generations counti
   return true;
 }
 
-// Adds up a list. It has at most one cell per thread slot. A longer list is damaged, or was taken apart meanwhile (then the object is
-// gone, too).
-bool Snapshot::AddLane(const ShmCellList& list, Generations counting, Stat* sum, uint64_t* moved, uint64_t* held) const {
+// Adds up a list, whose head was loaded with acquire. It has at most one cell per thread slot. A longer list is damaged, or was taken apart
+// meanwhile (then the object is gone, too).
+bool Snapshot::AddLane(uint32_t first, Generations counting, Stat* sum, uint64_t* moved, uint64_t* held) const {
   uint64_t longest = threads_.capacity() + 1;
-  for (uint32_t at = list.head.load(kAcquire); at != 0;) {
+  for (uint32_t at = first; at != 0;) {
     const ShmCell* cell = cells_.at(at);
     if (cell == nullptr || longest-- == 0 || steps_left_ == 0) return false;
     --steps_left_;
@@ -45,10 +45,11 @@ bool Snapshot::AddLane(const ShmCellList& list, Generations counting, Stat* sum,
   return true;
 }
 
-template <uint32_t kCount>
-bool Snapshot::AddLanes(const ShmCellList (&lists)[kCount], Generations counting, LanesOf<kCount>* sum) const {
+template <typename List, uint32_t kCount>
+bool Snapshot::AddLanes(const List (&lists)[kCount], Generations counting, LanesOf<kCount>* sum) const {
   for (uint32_t lane = 0; lane < kCount; ++lane) {
-    if (!AddLane(lists[lane], counting, &sum->stats[lane], &sum->amounts[lane])) return false;
+    const uint32_t first = HeadOf(lists[lane], kAcquire);  // pairs with FindCellSlow
+    if (!AddLane(first, counting, &sum->stats[lane], &sum->amounts[lane])) return false;
   }
   return true;
 }
@@ -81,8 +82,9 @@ Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow
     if (!is_same_class) continue;
     Stat apart;
     uint64_t moved = 0, held = 0;
-    const bool has_cells = rest != nullptr && rest->cells.head.load(kAcquire) != 0;
-    if (whole && has_cells) whole = AddLane(rest->cells, gen, &apart, &moved, &held);
+    const uint32_t first = rest == nullptr ? 0 : HeadOf(rest->cells, kAcquire);
+    const bool has_cells = first != 0;
+    if (whole && has_cells) whole = AddLane(first, gen, &apart, &moved, &held);
     const uint64_t owner = shm->owner.load(kAcquire) & kOwnerThreadMask;
     const uint64_t identity = shm->identity.load(kAcquire);
     const bool is_same_generation = version_now() == version;

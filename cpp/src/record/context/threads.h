@@ -116,16 +116,22 @@ struct HotThreadState {
   // TIMED = 'SAMPLED': the thread times the event that makes this 0, whatever its instrument is; 0 = no such event yet.
   uint32_t until_sample;
   bool waits_have_details;  // some waits in the chunk that is being written have details
+  // The index into kThreads, with zeros before it: one load of both is FirstCell(0, slot) (OwnMark).
+  alignas(8) uint32_t before_slot = 0;
+  uint32_t slot;
 };
 
 // What a thread does: all of its private memory but the caches of its slot.
 struct ThreadWork : HotThreadState {
-  uint32_t slot;  // index into kThreads
   // The cells that the thread used last of objects that it held shared, by the lowest bits of the object's index: most
   // often the read lock that it releases next. A few take turns in some programs, such as those of OpenSSL. Another
   // thread may own the cell by now; cell.owner and cell.instance tell.
   static constexpr uint32_t kSharedCells = 8;
   ShmCell* shared_cells[kSharedCells] = {&no_cell, &no_cell, &no_cell, &no_cell, &no_cell, &no_cell, &no_cell, &no_cell};
+  // The thread's cells of the classes whose waits have no object, metadata locks and idle, by the lowest bit of the class. A class does not
+  // die and a cell stays the thread's, so an entry holds as long as the thread.
+  uint32_t known_classes[2] = {};  // 0 = none
+  ShmCell* class_cells[2];
   ShmWaitRecord* open_waits[kMaxNestedWaits];  // outermost first
   const void* wait_frames[kMaxNestedWaits];    // stack frames in which the waits began, to find waits that a longjmp left
 

@@ -43,7 +43,13 @@ struct FileHooks {
     if (requested_bytes >= 0) record.details().bytes.store(Moved(bytes), kRelease);  // pairs with EventReader::CopyChunk
   }
 
-  PFS_ALWAYS_INLINE ShmCell* StatIn(const ThreadState& thread) const { return OwnCellAtHead(thread, file.lanes[LaneOf(called)]); }
+  PFS_ALWAYS_INLINE ShmCell* StatIn(const ThreadState& thread) const {
+    const uint8_t lane = LaneOf(called);
+    return KnownCell(thread, file.lanes[lane], [&] {
+      const uint32_t wanted = IsOfSocket(called) ? version : file.version.load(kRelaxed);
+      return CellKey(CellKind::kFile, static_cast<uint32_t>(&file - g_runtime.files), wanted, lane);
+    });
+  }
   PFS_ALWAYS_INLINE bool IsReady(const ThreadState&, const ShmCell* cell) const {
     return cell != nullptr && IsSameObject(file, called, version) && LoadOwn(cell->gen) == Generation(ObjectDomain(IoGroupOf(called)));
   }

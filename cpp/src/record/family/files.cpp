@@ -142,7 +142,7 @@ ShmFile* AllocateFileSlot(uint32_t class_index) {
   ++live;
   ShmFile& file = g_runtime.files[index];
   file.version.fetch_add(1, kRelaxed);
-  for (ShmCellList& lane : file.lanes) lane.head.store(0, kRelaxed);
+  for (ShmCellList& lane : file.lanes) lane.first.store(0, kRelaxed);
   file.thread_id.store(0, kRelaxed);
   return &file;
 }

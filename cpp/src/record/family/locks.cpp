@@ -106,7 +106,7 @@ int ReleaseSharedSlow(ShmInstance& object) {
   const int error = errno;
   int counted = 0;
   if (const ColdLock lock; lock) {
-    for (uint32_t at = list.head.load(kRelaxed); at != 0 && counted == 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
+    for (uint32_t at = HeadOf(list); at != 0 && counted == 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
       if (SlotIsFree(g_runtime.cells[at].owner.load(kRelaxed))) counted = let_go(&g_runtime.cells[at]);
     }
   }

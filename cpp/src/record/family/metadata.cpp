@@ -108,7 +108,8 @@ struct ClassEnd {
 
   PFS_ALWAYS_INLINE void WriteEnd(ShmWaitRecord&) const {}
   PFS_ALWAYS_INLINE ShmCell* StatIn(const ThreadState& thread) const {
-    return OwnCellAtHead(thread, g_runtime.classes[class_index].lanes[0]);
+    const uint32_t place = class_index & 1;
+    return __builtin_expect(thread.known_classes[place] == class_index, 1) ? thread.class_cells[place] : nullptr;
   }
   PFS_ALWAYS_INLINE bool IsReady(const ThreadState&, const ShmCell* cell) const {
     return cell != nullptr && LoadOwn(cell->gen) == Generation(ClassDomain(ResetGroup::kSync));
@@ -136,13 +137,28 @@ struct ClassEnd {
   return SlowBegin(wait, lock, file, line);
 }
 
-// Adds an event to the thread's cell of the class. Without a call where that is the first of its list and of the present generation: idle
-// comes here always.
+// Does the same where the thread does not remember its cell or the cell is of an earlier generation. REQUIRES: inside the probe.
+[[gnu::noinline]] void AddToFoundCell(ThreadState& thread, uint32_t class_index, bool timed, uint64_t wait_ps) {
+  const uint64_t key = CellKey(CellKind::kClass, class_index, 0, 0);
+  ShmCell* const cell = FindCell(thread, key, g_runtime.classes[class_index].lanes[0]);
+  if (cell == nullptr) return;  // the array is full; counted as lost
+  // A signal handler may come between the stores, and leave with a longjmp.
+  const uint32_t place = class_index & 1;
+  thread.known_classes[place] = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  thread.class_cells[place] = cell;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  thread.known_classes[place] = class_index;
+  AddToCell(*cell, Generation(ClassDomain(ResetGroup::kSync)), timed, wait_ps);
+}
+
+// Adds an event to the thread's cell of the class. Without a call where the thread remembers the cell and it is of the present generation:
+// idle comes here always.
 PFS_ALWAYS_INLINE void AddToClassCell(ThreadState& thread, uint32_t class_index, bool timed, uint64_t wait_ps) {
   const ClassEnd end{class_index};
   ShmCell* const cell = end.StatIn(thread);
   if (__builtin_expect(end.IsReady(thread, cell), 1)) return AddEventsToCell(*cell, timed, wait_ps);
-  AddToClass(thread, class_index, 0, timed, wait_ps, 0, 1);
+  AddToFoundCell(thread, class_index, timed, wait_ps);
 }
 
 // Finishes a wait on the slow path, from the timer on. REQUIRES: inside the probe.

@@ -59,7 +59,7 @@ ShmIndex* FindIndex(ShmTable& table, std::string_view name) {
     index.version.fetch_add(1, kRelaxed);
     index.name.store(granule, kRelaxed);
     index.name_version.store(NameVersion(granule), kRelaxed);
-    for (ShmCellList& lane : index.lanes) lane.head.store(0, kRelaxed);
+    for (ShmCellList& lane : index.lanes) lane.first.store(0, kRelaxed);
     index.next.store(0, kRelaxed);
     index.table.store(IndexOf(table), kRelease);        // live from here on; pairs with Snapshot::ReadTable
     end->store(static_cast<uint32_t>(slot), kRelease);  // pairs with Snapshot::ReadTable: the index is whole before it is in the list
@@ -99,7 +99,7 @@ ShmTable* MakeTable(ObjectType type, std::string_view name, uint32_t hash) {
   table.name_version.store(NameVersion(granule), kRelaxed);
   table.handles.store(0, kRelaxed);
   table.indexes.store(0, kRelaxed);
-  for (ShmCellList& lane : table.lock_lanes) lane.head.store(0, kRelaxed);
+  for (ShmCellList& lane : table.lock_lanes) lane.first.store(0, kRelaxed);
   table.hash.store(hash, kRelaxed);
   table.hash_next.store(table_buckets[hash % kTableBuckets], kRelaxed);
   table_buckets[hash % kTableBuckets] = static_cast<uint32_t>(slot);

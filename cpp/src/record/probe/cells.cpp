@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <type_traits>
 #include <utility>
 
 #include "record/engine/free_lists.h"
@@ -59,9 +60,22 @@ ShmCell* TakeCell() {
   return &g_runtime.cells[fresh];
 }
 
+// Makes `cell`, which belongs to the slot, the first of a list. Release: pairs with Snapshot::AddLanes and OwnCellAtHead, the cell is whole
+// before it is in the list.
+void SetFirst(ShmCellList& list, uint32_t cell, uint32_t slot) { list.first.store(FirstCell(cell, slot), kRelease); }
+void SetFirst(ShmCellChain& chain, uint32_t cell, uint32_t) { chain.head.store(cell, kRelease); }
+
+// Takes all cells out of a list, before some of them are given away, and returns the first.
+uint32_t TakeAll(ShmCellList& list) {
+  const uint32_t head = HeadOf(list);
+  list.first.store(0, kRelease);
+  return head;
+}
+
 // Adds a new cell to a list, which belongs to `instance` (or nullptr). Returns nullptr if the segment is full.
 // REQUIRES: cold lock.
-ShmCell* AddCell(ShmCellList& list, uint32_t slot, ShmInstance* instance) {
+template <typename List>
+ShmCell* AddCell(List& list, uint32_t slot, ShmInstance* instance) {
   ShmCell* const cell = TakeCell();
   if (cell == nullptr) return nullptr;
   cell->owner.store(slot, kRelaxed);
@@ -70,10 +84,19 @@ ShmCell* AddCell(ShmCellList& list, uint32_t slot, ShmInstance* instance) {
   } else {
     StoreUnsampledWord(*cell, kUnsampledMark);
   }
-  cell->next.store(list.head.load(kRelaxed), kRelaxed);
-  list.head.store(IndexOf(cell), kRelease);  // pairs with Snapshot: the cell is whole before it is in the list
+  cell->next.store(HeadOf(list), kRelaxed);
+  SetFirst(list, IndexOf(cell), slot);
   if (instance != nullptr) instance->flags.fetch_or(kFlagShared, kRelaxed);
   return cell;
+}
+
+// Gives a cell of a free slot that is in the list to another slot. REQUIRES: cold lock.
+template <typename List>
+void AdoptCell([[maybe_unused]] List& list, uint32_t cell, uint32_t slot) {
+  g_runtime.cells[cell].owner.store(slot, kRelaxed);
+#if !defined(PFS_BREAK_FIRST_CELL)  // negative control of the stress test: the word goes on to name the earlier owner
+  if (HeadOf(list) == cell) SetFirst(list, cell, slot);
+#endif
 }
 
 void GiveCell(ShmCell& cell) {
@@ -208,7 +231,7 @@ constexpr uint32_t kFoldedPerCell = 4;
 void AddLanesOfSocket(const ThreadState& thread, uint64_t key, ShmCellList& list) {
   ShmCellList* const lanes = &list - LaneOfKey(key);
   for (ShmCellList* lane = lanes; lane != lanes + kFileLanes; ++lane) {
-    if (lane->head.load(kRelaxed) != 0) continue;
+    if (HeadOf(*lane) != 0) continue;
     FoldRetired(kFoldedPerCell);
     if (AddCell(*lane, thread.slot, nullptr) == nullptr) return;
   }
@@ -218,14 +241,15 @@ void AddLanesOfSocket(const ThreadState& thread, uint64_t key, ShmCellList& list
 
 ShmCell* SearchCell(const ThreadState& thread, uint64_t key, const ShmCellList& list) {
   if (ShmCell* cell = CachedCell(thread, key); cell != nullptr) return cell;
-  for (uint32_t at = list.head.load(kAcquire); at != 0; at = g_runtime.cells[at].next.load(kAcquire)) {
+  for (uint32_t at = HeadOf(list, kAcquire); at != 0; at = g_runtime.cells[at].next.load(kAcquire)) {
     // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): the array is there since the start
     if (g_runtime.cells[at].owner.load(kRelaxed) == thread.slot) return &g_runtime.cells[at];
   }
   return nullptr;
 }
 
-ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags, bool* tell_dead) {
+template <typename List>
+ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfWord* flags, bool* tell_dead) {
   const int error = errno;
   uint32_t found = 0;
   bool is_dead = false;
@@ -236,7 +260,7 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
     is_dead = is_dead || (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || IsGone(key);
     uint32_t adoptable = 0;
     // The list of a dead object belongs to its successor.
-    for (uint32_t at = is_dead ? 0 : list.head.load(kRelaxed); at != 0 && found == 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
+    for (uint32_t at = is_dead ? 0 : HeadOf(list); at != 0 && found == 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
       const uint32_t owner = g_runtime.cells[at].owner.load(kRelaxed);
       if (owner == thread.slot) {
         found = at;
@@ -245,14 +269,16 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
       }
     }
     if (found == 0 && adoptable != 0) {
-      g_runtime.cells[adoptable].owner.store(thread.slot, kRelaxed);
+      AdoptCell(list, adoptable, thread.slot);
       found = adoptable;
     }
     if (found == 0 && !is_dead) {
       FoldRetired(kFoldedPerCell);
       if (ShmCell* cell = AddCell(list, thread.slot, InstanceOf(key)); cell != nullptr) found = IndexOf(cell);
-      if (KindOfKey(key) == CellKind::kFile && flags != nullptr && (flags->load(kRelaxed) & kFlagSocket) != 0)
-        AddLanesOfSocket(thread, key, list);
+      if constexpr (std::is_same_v<List, ShmCellList>) {
+        if (KindOfKey(key) == CellKind::kFile && flags != nullptr && (flags->load(kRelaxed) & kFlagSocket) != 0)
+          AddLanesOfSocket(thread, key, list);
+      }
     }
   }
   errno = error;
@@ -261,9 +287,17 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
     if (!is_dead) CountLoss(Loss::kStatistics);
     return nullptr;
   }
-  thread.found_cells.entries[CellCache::Place(key)] = {key, found};
+  // A signal handler may come between the stores, and leave with a longjmp.
+  CellCache::Entry& entry = thread.found_cells.entries[CellCache::Place(key)];
+  entry.key = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  entry.cell = found;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  entry.key = key;
   return &g_runtime.cells[found];
 }
+template ShmCell* FindCellSlow(ThreadState&, uint64_t, ShmCellList&, const HalfWord*, bool*);
+template ShmCell* FindCellSlow(ThreadState&, uint64_t, ShmCellChain&, const HalfWord*, bool*);
 
 void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps, uint64_t amount, uint64_t count) {
   ShmClass& entry = g_runtime.classes[class_index];
@@ -290,7 +324,7 @@ void AddToStaleCell(ThreadState& thread, ShmCell& cell, uint32_t class_index, ui
 void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object),
                   void* object) {
   ShmClass& entry = g_runtime.classes[class_index];
-  const bool has_cells = std::any_of(lanes.begin(), lanes.end(), [](const ShmCellList& lane) { return lane.head.load(kRelaxed) != 0; });
+  const bool has_cells = std::any_of(lanes.begin(), lanes.end(), [](const ShmCellList& lane) { return HeadOf(lane) != 0; });
   if (!has_cells && (own == nullptr || IsEmpty(own->stat))) return hide(object);  // nothing moves: readers of totals need not know
   const auto family = static_cast<Family>(entry.family);
   const uint32_t object_gen = Generation(ObjectDomain(family));
@@ -304,8 +338,7 @@ void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellLis
   uint32_t index = 0, owner = 0;
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     const Generations counting = GenerationsOfClass(family, object_gen);
-    const uint32_t rest = FoldList(entry, lane, lanes[lane].head.load(kRelaxed), counting, true, KeyOfLane(first_key, lane));
-    lanes[lane].head.store(0, kRelease);
+    const uint32_t rest = FoldList(entry, lane, TakeAll(lanes[lane]), counting, true, KeyOfLane(first_key, lane));
     if (rest == 0) continue;
     if (index == 0) index = static_cast<uint32_t>(AllocateSlot(ArrayId::kRetired, &RetiredAt(0), &ShmRetired::next));
     if (index == 0) {  // the numbers of those threads are lost, and so are the cells until the threads end
@@ -371,7 +404,7 @@ void ForgetCells() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmClass& entry = g_runtime.classes[i];
-    for (ShmCellList& lane : entry.lanes) lane.head.store(0, kRelaxed);
+    for (ShmCellChain& lane : entry.lanes) lane.head.store(0, kRelaxed);
     entry.fold_seq.store(0, kRelaxed);
     (void)MakeClassCells(entry);  // if the segment is full, numbers of dead objects will be counted as lost
   }

@@ -5,6 +5,18 @@
 // continues it. A thread finds its own cell at the head of the list, in a small private cache, or by walking the
 // list; else it makes one (cold).
 //
+// The first two ways touch no line that another thread stores to. The head is one word, which names the first cell and
+// its owner (ShmCellList). It changes under the cold lock only, and at any time:
+//
+//   the word names a cell together with the slot that owns the cell.
+//
+// A thread that finds its own slot in the word may therefore store to that cell, however old the word is that it
+// loaded. Cells of a slot change their owner in two ways: the thread in the slot gives them away itself, or another
+// thread adopts or folds them under the cold lock while the slot is free. The next thread of the slot takes the cold
+// lock after that, so it sees the newer word. Who gives a cell away takes it out of the word first. Two loads, one of
+// the owner and one of the cell, would not do: another thread's cell could become the first one in between.
+// tests/cpp/cells_stress.cpp checks this rule.
+//
 // When an object dies, its statistics move to its class (ShmClass.dead, under fold_seq). Cells that belong to other
 // live threads cannot be taken from them. They go to a deferred-fold list of retired cells. From there a cell counts
 // for the class if its gen is the list's object_gen (or an earlier one that counts, KeepsTotals) and the class
@@ -51,9 +63,9 @@ inline Generations GenerationsOfClass(Family family, uint32_t now) { return OfCl
 // Makes or adopts the calling thread's cell of a lane. `flags`: the object's flag word; nullptr if the object cannot
 // die in use. Returns nullptr if the segment is full, and counts the event as lost. Also returns nullptr if the
 // object has died (kFlagDead; or its version is not the key's): then the event counts for its class, and `tell_dead`,
-// if given, is set. Preserves errno. Cold.
-[[gnu::noinline]] ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags,
-                                        bool* tell_dead = nullptr);
+// if given, is set. Preserves errno. Cold. List: ShmCellList, or ShmCellChain for a class.
+template <typename List>
+[[gnu::noinline]] ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfWord* flags, bool* tell_dead = nullptr);
 
 // Returns nullptr if the cell is not in the cache.
 PFS_ALWAYS_INLINE ShmCell* CachedCell(const ThreadState& thread, uint64_t key) {
@@ -61,18 +73,31 @@ PFS_ALWAYS_INLINE ShmCell* CachedCell(const ThreadState& thread, uint64_t key) {
   return __builtin_expect(entry.key == key, 1) ? &g_runtime.cells[entry.cell] : nullptr;
 }
 
-PFS_ALWAYS_INLINE ShmCell* FindCell(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags = nullptr) {
+template <typename List>
+PFS_ALWAYS_INLINE ShmCell* FindCell(ThreadState& thread, uint64_t key, List& list, const HalfWord* flags = nullptr) {
   ShmCell* const cell = CachedCell(thread, key);
   return __builtin_expect(cell != nullptr, 1) ? cell : FindCellSlow(thread, key, list, flags);
 }
 
-// If one thread uses the lane, the head of the list is that thread's cell. Returns nullptr otherwise; the caller then
-// searches the list.
+// Returns FirstCell(0, thread.slot).
+PFS_ALWAYS_INLINE uint64_t OwnMark(const ThreadState& thread) {
+  using Both [[gnu::may_alias]] = uint64_t;
+  static_assert(offsetof(HotThreadState, slot) == offsetof(HotThreadState, before_slot) + 4 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+  return *reinterpret_cast<const Both*>(&thread.before_slot);
+}
+
+// If one thread uses the lane, the head of the list is that thread's cell. Returns nullptr otherwise.
 PFS_ALWAYS_INLINE ShmCell* OwnCellAtHead(const ThreadState& thread, const ShmCellList& list) {
-  const uint32_t first = list.head.load(kAcquire);  // pairs with the birth of the cell
-  ShmCell& head = g_runtime.cells[first];
-  // Cell 0 is none, and may have no memory.
-  return __builtin_expect(first != 0 && head.owner.load(kRelaxed) == thread.slot, 1) ? &head : nullptr;
+  // The cell alone, if the thread owns it: no thread has slot 0. Pairs with FindCellSlow.
+  const uint64_t cell = list.first.load(kAcquire) ^ OwnMark(thread);
+  return __builtin_expect(OwnerOfFirst(cell) == 0, 1) ? &g_runtime.cells[cell] : nullptr;
+}
+
+// Returns the thread's cell if it is at the head or in the cache, else nullptr. `key()` is asked only if it is not at the head.
+template <typename Key>
+PFS_ALWAYS_INLINE ShmCell* KnownCell(const ThreadState& thread, const ShmCellList& list, Key key) {
+  ShmCell* const own = OwnCellAtHead(thread, list);
+  return __builtin_expect(own != nullptr, 1) ? own : CachedCell(thread, key());
 }
 
 // Does what FindCell() does, but checks the head first. `generation`: the version of the object, if another object
