@@ -25,8 +25,8 @@
 namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
-inline constexpr uint32_t kLayoutMajor = 4;
-inline constexpr uint32_t kLayoutMinor = 1;
+inline constexpr uint32_t kLayoutMajor = 5;
+inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
@@ -61,6 +61,7 @@ inline constexpr uint32_t kMostArrays = 64, kMostOptions = 96, kMostLosses = 96,
   X(kMetadataLocks, ShmMetadataLock)           \
   X(kCells, ShmCell)                           \
   X(kStatementCells, ShmStatementCell)         \
+  X(kHistograms, ShmHistogramPart)             \
   X(kDigests, ShmDigest)                       \
   X(kPrograms, ShmStoredProgram)               \
   X(kPrepared, ShmPrepared)                    \
@@ -151,6 +152,7 @@ struct ShmHeader {
 
   // Every update of a cell reads this, and only TRUNCATE writes it: a line that stays in all caches has what a wait reads.
   alignas(64) ShmEpochs wait_epochs;
+  HalfWord histogram_generation;  // of all parts of the histogram of all statements
   HalfWord resets[kMostResets];
   ShmEpochs other_epochs[kKindCount - 1];
   ShmEpochs& EpochsOf(Kind kind) { return kind == Kind::kWait ? wait_epochs : other_epochs[static_cast<uint32_t>(kind) - 1]; }
@@ -161,8 +163,8 @@ struct ShmHeader {
   HalfWord hold_seq;         // odd while numbers of a dead object move from kHolds to kHoldTotals: readers of totals retry
   HalfWord cold_holder;      // ColdHolder, and a count of the outsiders' critical sections
 
-  // Statements of all digests, and those without one.
-  ShmHistogram histogram;
+  // Statements of all digests, and those without one: the first part.
+  ShmHistogramPart histogram;
 
   // Many threads write these, rarely.
   alignas(64) Word losses[kMostLosses];
