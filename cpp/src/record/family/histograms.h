@@ -23,7 +23,8 @@ namespace perfschema {
 inline void AddToHistogram(Buckets& buckets, uint32_t generation, uint32_t its_bucket) {
   Word& bucket = buckets[its_bucket];
   uint64_t word = bucket.load(kRelaxed);
-#if defined(PFS_BREAK_HISTOGRAMS)  // negative control of the stress test: another thread's count between load and store is lost
+#if defined(PFS_BREAK_HISTOGRAMS)  // negative control of the stress test: no other thread's count between load and store is noticed
+  for (int i = 0; i < 100; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);  // the time between them
   return bucket.store(BucketTag(generation) | (CountInBucket(word, generation) + 1), kRelease);
 #endif
   do {
