@@ -2,7 +2,7 @@
 
 #include "record/context/principals.h"
 #include "record/engine/free_lists.h"
-#include "record/family/statements.h"
+#include "record/family/histograms.h"
 
 namespace perfschema {
 namespace {

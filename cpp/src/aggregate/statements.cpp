@@ -2,8 +2,8 @@
 
 #include "aggregate/resets.h"
 #include "record/family/digests.h"
+#include "record/family/histograms.h"
 #include "record/family/programs.h"
-#include "record/family/statements.h"
 
 namespace perfschema {
 

@@ -14,6 +14,7 @@
 #include "record/family/data_locks.h"
 #include "record/family/digests.h"
 #include "record/family/files.h"
+#include "record/family/histograms.h"
 #include "record/family/memory.h"
 #include "record/probe/cells.h"
 #include "record/probe/chunk_pool.h"
@@ -55,6 +56,7 @@ Segment::Keep KeptByChild(ArrayId id) {
     case ArrayId::kRetired:
     case ArrayId::kGlobalCells:
     case ArrayId::kStatementCells:
+    case ArrayId::kHistograms:
     case ArrayId::kDigests:
     case ArrayId::kErrorLog:
     case ArrayId::kWaitChunks:
@@ -99,7 +101,7 @@ void ForgetStatistics() {
   ForgetCells();
   ForgetStatementCells();
   ForgetDigestsInChild();
-  rt.header->histogram.generation.fetch_add(1, kRelaxed);
+  ForgetHistogramsInChild();
   rt.header->remainder_cells.store(0, kRelaxed);
   rt.header->move_seq.store(0, kRelaxed);
   rt.header->hold_seq.store(0, kRelaxed);

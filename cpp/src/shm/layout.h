@@ -62,6 +62,7 @@ inline constexpr uint32_t kMostArrays = 64, kMostOptions = 96, kMostLosses = 96,
   X(kMetadataLocks, ShmMetadataLock)           \
   X(kCells, ShmCell)                           \
   X(kStatementCells, ShmStatementCell)         \
+  X(kHistograms, ShmHistogramPart)             \
   X(kDigests, ShmDigest)                       \
   X(kPrograms, ShmStoredProgram)               \
   X(kPrepared, ShmPrepared)                    \
@@ -152,6 +153,7 @@ struct ShmHeader {
 
   // Every update of a cell reads this, and only TRUNCATE writes it: a line that stays in all caches has what a wait reads.
   alignas(64) ShmEpochs wait_epochs;
+  HalfWord histogram_generation;  // of all parts of the histogram of all statements
   HalfWord resets[kMostResets];
   ShmEpochs other_epochs[kKindCount - 1];
   ShmEpochs& EpochsOf(Kind kind) { return kind == Kind::kWait ? wait_epochs : other_epochs[static_cast<uint32_t>(kind) - 1]; }
@@ -162,8 +164,8 @@ struct ShmHeader {
   HalfWord hold_seq;         // odd while numbers of a dead object move from kHolds to kHoldTotals: readers of totals retry
   HalfWord cold_holder;      // ColdHolder, and a count of the outsiders' critical sections
 
-  // Statements of all digests, and those without one.
-  ShmHistogram histogram;
+  // Statements of all digests, and those without one: the first part.
+  ShmHistogramPart histogram;
 
   // Many threads write these, rarely.
   alignas(64) Word losses[kMostLosses];

@@ -116,6 +116,8 @@ uint64_t Capacity(ArrayId id, uint64_t classes, const Options& options) {
       return get(OptionId::max_object_cells) + classes * kMostLanes + 1;  // plus those of the classes themselves
     case ArrayId::kStatementCells:
       return get(OptionId::max_object_cells) / 4 + 1;
+    case ArrayId::kHistograms:
+      return kHistogramParts;  // one is in the header: index 0 stays unused here, too
     case ArrayId::kDigests:
       return with_zero(OptionId::digests_size);
     case ArrayId::kPrograms:

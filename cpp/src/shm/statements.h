@@ -36,10 +36,21 @@ constexpr uint64_t CountInBucket(uint64_t word, uint32_t generation) {
   return word >> kBucketCountBits == (generation & 0xffffffu) ? word & ((uint64_t{1} << kBucketCountBits) - 1) : 0;
 }
 // Threads: any thread adds (compare-exchange), any reads.
+using Buckets = Word[kHistogramBuckets];
+
+// Is the histogram of a digest.
 struct alignas(64) ShmHistogram {
   HalfWord generation;
-  Word buckets[kHistogramBuckets];
+  Buckets buckets;
 };
+
+// Is a part of the histogram of all statements, which is the sum of its parts. A TRUNCATE empties all parts at once: their generation is
+// ShmHeader::histogram_generation. One part is in the header, the others are elements of kHistograms. The thread slots that time
+// statements take turns: only the 257th shares its part with another.
+struct alignas(64) ShmHistogramPart {
+  Buckets buckets;
+};
+inline constexpr uint32_t kHistogramParts = 256;
 
 // Is a digest. Its tokens lie behind it, and then the text of the sample, each with the capacity that the options
 // give it. Element 1 collects all digests that do not fit: it has no schema and no tokens.

@@ -29,17 +29,40 @@ bool Snapshot::AddUpStatements(const ShmStatementObject& object, uint32_t genera
   return true;
 }
 
-Histogram Snapshot::ReadHistogram(const ShmHistogram& shm) const {
-  Histogram histogram{};
-  const uint32_t generation = shm.generation.load(kAcquire);  // pairs with the TRUNCATE
-  for (uint32_t i = 0; i < kHistogramBuckets; ++i) {
-    histogram.counts[i] = CountInBucket(shm.buckets[i].load(kAcquire), generation);
-    histogram.total += histogram.counts[i];
+// Calls add_up(generation, *sum) until no TRUNCATE runs meanwhile: buckets of two epochs do not belong together.
+template <typename AddUp>
+Histogram Snapshot::ReadHistogram(const HalfWord& generation, AddUp add_up) const {
+  for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
+    Histogram sum{};
+    const uint32_t before = generation.load(kAcquire);  // pairs with the TRUNCATE
+    add_up(before, &sum);
+    if (generation.load(kRelaxed) == before) return sum;
   }
-  return histogram;
+  return {};  // as it was when the last of these TRUNCATEs took effect
 }
 
-Histogram Snapshot::StatementHistogram() const { return ok_ ? ReadHistogram(header().histogram) : Histogram{}; }
+namespace {
+
+void AddBuckets(const Buckets& buckets, uint32_t generation, Histogram* sum) {
+  for (uint32_t i = 0; i < kHistogramBuckets; ++i) {
+    const uint64_t count = CountInBucket(buckets[i].load(kAcquire), generation);
+    sum->counts[i] += count;
+    sum->total += count;
+  }
+}
+
+}  // namespace
+
+Histogram Snapshot::StatementHistogram() const {
+  if (!ok_) return {};
+  return ReadHistogram(header().histogram_generation, [&](uint32_t generation, Histogram* sum) {
+    AddBuckets(header().histogram.buckets, generation, sum);
+    const uint64_t used = std::min(view_.used(ArrayId::kHistograms), histogram_parts_.capacity());
+    for (uint64_t i = 1; i < used; ++i) {
+      if (const ShmHistogramPart* part = histogram_parts_.at(i); part != nullptr) AddBuckets(part->buckets, generation, sum);
+    }
+  });
+}
 
 DigestRow Snapshot::DescribeTokens(std::string_view tokens) const {
   DigestRow row{};
@@ -79,7 +102,8 @@ Snapshot::Found Snapshot::ReadDigest(uint32_t index, DigestRow* row) const {
     uint64_t schema[8];
     LoadWords(shm->schema, schema);
     if (!AddUpStatements(shm->object, generation, &row->numbers)) return Found::kTorn;
-    const Histogram histogram = ReadHistogram(shm->histogram);
+    const Histogram histogram =
+        ReadHistogram(shm->histogram.generation, [&](uint32_t of, Histogram* sum) { AddBuckets(shm->histogram.buckets, of, sum); });
     uint32_t sample_generation = 0;
     uint64_t sample_bytes = 0;
     const bool whole = TryRead(shm->sample_seq, [&] {

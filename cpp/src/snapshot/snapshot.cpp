@@ -67,6 +67,7 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& 
   names_ = {view, ArrayId::kNames};
   sources_ = {view, ArrayId::kSources};
   statement_cells_ = {view, ArrayId::kStatementCells};
+  histogram_parts_ = {view, ArrayId::kHistograms};
   digests_ = {view, ArrayId::kDigests};
   programs_ = {view, ArrayId::kPrograms};
   prepared_ = {view, ArrayId::kPrepared};

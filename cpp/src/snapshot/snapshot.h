@@ -224,7 +224,8 @@ class Snapshot {
 
   // digests.cpp
   bool AddUpStatements(const ShmStatementObject& object, uint32_t generation, Numbers* sum) const;
-  Histogram ReadHistogram(const ShmHistogram& shm) const;
+  template <typename AddUp>
+  Histogram ReadHistogram(const HalfWord& generation, AddUp add_up) const;
   DigestRow DescribeTokens(std::string_view tokens) const;  // digest and text only
   // `name`: granule << 32 | version of "SCHEMA\0NAME". Nothing is set if the name is gone.
   void DescribeProgram(uint64_t type, uint64_t name, std::optional<Text<64>>* shown_type, std::optional<Text<64>>* schema,
@@ -274,6 +275,7 @@ class Snapshot {
   ArrayView<ShmClass> class_array_;
   PoolView pools_[kEventKinds];
   ArrayView<ShmStatementCell> statement_cells_;
+  ArrayView<ShmHistogramPart> histogram_parts_;
   ArrayView<ShmDigest> digests_;
   ArrayView<ShmStoredProgram> programs_;
   ArrayView<ShmPrepared> prepared_;

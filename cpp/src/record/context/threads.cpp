@@ -93,6 +93,7 @@ void KeepCaches(ThreadState& thread, uint32_t slot) {
     thread.sources = {};
     thread.found_cells = {};
     std::memset(thread.statement_cells, 0, sizeof thread.statement_cells);
+    thread.histogram = nullptr;
     std::fill(std::begin(thread.spare_chunks), std::end(thread.spare_chunks), 0u);
     thread.forks = forks;
   }

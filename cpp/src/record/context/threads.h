@@ -183,6 +183,7 @@ struct ThreadState : ThreadWork {
     const ShmStatementObject* object;
     ShmStatementCell* cell;
   } statement_cells[kStatementCellEntries];
+  Buckets* histogram;  // the slot's part of the histogram of all statements (record/family/histograms.h); nullptr = not chosen yet
   // A chunk of each kind that the slot's last thread has left and that no view shows (KeepSpare); 0 = none. The next thread writes it
   // while it is in the cache.
   uint32_t spare_chunks[kEventKinds];

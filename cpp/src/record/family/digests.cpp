@@ -204,7 +204,7 @@ void CountDigest(ThreadState& thread, const DigestedText& text, const StatementN
   });
   // A TRUNCATE since the digest was found would have changed its generation before that of the histogram.
   if (numbers.time.timed && digest.object.generation.load(kRelaxed) == found.generation)
-    AddToHistogram(digest.histogram, histogram_generation, numbers.bucket);
+    AddToHistogram(digest.histogram.buckets, histogram_generation, numbers.bucket);
   KeepSample(found, text.sql, numbers.time.wait_ps, now_micros);
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "record/family/histograms.h"
 #include "record/family/statement_cells.h"
 #include "record/family/token_cache.h"
 

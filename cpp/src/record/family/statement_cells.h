@@ -1,5 +1,4 @@
-// record/family/statement_cells.h: the cells of digests, programs and prepared statements, one for each thread, and
-// histograms.
+// record/family/statement_cells.h: the cells of digests, programs and prepared statements, one for each thread.
 //
 // Threads: the calling thread's own, inside a probe.
 //
@@ -7,9 +6,8 @@
 // permanently. The object's `generation` (odd while the object is live, + 2 when a TRUNCATE empties it) says which
 // numbers count. A thread writes with the generation that it found. If that generation has ended since, its numbers
 // count nowhere. A probe finds a digest without a lock, by its key and a byte comparison; only the first statement of
-// a digest takes the cold lock. A word of a histogram holds generation and count, changed by compare-exchange, so no
-// word is ever cleared. A thread that acquires the word that guards a sample replaces the sample; a thread that does
-// not leaves the sample as it is.
+// a digest takes the cold lock. A thread that acquires the word that guards a sample replaces the sample; a thread
+// that does not leaves the sample as it is.
 #pragma once
 
 #include <bit>
@@ -63,17 +61,6 @@ inline void AddToObject(ThreadState& thread, ShmStatementObject& object, uint32_
   const CellWriter writer(cell->seq);
   if (StartsGeneration(cell->gen, generation)) StoreNumbers(kObjectShape, {}, AsCell(*cell));
   add(AsCell(*cell));
-}
-
-// Adds one duration to its bucket. Adds nothing if the histogram was emptied since `generation`. Any thread.
-inline void AddToHistogram(ShmHistogram& histogram, uint32_t generation, uint32_t its_bucket) {
-  Word& bucket = histogram.buckets[its_bucket];
-  uint64_t word = bucket.load(kRelaxed);
-  do {
-    // The word is of a later generation than ours: our statement ended before that TRUNCATE.
-    const auto ahead = static_cast<int32_t>((static_cast<uint32_t>(word >> kBucketCountBits) - generation) << 8);
-    if (ahead > 0) return;
-  } while (!bucket.compare_exchange_weak(word, BucketTag(generation) | (CountInBucket(word, generation) + 1), kRelease, kRelaxed));
 }
 
 // Forgets all cells of the parent in a forked child. REQUIRES: cold lock.

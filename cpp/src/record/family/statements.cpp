@@ -7,6 +7,7 @@
 #include "base/traceparent.h"
 #include "record/engine/texts.h"
 #include "record/family/digests.h"
+#include "record/family/histograms.h"
 #include "record/family/programs.h"
 #include "record/family/text_buffers.h"
 
@@ -141,10 +142,7 @@ uint32_t FreeBuffer(const ThreadState& thread) {
 void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
   ThreadState& thread = *statement.thread;
   AddToSums<Kind::kStatement>(thread, statement.class_index, statement.flags, [&](ShmCell& cell) { AddStatement(cell, numbers); });
-  if (numbers.time.timed) {
-    ShmHistogram& histogram = g_runtime.header->histogram;
-    AddToHistogram(histogram, histogram.generation.load(kAcquire), numbers.bucket);
-  }
+  if (numbers.time.timed) CountInHistogram(thread, numbers.bucket);
   if (statement.program != nullptr) CountInProgram(thread, *statement.program, statement.program_version, numbers);
   if (statement.prepared != nullptr) CountExecution(thread, *statement.prepared, statement.prepared_version, numbers);
   if (statement.digest_bytes == 0) return;
@@ -425,7 +423,5 @@ void DescribePreparer(const Statement& statement, PreparedFacts* facts) {
   facts->prepare_ps = MeasuredUntil(statement.flags, statement.start_ticks, TicksOf(statement.flags)).wait_ps;
   facts->program = statement.program;
 }
-
-void EmptyHistogram() { g_runtime.header->histogram.generation.fetch_add(1); }  // pairs with AddToHistogram and Snapshot
 
 }  // namespace perfschema

@@ -78,7 +78,4 @@ uint32_t TimingOfPrograms(const ThreadState& thread);
 struct PreparedFacts;
 void DescribePreparer(const Statement& statement, PreparedFacts* facts);
 
-// TRUNCATE of events_statements_histogram_global. REQUIRES: cold lock.
-void EmptyHistogram();
-
 }  // namespace perfschema
