@@ -2,6 +2,7 @@
 //
 // The core makes the event around the C library's function, as it does for pfs_mutex_t. No call here is a cancellation point in glibc.
 #include "run/lock_calls.h"
+#include "run/read_locks.h"
 #include "run/real.h"
 
 using perfschema::AsInstance;
@@ -310,24 +311,45 @@ struct ReadEvent : perfschema::LockHooks {
   }
 };
 
-}  // namespace
-
-// As Take() and TakeContended(), in one function that keeps few registers: OpenSSL takes a read lock for each name that it looks up, a
-// million times while a program loads its certificates.
-PFS_REPLACES int pthread_rwlock_rdlock(pthread_rwlock_t* rw) {
+// As Take() and TakeContended(), in one function that keeps few registers.
+[[gnu::noinline]] int TakeReadByTag(pthread_rwlock_t* rw, const void* caller) {
   using perfschema::FlagsIn, perfschema::ShmInstance, perfschema::ThreadState;
   const Tag tag = TagOf(rw);
-  if (!tag.HasInstance() || !Tag::IsOf(tag.instance(), rw)) return TakeRead(rw, PFS_CALLER);
+  if (!tag.HasInstance() || !Tag::IsOf(tag.instance(), rw)) return TakeRead(rw, caller);
   ShmInstance* const instance = AsInstance(tag.instance());
-  const auto class_index = [instance] { return instance->class_index.load(std::memory_order_relaxed); };  // cheaper than to keep it
-  const uint32_t* const flags = reinterpret_cast<const uint32_t*>(&g_tags.classes.load(std::memory_order_relaxed)[class_index()].flags);
+  const uint32_t class_index = instance->class_index.load(std::memory_order_relaxed);
+  const perfschema::HalfWord& flag_word = g_tags.classes.load(std::memory_order_relaxed)[class_index].flags;
+  const uint32_t flags = flag_word.load(std::memory_order_relaxed);
   ThreadState* const thread = perfschema::t_locals.state;
-  if (!perfschema::IsContended(FlagsIn(flags)) || !perfschema::IsInstrumented(thread)) return TakeRead(rw, PFS_CALLER);
+  if (!perfschema::IsContended(flags) || !perfschema::IsInstrumented(thread)) return TakeRead(rw, caller);
   const int rc = PFS_REAL(pthread_rwlock_tryrdlock)(rw);
   const ReadEvent event{{Operation::kReadLock, *instance}};
-  if (__builtin_expect(rc == 0, 1) && perfschema::CountUnrecorded<perfschema::Counting::kOfZero>(event, *thread, class_index(), 0))
+  if (__builtin_expect(rc == 0, 1) && perfschema::CountUnrecorded<perfschema::Counting::kOfZero>(event, *thread, class_index, 0)) {
+    NoteRead(*thread, rw, *instance, flag_word, flags);
     return 0;
-  return FinishRead(rw, PFS_CALLER, rc, instance);
+  }
+  return FinishRead(rw, caller, rc, instance);
+}
+
+}  // namespace
+
+PFS_REPLACES int pthread_rwlock_rdlock(pthread_rwlock_t* rw) {
+  using perfschema::KnownRead, perfschema::ThreadState;
+  ThreadState* const thread = perfschema::FreeThread();
+  if (!kKnowsReads || thread == nullptr) return TakeReadByTag(rw, PFS_CALLER);
+  const uint64_t word = TagWord(rw).load();
+  KnownRead& read = PlaceOfRead(*thread, word);
+  perfschema::EnterProbe(*thread, 0);
+  if (!IsOfRead(read, word, rw) || !MayCountRead(read, *thread)) {
+    perfschema::LeaveProbe(*thread, 0);
+    return TakeReadByTag(rw, PFS_CALLER);
+  }
+  const int rc = PFS_REAL(pthread_rwlock_tryrdlock)(rw);
+  const bool is_counted = __builtin_expect(rc == 0, 1) && CountKnownRead(read);
+  perfschema::LeaveProbe(*static_cast<ThreadState*>(read.thread), 0);  // cheaper than to keep it over the call
+  if (__builtin_expect(is_counted, 1)) return 0;
+  perfschema::ShmInstance* const instance = read.instance;
+  return FinishRead(reinterpret_cast<pthread_rwlock_t*>(instance->identity.load(std::memory_order_relaxed)), PFS_CALLER, rc, instance);
 }
 PFS_TAKES(pthread_rwlock_tryrdlock, (pthread_rwlock_t * lock), Operation::kTryReadLock, lock)
 PFS_TAKES(pthread_rwlock_timedrdlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedReadLock, lock, deadline)
@@ -357,8 +379,10 @@ namespace {
 
 }  // namespace
 
+namespace {
+
 // A reader lets the lock go by a tail call: glibc refuses no lock that is held.
-PFS_REPLACES int pthread_rwlock_unlock(pthread_rwlock_t* rw) {
+[[gnu::noinline]] int ReleaseByTag(pthread_rwlock_t* rw) {
   const Tag tag = TagOf(rw);
   if (tag.HasInstance() && Tag::IsOf(tag.instance(), rw)) {
     pfs_instance_t* const row = tag.instance();
@@ -367,4 +391,10 @@ PFS_REPLACES int pthread_rwlock_unlock(pthread_rwlock_t* rw) {
     }
   }
   return ReleaseRwlock(rw);
+}
+
+}  // namespace
+
+PFS_REPLACES int pthread_rwlock_unlock(pthread_rwlock_t* rw) {
+  return ReleaseKnownRead(rw) ? PFS_REAL(pthread_rwlock_unlock)(rw) : ReleaseByTag(rw);
 }

@@ -44,6 +44,11 @@ PFS_PYTHON(unsigned long PyType_GetFlags(PyObject*));
 // For a module.
 PFS_PYTHON(int PyArg_ParseTuple(PyObject*, const char*, ...));
 PFS_PYTHON(PyObject* PyLong_FromLong(long));
+PFS_PYTHON(long PyLong_AsLong(PyObject*));
+PFS_PYTHON(int PyObject_IsTrue(PyObject*));
+PFS_PYTHON(void PyErr_SetString(PyObject*, const char*));
+PFS_PYTHON(extern PyObject* PyExc_TypeError);
+PFS_PYTHON(extern PyObject* PyExc_ValueError);
 PFS_PYTHON(PyObject* PyUnicode_FromStringAndSize(const char*, intptr_t));
 PFS_PYTHON(PyObject* PyCapsule_New(void*, const char*, void (*)(PyObject*)));
 PFS_PYTHON(void* PyCapsule_GetPointer(PyObject*, const char*));
@@ -55,7 +60,10 @@ PFS_PYTHON(extern char _Py_NoneStruct[]);
 // PyMethodDef and PyModuleDef of the stable ABI.
 struct PyMethod {
   const char* name;
-  PyObject* (*call)(PyObject* module, PyObject* arguments);
+  union {
+    PyObject* (*call)(PyObject* module, PyObject* arguments);
+    PyObject* (*fast_call)(PyObject* module, PyObject* const* arguments, intptr_t count);
+  };
   int flags;
   const char* doc;
 };

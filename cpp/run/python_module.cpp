@@ -56,10 +56,34 @@ const char* BytesOf(PyObject* text) {
   return bytes;
 }
 
+// What each request calls takes its arguments from an array (METH_FASTCALL): to make a tuple, and to parse it, takes a thousand
+// instructions a call.
+using Arguments = PyObject* const*;
+
+// Returns whether a function has got as many arguments as it takes. Raises TypeError.
+bool HasCount(intptr_t count, intptr_t least, intptr_t most) {
+  if (least <= count && count <= most) return true;
+  PyErr_SetString(PyExc_TypeError, "wrong number of arguments");
+  return false;
+}
+bool IsNone(PyObject* object) { return object == reinterpret_cast<PyObject*>(&_Py_NoneStruct); }
+// Returns the text of a str. nullptr: it is none, or has a zero inside, and an exception is raised.
+const char* TextOf(PyObject* text) {
+  intptr_t size = 0;
+  const char* const bytes = PyUnicode_AsUTF8AndSize(text, &size);
+  if (bytes == nullptr || std::strlen(bytes) == static_cast<size_t>(size)) return bytes;
+  PyErr_SetString(PyExc_ValueError, "embedded null character");
+  return nullptr;
+}
+// The same for a str or None.
+bool ReadText(PyObject* object, const char** text) { return IsNone(object) || (*text = TextOf(object)) != nullptr; }
+bool ReadNumber(PyObject* object, long* number) {
+  *number = PyLong_AsLong(object);
+  return *number != -1 || PyErr_Occurred() == nullptr;
+}
+
 // name_thread(name): names the calling thread thread/python/NAME, if that is a name.
-PyObject* NameThread(PyObject*, PyObject* arguments) {
-  PyObject* text = nullptr;
-  if (PyArg_ParseTuple(arguments, "O", &text) == 0) return nullptr;
+PyObject* NameThread(PyObject*, PyObject* text) {
   if (const char* const name = BytesOf(text); name != nullptr && !IsPlain()) perfschema::run::NameThread("python", name);
   return None();
 }
@@ -74,10 +98,11 @@ PyObject* Key(PyObject*, PyObject* arguments) {
 }
 
 // request_text(method, target): returns the text of a request, as --decode http has it. `target` begins with a slash.
-PyObject* RequestText(PyObject*, PyObject* arguments) {
-  const char* method = nullptr;
-  const char* target = nullptr;
-  if (PyArg_ParseTuple(arguments, "ss", &method, &target) == 0) return nullptr;
+PyObject* RequestText(PyObject*, Arguments arguments, intptr_t count) {
+  if (!HasCount(count, 2, 2)) return nullptr;
+  const char* const method = TextOf(arguments[0]);
+  const char* const target = method != nullptr ? TextOf(arguments[1]) : nullptr;
+  if (target == nullptr) return nullptr;
   CommandText text;
   text.Clear();
   text.AddCommand(method);
@@ -90,19 +115,19 @@ PyObject* RequestText(PyObject*, PyObject* arguments) {
 // begin(key, text, schema, skipped, detached, traceparent=None): begins a statement. Returns a handle, or None if it is not recorded.
 // SOURCE is the innermost frame outside of the packages in `skipped`. Nothing is nested in a statement that is detached: other tasks may
 // run in the thread.
-PyObject* BeginStatement(PyObject*, PyObject* arguments) {
+PyObject* BeginStatement(PyObject*, Arguments arguments, intptr_t count) {
   long key = 0;
-  PyObject* text = nullptr;
+  intptr_t size = 0;
   const char* schema = nullptr;
-  const char* skipped = nullptr;
-  int is_detached = 0;
   const char* caller = nullptr;
-  if (PyArg_ParseTuple(arguments, "lUzsp|z", &key, &text, &schema, &skipped, &is_detached, &caller) == 0) return nullptr;
+  if (!HasCount(count, 5, 6) || !ReadNumber(arguments[0], &key)) return nullptr;
+  const char* const bytes = PyUnicode_AsUTF8AndSize(arguments[1], &size);
+  if (bytes == nullptr || !ReadText(arguments[2], &schema)) return nullptr;
+  const char* const skipped = TextOf(arguments[3]);
+  const int is_detached = skipped != nullptr ? PyObject_IsTrue(arguments[4]) : -1;
+  if (is_detached < 0 || (count > 5 && !ReadText(arguments[5], &caller))) return nullptr;
   if (IsPlain() || key == 0) return None();
   const SourceLine line = PythonLineOfThread(skipped);
-  intptr_t size = 0;
-  const char* bytes = PyUnicode_AsUTF8AndSize(text, &size);
-  if (bytes == nullptr) return nullptr;
   auto* const handle = new (std::nothrow) Handle{};
   if (handle == nullptr) return PyErr_NoMemory();
   const SourceLine at = line.file != nullptr ? line : SourceLine{"python", kWholePlace};
@@ -125,13 +150,17 @@ PyObject* BeginStatement(PyObject*, PyObject* arguments) {
 }
 
 // end(handle, rows, affected, error, message): ends the statement. error: 0 = none. A message that is no text counts as none.
-PyObject* EndStatement(PyObject*, PyObject* arguments) {
-  PyObject* capsule = nullptr;
-  long long rows = 0, affected = 0;
-  int error = 0;
-  PyObject* text = nullptr;
-  if (PyArg_ParseTuple(arguments, "OLLiO", &capsule, &rows, &affected, &error, &text) == 0) return nullptr;
-  auto* const handle = static_cast<Handle*>(PyCapsule_GetPointer(capsule, kStatement));
+PyObject* EndStatement(PyObject*, Arguments arguments, intptr_t count) {
+  long rows = 0, affected = 0, error = 0;
+  if (!HasCount(count, 5, 5) || !ReadNumber(arguments[1], &rows) || !ReadNumber(arguments[2], &affected) ||
+      !ReadNumber(arguments[3], &error)) {
+    return nullptr;
+  }
+  if (error != static_cast<int>(error)) {
+    PyErr_SetString(PyExc_ValueError, "the number of an error is too large");
+    return nullptr;
+  }
+  auto* const handle = static_cast<Handle*>(PyCapsule_GetPointer(arguments[0], kStatement));
   if (handle == nullptr) return nullptr;
   if (!handle->is_open || pthread_equal(handle->thread, pthread_self()) == 0) return None();
   if (handle->is_suspended) Resume(handle->running);
@@ -140,8 +169,8 @@ PyObject* EndStatement(PyObject*, PyObject* arguments) {
   if (rows > 0) pfs_statement_set(statement, PFS_ROWS_SENT, static_cast<uint64_t>(rows));
   if (affected > 0) pfs_statement_set(statement, PFS_ROWS_AFFECTED, static_cast<uint64_t>(affected));
   if (error != 0) {
-    const char* const message = BytesOf(text);
-    pfs_statement_set_error(statement, error, "HY000", message != nullptr ? message : "");
+    const char* const message = BytesOf(arguments[4]);
+    pfs_statement_set_error(statement, static_cast<int>(error), "HY000", message != nullptr ? message : "");
   }
   Close(*handle);
   return None();
@@ -155,13 +184,19 @@ PyObject* Note(PyObject*, PyObject* arguments) {
   return None();
 }
 
-constexpr int kVarArgs = 1;  // METH_VARARGS
+constexpr int kVarArgs = 1, kOne = 8, kFast = 0x80;  // METH_VARARGS, METH_O, METH_FASTCALL
+using Fast = PyObject* (*)(PyObject*, Arguments, intptr_t);
+constexpr PyMethod FastMethod(const char* name, Fast call, const char* doc) {
+  PyMethod method{name, nullptr, kFast, doc};
+  method.fast_call = call;
+  return method;
+}
 const PyMethod kMethods[] = {
-    {"name_thread", NameThread, kVarArgs, "name_thread(name)"},
+    {"name_thread", NameThread, kOne, "name_thread(name)"},
     {"key", Key, kVarArgs, "key(component, name) -> int"},
-    {"request_text", RequestText, kVarArgs, "request_text(method, target) -> str"},
-    {"begin", BeginStatement, kVarArgs, "begin(key, text, schema, skipped, detached, traceparent=None) -> handle or None"},
-    {"end", EndStatement, kVarArgs, "end(handle, rows, affected, error, message)"},
+    FastMethod("request_text", RequestText, "request_text(method, target) -> str"),
+    FastMethod("begin", BeginStatement, "begin(key, text, schema, skipped, detached, traceparent=None) -> handle or None"),
+    FastMethod("end", EndStatement, "end(handle, rows, affected, error, message)"),
     {"note", Note, kVarArgs, "note(message)"},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -397,6 +397,8 @@ PFS_ALWAYS_INLINE void AddCommonInside(ShmStat& stat, uint64_t wait_ps) { AddToP
 // Counts in one instruction: a signal handler of this thread runs before it or after it.
 inline constexpr bool kCountsAtOnce = true;
 PFS_ALWAYS_INLINE void AddCounted(HalfWord&, ShmStat& stat) { asm volatile("incq %0" : "+m"(stat.count) : : "memory", "cc"); }
+PFS_ALWAYS_INLINE void CountUp(HalfWord& word) { asm volatile("incl %0" : "+m"(word) : : "memory", "cc"); }
+PFS_ALWAYS_INLINE void CountDown(HalfWord& word) { asm volatile("decl %0" : "+m"(word) : : "memory", "cc"); }
 #else
 PFS_ALWAYS_INLINE void AddTimed(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) {
   const CellWriter writer(seq);
@@ -405,6 +407,8 @@ PFS_ALWAYS_INLINE void AddTimed(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) 
 PFS_ALWAYS_INLINE void AddCommon(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) { AddTimed(seq, stat, wait_ps); }
 PFS_ALWAYS_INLINE void AddCommonInside(ShmStat& stat, uint64_t wait_ps) { AddToStat(stat, true, wait_ps); }
 inline constexpr bool kCountsAtOnce = false;
+PFS_ALWAYS_INLINE void CountUp(HalfWord& word) { word.store(word.load(kRelaxed) + 1, kRelaxed); }
+PFS_ALWAYS_INLINE void CountDown(HalfWord& word) { word.store(word.load(kRelaxed) - 1, kRelaxed); }
 PFS_ALWAYS_INLINE void AddCounted(HalfWord& seq, ShmStat& stat) {
   const CellWriter writer(seq);
   AddCount(stat);

@@ -92,6 +92,7 @@ void KeepCaches(ThreadState& thread, uint32_t slot) {
   if (thread.forks != forks) {
     thread.sources = {};
     thread.found_cells = {};
+    for (KnownRead& read : thread.reads) read = {};
     std::memset(thread.statement_cells, 0, sizeof thread.statement_cells);
     thread.histogram = nullptr;
     std::fill(std::begin(thread.spare_chunks), std::end(thread.spare_chunks), 0u);
@@ -108,6 +109,7 @@ ThreadState* NewState(uint32_t slot) {
         mmap(nullptr, kTextsOffset + BytesOfTextBuffers(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
     slots[slot].state = reinterpret_cast<ThreadState*>(static_cast<char*>(memory) + kStateOffset);
+    for (KnownRead& read : slots[slot].state->reads) read = {};
   }
   ThreadState* const thread = slots[slot].state;
   new (static_cast<ThreadWork*>(thread)) ThreadWork{};

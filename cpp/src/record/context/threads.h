@@ -30,8 +30,23 @@ struct CellCache {
   static uint32_t Place(uint64_t key) { return static_cast<uint32_t>((key << 2) ^ (key >> 6) ^ (key >> kKeyIndexBits)) & (kEntries - 1); }
 };
 
-// A cell that belongs to no object and no thread.
+// A cell that belongs to no object and no thread, and an instance of no object.
 inline ShmCell no_cell{};
+inline ShmInstance no_instance{};
+
+struct HotThreadState;
+
+// Is a read lock of the program that the thread has counted, with all that it needs to count the lock again (run/read_locks.h).
+struct alignas(64) KnownRead {
+  uint64_t word;                         // the lock's tag
+  HotThreadState* thread;                // whose entry it is
+  ShmInstance* instance = &no_instance;  // its own; &no_instance: the entry is empty
+  ShmCell* cell;                         // the thread's of the instance
+  ShmCell* own;                          // the thread's of the instrument
+  const HalfWord* flags;                 // of the instrument
+  uint32_t settings;                     // their value
+  uint32_t slot;                         // the thread's
+};
 
 // The position of the next record of a kind.
 struct RecordCursor {
@@ -177,6 +192,8 @@ struct ThreadState : ThreadWork {
   // These stay for the next thread of the slot, as its cells do: a short thread would take the cold lock for each of them.
   SourceCache sources;
   CellCache found_cells;
+  static constexpr uint32_t kReads = 8;
+  KnownRead reads[kReads];  // by the lowest bits of the tag, which are those of the instance's index
   // Maps a digest, program or prepared statement to this thread's cell.
   static constexpr uint32_t kStatementCellEntries = 64;
   struct {

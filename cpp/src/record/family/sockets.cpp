@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 #include <iterator>
+#include <optional>
 
 #include "record/engine/classes.h"
 #include "record/engine/names.h"
@@ -179,9 +180,11 @@ bool BeginSocketMake(FileWait* call, uint32_t class_index, const char* source_fi
 }
 
 void EndSocketMake(FileWait* call, uint32_t class_index, const int* fds, uint32_t count, bool is_local) {
+  std::optional<NoSignals> once;  // instead of twice: the first event of a socket makes a cell
   EndChange(call, [&](uint64_t* more) {
     SocketName none;
     none.is_local = is_local;
+    if (class_index != 0) once.emplace();
     ShmFile* first = nullptr;
     for (uint32_t i = 0; i < count; ++i) {
       ShmFile* made = FollowIfWanted(class_index, fds[i], none);

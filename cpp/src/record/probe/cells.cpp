@@ -1,5 +1,7 @@
 #include "record/probe/cells.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <type_traits>
@@ -16,6 +18,20 @@ uint64_t object_cells = 0;
 // Retired lists that begin with a cell of a thread that has ended: any thread may fold it. The others are with the thread that owns their
 // first cell (ThreadSlot). Guarded by the cold lock.
 uint32_t orphans = 0;
+
+// Keys of lane 0 of retired objects, by the index of the entry: a thread that gives a cell away need not search its cache. Private: the
+// keys mean nothing to other processes. nullptr: there was no memory. Guarded by the cold lock.
+uint64_t* retired_keys = nullptr;
+
+void NoteRetiredKey(uint32_t index, uint64_t key) {
+  if (retired_keys == nullptr) {
+    const size_t bytes = g_runtime.segment.array(ArrayId::kRetired).capacity * sizeof *retired_keys;
+    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return;
+    retired_keys = static_cast<uint64_t*>(memory);
+  }
+  retired_keys[index] = key;
+}
 
 uint32_t IndexOf(const ShmCell* cell) { return static_cast<uint32_t>(cell - g_runtime.cells); }
 
@@ -152,7 +168,7 @@ class FoldSection {
 // = not known any more.
 void ForgetCell(const ShmCell& cell, uint64_t key) {
   ThreadState* self = t_locals.state;
-  if (self == nullptr) return;
+  if (self == nullptr || cell.owner.load(kRelaxed) != self->slot) return;  // the cache has cells of its slot only
   if (key != 0) {
     CellCache::Entry& entry = self->found_cells.entries[CellCache::Place(key)];
     if (entry.cell == IndexOf(&cell)) entry.key = 0;
@@ -193,12 +209,13 @@ uint32_t Fold(ShmRetired& retired) {
   const auto family = static_cast<Family>(entry.family);
   const bool current = retired.class_gen.load(kRelaxed) == Generation(ClassDomain(family));
   const Generations counting = GenerationsOfClass(family, retired.object_gen.load(kRelaxed));
+  const uint64_t key = retired_keys != nullptr ? retired_keys[&retired - &RetiredAt(0)] : 0;
   const FoldSection fold(entry);
   uint32_t owner = 0;
   for (size_t lane = 0; lane < kMostLanes; ++lane) {
     HalfWord& head = retired.lanes[lane].head;
     if (head.load(kRelaxed) == 0) continue;
-    const uint32_t rest = FoldList(entry, lane, head.load(kRelaxed), counting, current, 0);
+    const uint32_t rest = FoldList(entry, lane, head.load(kRelaxed), counting, current, key != 0 ? KeyOfLane(key, lane) : 0);
     head.store(rest, kRelease);
     if (rest != 0) owner = g_runtime.cells[rest].owner.load(kRelaxed);
   }
@@ -226,14 +243,36 @@ void FoldFrom(uint32_t& list, uint32_t at_most) {
 // Retired objects that a thread folds when it makes a cell: more than can come meanwhile, so that they do not pile up.
 constexpr uint32_t kFoldedPerCell = 4;
 
-// Makes the cells of the other lanes of a socket, of which `list` is one: a thread that uses a socket reads it, writes it and closes it.
-// Each would take the cold lock for its own cell later. REQUIRES: cold lock.
-void AddLanesOfSocket(const ThreadState& thread, uint64_t key, ShmCellList& list) {
+// Returns the slot's cell in a list, or that of a thread that has ended, which is the slot's from here on. 0: there is none. REQUIRES: cold
+// lock.
+template <typename List>
+uint32_t FindOrAdopt(List& list, uint32_t slot) {
+  uint32_t adoptable = 0;
+  for (uint32_t at = HeadOf(list); at != 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
+    const uint32_t owner = g_runtime.cells[at].owner.load(kRelaxed);
+    if (owner == slot) return at;
+    if (adoptable == 0 && SlotIsFree(owner)) adoptable = at;
+  }
+  if (adoptable != 0) AdoptCell(list, adoptable, slot);
+  return adoptable;
+}
+
+// Gives the thread its cells in the other lanes of a socket, of which `list` is one: a thread that uses a socket reads it, writes it and
+// closes it. Each would take the cold lock for its own cell later. REQUIRES: cold lock.
+void AddLanesOfSocket(ThreadState& thread, uint64_t key, ShmCellList& list) {
   ShmCellList* const lanes = &list - LaneOfKey(key);
-  for (ShmCellList* lane = lanes; lane != lanes + kFileLanes; ++lane) {
-    if (HeadOf(*lane) != 0) continue;
-    FoldRetired(kFoldedPerCell);
-    if (AddCell(*lane, thread.slot, nullptr) == nullptr) return;
+  const uint64_t first_key = key - KeyOfLane(0, LaneOfKey(key));
+  for (size_t lane = 0; lane < kFileLanes; ++lane) {
+    if (lane == LaneOfKey(key)) continue;
+    uint32_t index = FindOrAdopt(lanes[lane], thread.slot);
+    if (index == 0) {
+      FoldRetired(kFoldedPerCell);
+      const ShmCell* const cell = AddCell(lanes[lane], thread.slot, nullptr);
+      if (cell == nullptr) return;
+      index = IndexOf(cell);
+    }
+    const uint64_t lane_key = KeyOfLane(first_key, lane);
+    thread.found_cells.entries[CellCache::Place(lane_key)] = {lane_key, index};
   }
 }
 
@@ -258,20 +297,7 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfW
     // (record/engine/free_lists.h), or the key is of an earlier object of its slot.
     if (ShmInstance* const instance = InstanceOf(key); instance != nullptr) is_dead = !BeginSharing(*instance);
     is_dead = is_dead || (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || IsGone(key);
-    uint32_t adoptable = 0;
-    // The list of a dead object belongs to its successor.
-    for (uint32_t at = is_dead ? 0 : HeadOf(list); at != 0 && found == 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
-      const uint32_t owner = g_runtime.cells[at].owner.load(kRelaxed);
-      if (owner == thread.slot) {
-        found = at;
-      } else if (adoptable == 0 && SlotIsFree(owner)) {
-        adoptable = at;
-      }
-    }
-    if (found == 0 && adoptable != 0) {
-      AdoptCell(list, adoptable, thread.slot);
-      found = adoptable;
-    }
+    if (!is_dead) found = FindOrAdopt(list, thread.slot);  // the list of a dead object belongs to its successor
     if (found == 0 && !is_dead) {
       FoldRetired(kFoldedPerCell);
       if (ShmCell* cell = AddCell(list, thread.slot, InstanceOf(key)); cell != nullptr) found = IndexOf(cell);
@@ -350,6 +376,7 @@ void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellLis
   }
   if (index == 0) return;
   ShmRetired& retired = RetiredAt(index);
+  NoteRetiredKey(index, first_key);
   retired.object_gen.store(object_gen, kRelaxed);
   retired.class_gen.store(Generation(ClassDomain(family)), kRelaxed);
   retired.class_index.store(class_index, kRelease);  // last: publishes the list of retired cells
