@@ -1,11 +1,12 @@
 // Small chunks (shm/records.h): a thread begins with one, and goes on in chunks of the full size.
 //
 // Contract. No view shows where a chunk ends: history, history_long and TRUNCATE are exact after each number of events. Threads of a crowd
-// share the pages of their first chunks. When the pool has its size, a small chunk goes to another thread only if its records are older
-// than others: the newest rows of ended threads stay.
+// share the pages of their first chunks. The oldest rows leave first: of a thread that lives an unbroken run of chunks up to the newest one stays,
+// and the newest rows of ended threads stay.
 //
 // How it is checked. Events have numbers by thread (EVENT_ID), and each thread says how many it has made. The negative control is this
-// program with a library that does not compare ages (PFS_BREAK_SMALL_CHUNKS): rows of ended threads must be missing.
+// program with a library in which a thread begins with any chunk, and a small chunk keeps its rows when others go on
+// (PFS_BREAK_FIRST_CHUNKS): rows of ended threads must be missing, and runs of living ones must have gaps.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -199,6 +200,61 @@ TEST_F(SmallChunks, open_events_stay_in_a_small_chunk_while_others_take_it) {
     EXPECT_EQ(later, FromTo(kSmall + 5001, kSmall + 5000 + kHistory));
     pfs_mutex_discard(row);
   }).join();
+}
+
+// Returns which chunks of waits each thread has records in, by their numbers. REQUIRES: no thread makes events.
+std::map<uint64_t, std::set<uint64_t>> ChunksByThread() {
+  const SegmentView view = OwnSegment();
+  const char* const records =
+      reinterpret_cast<const char*>(&view.header()) + view.header().arrays[static_cast<uint32_t>(ArrayId::kWaitRecords)].offset;
+  std::map<uint64_t, std::set<uint64_t>> chunks;
+  for (uint64_t i = 1; i < view.used(ArrayId::kWaitChunks); ++i) {
+    const auto* const chunk = view.at<ShmChunk>(ArrayId::kWaitChunks, i);
+    const auto* const first = reinterpret_cast<const ShmRecord*>(records + chunk->begin.load());
+    if (first->state.load() >> 32 == chunk->lap.load()) chunks[chunk->thread_id.load()].insert(chunk->sequence.load());
+  }
+  return chunks;
+}
+
+// Chunks of a thread are taken away in their order, so that its records are a run up to the newest one.
+TEST_F(SmallChunks, records_of_living_concurrent_threads_have_no_gaps) {
+  constexpr int kThreads = 30;
+  uint64_t checked = 0, gaps = 0, without_first = 0;
+  std::mt19937_64 random(Seed());
+  const uint64_t end = NowNanos() + 1'000'000 * StressTime().count();
+  for (int turn = 0; turn < 10 || NowNanos() < end; ++turn) {
+    Meeting meeting(kThreads + 1);
+    std::vector<uint64_t> ids(kThreads);
+    std::vector<std::thread> threads;
+    for (uint64_t& id : ids) {
+      threads.emplace_back([&, seed = random()] {
+        std::mt19937_64 own(seed);
+        Source source;
+        id = pfs_thread_id();
+        meeting.Wait();
+        const uint64_t events = 100 + own() % 4000;
+        for (uint64_t i = 0; i < events; ++i) source.Make(i, seed % 3 == 0 ? 3 : 0);
+        meeting.Wait();
+        meeting.Wait();
+      });
+    }
+    meeting.Wait();
+    meeting.Wait();
+    auto chunks = ChunksByThread();
+    for (const uint64_t id : ids) {
+      const std::set<uint64_t>& found = chunks[id];
+      ASSERT_FALSE(found.empty());
+      ++checked;
+      gaps += *found.rbegin() - *found.begin() + 1 != found.size() ? 1 : 0;
+      without_first += *found.begin() != 1 ? 1 : 0;
+    }
+    meeting.Wait();
+    for (std::thread& thread : threads) thread.join();
+  }
+  std::printf("threads: %llu, whose first chunk was taken: %llu, gaps: %llu\n", static_cast<unsigned long long>(checked),
+              static_cast<unsigned long long>(without_first), static_cast<unsigned long long>(gaps));
+  EXPECT_GT(without_first, 0u);
+  EXPECT_EQ(gaps, 0u);
 }
 
 // Batches of threads: all end before the next batch begins. The pool soon has its size.

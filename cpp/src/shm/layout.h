@@ -21,6 +21,7 @@
 #include "shm/records.h"
 #include "shm/resets.h"
 #include "shm/statements.h"
+#include "shm/threads.h"
 
 namespace perfschema {
 
@@ -393,55 +394,7 @@ inline constexpr uint32_t kPropertySingleton = 1, kPropertyProgress = 2, kProper
 inline constexpr uint32_t kPropertyDisabled = 1u << 16, kPropertyUntimed = 1u << 17;
 inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user", "global_statistics", "mutable", "controlled_by_default"};
 
-// ---- Threads -------------------------------------------------------------------------------------------------------------------
-
-// HISTORY = YES is both history bits of a flag word: one AND yields the destinations of a thread's event.
-inline constexpr uint32_t kThreadInstrumented = 1, kThreadForeground = 2, kThreadSecondary = 4,
-                          kThreadHistory = kFlagHistory | kFlagHistoryLong;
-// TRACE_ENABLED of setup_actors works likewise. Bits of an instrument that no thread may refuse are set in every thread.
-inline constexpr uint32_t kThreadTrace = kFlagTrace, kThreadAlways = kFlagTraceOnly;
-inline constexpr uint32_t kThreadViews =
-    kThreadHistory | kThreadTrace | kThreadAlways;  // bits of a flag word that become those of a record
-
-// Is the context of a live thread: a row of threads. Most threads create their own. The context of pfs_thread_new() is attached to one
-// thread after another, or to none. The thread that has it attached changes texts under `seq`. Row t of kThreadCells belongs to thread
-// slot t.
-struct alignas(64) ShmThread {
-  Word thread_id;         // 0 = free slot; last store of the registration, first store of the end
-  HalfWord flags;         // kThreadInstrumented ...: read by every event, written by UPDATE threads
-  Word event_id;          // youngest event that is no wait; the attached thread writes it
-  HalfWord cells;         // columns of its row that may be stored to and read
-  HalfWord global_cells;  // the same for the slot's row of kGlobalCells, whose numbers outlive the thread
-  Word os_id;             // gettid(); 0 = no thread of the system is attached
-  Word parent_thread_id;
-  Word processlist_id;  // 0 = NULL
-  HalfWord free_next;
-  HalfWord seq;          // covers the texts below and those of `texts`; cell.h
-  HalfWord class_index;  // its thread instrument, 0 = none
-  HalfWord stage;        // instrument of its current stage, 0 = none: PROCESSLIST_STATE
-  HalfWord peer_port;    // shown behind the host in processlist; 0 = none
-  HalfWord account, user,
-      host;                   // principals that it counts for, by index; 0 = table full. Without an account, user and host are its parents
-  HalfWord texts;             // the slot's element of kThreadTexts; 0 = none, and all of its texts are empty
-  Word start_seconds;         // wall clock (of time()) that PROCESSLIST_TIME counts from; 0 = NULL
-  alignas(64) Word name[16];  // 128 bytes, zero padded, as all texts
-  Word user_name[4];
-  Word host_name[32];
-  // Memory of the session, written by the attached thread; see record/family/memory.h. Zero in a free slot.
-  alignas(64) Word controlled_memory;
-  Word max_controlled_memory, total_memory, max_total_memory;
-};
-
-// Holds what a thread has said about its session. A slot gets one at the first such text: most threads say nothing.
-// Threads: as the row, whose `seq` covers it.
-struct alignas(64) ShmThreadTexts {
-  Word db[8];
-  Word command[2];
-  Word state[8];
-  Word connection_type[2];
-  Word resource_group[8];
-  Word info[128];
-};
+// ---- Accounts, users, hosts ----------------------------------------------------------------------------------------------------
 
 // Is an account, a user or a host that threads work for. Its texts are constant during its lifetime. Its row of cells has its own index.
 // Threads: changed under the cold lock.

@@ -117,7 +117,6 @@ struct Runtime {
   ShmIndex* indexes;
   uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId; the first is in that line
   ShmThread* threads;
-  ShmThreadTexts* thread_texts;
   ShmCell* thread_cells;
   ShmInstanceList* instance_lists;
   ShmHold* holds;
@@ -131,6 +130,7 @@ struct Runtime {
   uint32_t statement_stack;    // nested statements of a thread that are recorded
   uint32_t sampling_interval;  // TIMED = 'SAMPLED' times one event in so many
   TextSizes text_sizes;
+  ShmThreadTexts* thread_texts;
   bool on;
   std::atomic<Phase> phase;  // written under the cold lock
   Forking forking;

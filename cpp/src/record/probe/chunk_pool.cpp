@@ -20,7 +20,7 @@ struct Queues {
   uint32_t last_queue;                 // their number, a power of two, less one
   uint32_t places_per_queue;           // a power of two
   uint32_t small_places;               // of `small`, likewise
-  ChunkQueue small;                    // small chunks
+  ChunkQueue small;                    // small chunks without rows
   uint64_t least_chunks, most_chunks;  // number of chunks for the rows of history_long: if all records take one place; if all take the most
   Word wide_chunks;                    // full chunks with larger records, counted up to the difference
 };
@@ -149,38 +149,50 @@ uint32_t QueuesInUse(const Queues& all) {
 // than TakeIfOlder: those whose threads have ended have the oldest chunks.
 [[gnu::noinline]] uint32_t TakeFirst(Kind kind, const ThreadState& thread) {
   Queues& all = QueuesOf(kind);
-  const bool has_small = SmallChunk(kind) != 0;
-  if (has_small && TakenOf(kind).small_chunks.load(kRelaxed) + 1 < g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed)) {
-    if (const uint32_t chunk = AllocateSmall(kind); chunk != 0) return chunk;
+  if (SmallChunk(kind) != 0) {
+    if (const uint32_t chunk = Take(all.small, all.small_places); chunk != 0) return chunk;
+    if (TakenOf(kind).small_chunks.load(kRelaxed) + 1 < g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed)) {
+      if (const uint32_t chunk = AllocateSmall(kind); chunk != 0) return chunk;
+    }
   }
-  if (MayGrow(kind)) return 0;  // a fresh chunk takes no rows away
-  struct Found {
-    ChunkQueue* queue = nullptr;
-    uint32_t places = 0;
-    uint64_t oldest = ~uint64_t{0};
-  } best;
-  uint64_t second = ~uint64_t{0};  // the oldest chunk of the other queues
-  const auto look = [&](ChunkQueue& queue, uint32_t places) {
-    const uint64_t oldest = OldestIn(kind, queue, places);
-    if (oldest == 0 || &queue == best.queue) return oldest != 0;
-    second = std::min(second, std::max(best.oldest, oldest));
-    if (oldest < best.oldest) best = {&queue, places, oldest};
+  if (MayGrow(kind)) return 0;       // a fresh chunk takes no rows away
+#if defined(PFS_BREAK_FIRST_CHUNKS)  // negative control of the test of small chunks: takes any chunk
+  for (ChunkQueue& queue : all.queues) {
+    if (const uint32_t chunk = queue.places == nullptr ? 0 : Take(queue, all.places_per_queue); chunk != 0) return chunk;
+  }
+#endif
+  ChunkQueue* best = nullptr;
+  constexpr uint64_t kNever = ~uint64_t{0};
+  uint64_t oldest = kNever, second = kNever;  // when the oldest chunk was taken, and the oldest one of the other queues
+  const auto look = [&](ChunkQueue& queue) {
+    const uint64_t taken = OldestIn(kind, queue, all.places_per_queue);
+    if (taken == 0 || &queue == best) return taken != 0;
+    second = std::min(second, std::max(oldest, taken));
+    if (taken < oldest) best = &queue;
+    oldest = std::min(oldest, taken);
     return true;
   };
-  look(all.queues[thread.slot & all.last_queue], all.places_per_queue);
+  look(all.queues[thread.slot & all.last_queue]);
   constexpr uint32_t kMostLooks = 4;
   const uint32_t in_use = QueuesInUse(all);
   for (uint32_t i = 0, looks = 0; i < in_use && looks < kMostLooks; ++i) {
-    if (look(all.queues[(thread.thread_id + i) % in_use], all.places_per_queue)) ++looks;
+    if (look(all.queues[(thread.thread_id + i) % in_use])) ++looks;
   }
-  if (has_small) look(all.small, all.small_places);
-#if defined(PFS_BREAK_SMALL_CHUNKS)  // negative control of the test of small chunks: they go on, whatever their age
-  if (const uint32_t chunk = Take(all.small, all.small_places); chunk != 0) return chunk;
-#endif
-  if (best.queue == nullptr) return 0;
+  if (best == nullptr) return 0;
   // Asks about the chunk that it takes: other threads may have found the same one.
   const ShmChunk* const chunks = g_runtime.pool(kind).chunks;
-  return TakeIf(*best.queue, best.places, [&](uint32_t chunk) { return chunks[chunk].taken.load(kRelaxed) <= second; });
+  return TakeIf(*best, all.places_per_queue, [&](uint32_t chunk) { return chunks[chunk].taken.load(kRelaxed) <= second; });
+}
+
+// Empties a small chunk that a thread has taken, and keeps it for a thread that begins. A new lap empties it: no record has that one.
+// Readers that are in the chunk notice.
+[[gnu::noinline]] void EmptySmall(Kind kind, uint32_t chunk) {
+  [[maybe_unused]] HalfWord& lap = g_runtime.pool(kind).chunks[chunk].lap;
+#if !defined(PFS_BREAK_FIRST_CHUNKS)
+  lap.store((lap.load(kRelaxed) & ~1u) + 2, kRelease);
+#endif
+  Queues& all = QueuesOf(kind);
+  (void)Give(all.small, all.small_places, chunk);  // it holds twice as many as there are
 }
 
 // Takes the oldest chunk of another queue, if it is clearly older than the own queue's. Each call checks another
@@ -272,10 +284,6 @@ void NoteWideChunk(Kind kind) {
 
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk) {
   Queues& all = QueuesOf(kind);
-  if (g_runtime.pool(kind).chunks[chunk].ready.load(kRelaxed) == SmallChunk(kind)) {
-    (void)Give(all.small, all.small_places, chunk);  // which holds twice as many as there are
-    return;
-  }
   while (!Give(all.queues[queue & all.last_queue], all.places_per_queue, chunk))
     ++queue;  // all queues together hold twice as many chunks as there are
 }
@@ -296,16 +304,8 @@ bool CompleteChunk(Kind kind, uint32_t chunk) {
   return is_complete;
 }
 
-uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
-  ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
-  if (const uint32_t spare = std::exchange(thread.spare_chunks[static_cast<uint32_t>(kind)], 0); spare != 0) return spare;
-  const bool is_first = hold.chunks_taken == 1;
-  if (is_first) {
-    if (const uint32_t chunk = TakeFirst(kind, thread); chunk != 0) return chunk;
-  }
-  if (MayGrow(kind)) {
-    if (const uint32_t chunk = AllocateFresh(kind, is_first); chunk != 0) return chunk;
-  }
+// Takes a chunk from the queues; 0 = they are empty.
+PFS_ALWAYS_INLINE uint32_t TakeFromQueues(Kind kind, const ThreadState& thread, ChunkHold& hold, uint64_t now) {
   Queues& all = QueuesOf(kind);
   ChunkQueue& own = all.queues[thread.slot & all.last_queue];
   // Checking another queue costs cache misses on both sides, so it is rare. But it happens at least once before this
@@ -323,6 +323,23 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
   if (const uint32_t chunk = Take(own, all.places_per_queue); chunk != 0) return chunk;
   for (uint32_t i = 0; i <= all.last_queue; ++i) {
     if (const uint32_t chunk = Take(all.queues[i], all.places_per_queue); chunk != 0) return chunk;
+  }
+  return 0;
+}
+
+uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
+  ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
+  if (const uint32_t spare = std::exchange(thread.spare_chunks[static_cast<uint32_t>(kind)], 0); spare != 0) return spare;
+  const bool is_first = hold.chunks_taken == 1;
+  if (is_first) {
+    if (const uint32_t chunk = TakeFirst(kind, thread); chunk != 0) return chunk;
+  }
+  if (MayGrow(kind)) {
+    if (const uint32_t chunk = AllocateFresh(kind, is_first); chunk != 0) return chunk;
+  }
+  while (const uint32_t chunk = TakeFromQueues(kind, thread, hold, now)) {
+    if (__builtin_expect(is_first || g_runtime.pool(kind).chunks[chunk].ready.load(kRelaxed) != SmallChunk(kind), 1)) return chunk;
+    EmptySmall(kind, chunk);
   }
   return AllocateFresh(kind, is_first);  // running events keep all chunks
 }

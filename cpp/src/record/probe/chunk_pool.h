@@ -6,11 +6,12 @@
 // chunk is clearly older (its thread is slower, or gone) the thread takes that one. The pool keeps the newest records
 // of the whole process, within the extra quarter that ChunksInPool adds.
 //
-// Small chunks (shm/records.h) have a queue of their own, and only the first chunk of a thread is taken from there. A
-// thread gets a fresh one if it is the first thread of its slot. Later the first chunk is fresh while the pool grows,
-// and then the oldest one that TakeFirst finds, small or not. So a thread that goes on fills chunks of the full size,
-// and a thread has no earlier event than those in its small chunk: what it holds for its history is as much as
-// without small chunks.
+// Small chunks (shm/records.h) pass through the same queues, so that the chunks of a thread are taken in their order.
+// But only a thread that begins writes to one. Another taker empties it, puts it aside for such a thread, and takes
+// the next. A thread that begins takes a small chunk that was put aside, or a fresh one if it is the first thread of
+// its slot, or a fresh one of full size while the pool grows, or the oldest chunk that TakeFirst finds. So a thread that goes
+// on fills chunks of the full size, and a thread has no earlier event than those in its small chunk: what it holds for
+// its history is as much as without small chunks.
 #pragma once
 
 #include <algorithm>
