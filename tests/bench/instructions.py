@@ -188,14 +188,15 @@ def with_rows(page: str) -> str:
     return before + "\n" + "\n".join(rows()) + end + after
 
 
-def advice() -> str:
+def advice(missed: list[str]) -> str:
     made_with, this = json.loads(BASELINE.read_text())["compiler"], compiler()
     compilers = (
         "The compiler is the baseline's" if made_with == this else f"The baseline was made with {made_with}; this is {this}"
     )
     return (
         f"{compilers}. If the new figures are right (another compiler, a step that is worth "
-        "its price), make them the baseline and say why in the commit:\n    python tests/bench/instructions.py --write"
+        "its price), make them the baseline and say why in the commit:\n    python tests/bench/instructions.py --write "
+        + " ".join(line.partition(":")[0] for line in missed)
     )
 
 
@@ -219,7 +220,7 @@ def main() -> int:
         print(f"{name:16}{now:9.2f}" + ("" if before is None else f"{before:9.2f}{100 * (now / before - 1):+8.1f} %"))
     missed = regressions({name: now for name, now in measured.items() if name in known})
     if missed:
-        print(advice())
+        print(advice(missed))
     return 1 if missed else 0
 
 

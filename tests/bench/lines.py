@@ -3,8 +3,8 @@
 An operation in a loop finds everything in the first cache, so neither its time nor its instructions show them. valgrind's
 lackey tells each access of the last operations of a run.
 
-python tests/bench/lines.py            shows them beside the baseline
-python tests/bench/lines.py --write    makes them the baseline (tests/bench/baseline_lines.json)
+python -m tests.bench.lines            shows them beside the baseline
+python -m tests.bench.lines --write    makes them the baseline (tests/bench/baseline_lines.json)
 """
 
 from __future__ import annotations

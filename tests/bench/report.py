@@ -306,7 +306,7 @@ def part_instructions(report: Report) -> list[str]:
         "",
         *prose(
             f"""Callgrind counts them; the compiler is {instructions.compiler()}. `tests/bench/test_instructions.py` fails if one is
-            5 % or 15 instructions above these figures of `tests/bench/baseline.json`."""
+            above these figures of `tests/bench/baseline.json` by 5 % or 15 instructions, whichever is less."""
         ),
         "",
         *instructions.rows(),

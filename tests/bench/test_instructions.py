@@ -14,7 +14,7 @@ pytestmark = CALLGRIND
 def test_no_case_is_above_its_baseline(tmp_path: Path) -> None:
     measured = instructions.measure(instructions.build(tmp_path))
     missed = instructions.regressions(measured)
-    assert not missed, "\n".join([*missed, instructions.advice()])
+    assert not missed, "\n".join([*missed, instructions.advice(missed)])
 
 
 @of_baseline
