@@ -154,8 +154,8 @@ struct ShmHeader {
 
   // Every update of a cell reads this, and only TRUNCATE writes it: a line that stays in all caches has what a wait reads.
   alignas(64) ShmEpochs wait_epochs;
-  HalfWord histogram_generation;  // of all parts of the histogram of all statements
   HalfWord resets[kMostResets];
+  HalfWord histogram_generation;  // of all parts of the histogram of all statements; in the line that they read anyway
   ShmEpochs other_epochs[kKindCount - 1];
   ShmEpochs& EpochsOf(Kind kind) { return kind == Kind::kWait ? wait_epochs : other_epochs[static_cast<uint32_t>(kind) - 1]; }
   const ShmEpochs& EpochsOf(Kind kind) const { return const_cast<ShmHeader*>(this)->EpochsOf(kind); }

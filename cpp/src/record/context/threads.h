@@ -190,6 +190,7 @@ struct ThreadWork : HotThreadState {
 // Threads: only the thread that it is attached to, including its signal handlers (see `nesting`).
 struct ThreadState : ThreadWork {
   // These stay for the next thread of the slot, as its cells do: a short thread would take the cold lock for each of them.
+  Buckets* histogram;  // the slot's part of the histogram of all statements (record/family/histograms.h); nullptr = not chosen yet
   SourceCache sources;
   CellCache found_cells;
   static constexpr uint32_t kReads = 8;
@@ -200,7 +201,6 @@ struct ThreadState : ThreadWork {
     const ShmStatementObject* object;
     ShmStatementCell* cell;
   } statement_cells[kStatementCellEntries];
-  Buckets* histogram;  // the slot's part of the histogram of all statements (record/family/histograms.h); nullptr = not chosen yet
   // A chunk of each kind that the slot's last thread has left and that no view shows (KeepSpare); 0 = none. The next thread writes it
   // while it is in the cache.
   uint32_t spare_chunks[kEventKinds];

@@ -27,11 +27,12 @@ inline void AddToHistogram(Buckets& buckets, uint32_t generation, uint32_t its_b
   for (int i = 0; i < 100; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);  // the time between them
   return bucket.store(BucketTag(generation) | (CountInBucket(word, generation) + 1), kRelease);
 #endif
+  uint64_t next;
   do {
-    // The word is of a later generation than ours: our statement ended before that TRUNCATE.
     const auto ahead = static_cast<int32_t>((static_cast<uint32_t>(word >> kBucketCountBits) - generation) << 8);
-    if (ahead > 0) return;
-  } while (!bucket.compare_exchange_weak(word, BucketTag(generation) | (CountInBucket(word, generation) + 1), kRelease, kRelaxed));
+    if (ahead > 0) return;  // the word is of a later generation than ours: our statement ended before that TRUNCATE
+    next = (ahead == 0 ? word : BucketTag(generation)) + 1;
+  } while (!bucket.compare_exchange_weak(word, next, kRelease, kRelaxed));
 }
 
 // Returns the part that the thread's statements count in from now on, or one for this time. Preserves errno.
