@@ -1,8 +1,8 @@
 // Small chunks (shm/records.h): a thread begins with one, and goes on in chunks of the full size.
 //
 // Contract. No view shows where a chunk ends: history, history_long and TRUNCATE are exact after each number of events. Threads of a crowd
-// share the pages of their first chunks. The oldest rows leave first: of a thread that lives an unbroken run of chunks up to the newest one stays,
-// and the newest rows of ended threads stay.
+// share the pages of their first chunks. The oldest rows leave first: chunks of a living thread are taken away in their order, and the
+// newest rows of ended threads stay.
 //
 // How it is checked. Events have numbers by thread (EVENT_ID), and each thread says how many it has made. The negative control is this
 // program with a library in which a thread begins with any chunk, and a small chunk keeps its rows when others go on

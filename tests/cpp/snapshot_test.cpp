@@ -33,9 +33,7 @@ std::map<std::string, Lanes> Totals(const Snapshot& snapshot) {
   return totals;
 }
 
-void HideAll(SyntheticSegment& shm, uint32_t view) {
-  HideEventsOf(shm.segment, Kind::kWait, view);
-}
+void HideAll(SyntheticSegment& shm, uint32_t view) { HideEventsOf(shm.segment, Kind::kWait, view); }
 
 TEST(Text, is_cut_at_its_width_but_not_inside_a_character) {
   EXPECT_EQ(Text<4>("abcdef").view(), "abcd");
