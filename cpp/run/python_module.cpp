@@ -4,9 +4,12 @@
 // stable ABI only. Every function is called with the GIL.
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string>
+#include <string_view>
 
 #include "run/clients.h"
 #include "run/decoder.h"
@@ -97,6 +100,12 @@ PyObject* Key(PyObject*, PyObject* arguments) {
   return PyLong_FromLong(KeyOfNamed(pfs_register_statement, component, name, "Requests and queries of a Python program, by pfs run."));
 }
 
+// Returns a text without the bytes of a character that was cut.
+std::string_view WithoutCutCharacter(std::string_view text) {
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0x80) != 0) text.remove_suffix(1);
+  return text;
+}
+
 // request_text(method, target): returns the text of a request, as --decode http has it. `target` begins with a slash.
 PyObject* RequestText(PyObject*, Arguments arguments, intptr_t count) {
   if (!HasCount(count, 2, 2)) return nullptr;
@@ -107,38 +116,37 @@ PyObject* RequestText(PyObject*, Arguments arguments, intptr_t count) {
   text.Clear();
   text.AddCommand(method);
   text.AddPath(target);
-  size_t size = text.text().size();
-  while (size > 0 && (static_cast<unsigned char>(text.text().data()[size - 1]) & 0x80) != 0) --size;  // a character that was cut
-  return PyUnicode_FromStringAndSize(text.text().data(), static_cast<intptr_t>(size));
+  const std::string_view whole = WithoutCutCharacter(text.text());
+  return PyUnicode_FromStringAndSize(whole.data(), static_cast<intptr_t>(whole.size()));
 }
 
-// begin(key, text, schema, skipped, detached, traceparent=None): begins a statement. Returns a handle, or None if it is not recorded.
-// SOURCE is the innermost frame outside of the packages in `skipped`. Nothing is nested in a statement that is detached: other tasks may
-// run in the thread.
-PyObject* BeginStatement(PyObject*, Arguments arguments, intptr_t count) {
-  long key = 0;
-  intptr_t size = 0;
-  const char* schema = nullptr;
-  const char* caller = nullptr;
-  if (!HasCount(count, 5, 6) || !ReadNumber(arguments[0], &key)) return nullptr;
-  const char* const bytes = PyUnicode_AsUTF8AndSize(arguments[1], &size);
-  if (bytes == nullptr || !ReadText(arguments[2], &schema)) return nullptr;
-  const char* const skipped = TextOf(arguments[3]);
-  const int is_detached = skipped != nullptr ? PyObject_IsTrue(arguments[4]) : -1;
-  if (is_detached < 0 || (count > 5 && !ReadText(arguments[5], &caller))) return nullptr;
-  if (IsPlain() || key == 0) return None();
-  const SourceLine line = PythonLineOfThread(skipped);
+// Is what a statement begins with.
+struct Beginning {
+  long key;
+  std::string_view text;
+  const char* schema;
+  const char* skipped;
+  bool is_detached;
+  const char* traceparent;
+};
+
+// Begins a statement. Returns a handle, or None if it is not recorded.
+PyObject* Begun(const Beginning& it) {
+  if (IsPlain() || it.key == 0) return None();
+  const SourceLine line = PythonLineOfThread(it.skipped);
   auto* const handle = new (std::nothrow) Handle{};
   if (handle == nullptr) return PyErr_NoMemory();
   const SourceLine at = line.file != nullptr ? line : SourceLine{"python", kWholePlace};
-  if (!Begin(handle->running, static_cast<pfs_key_t>(key), at, {bytes, static_cast<size_t>(size)}, schema)) {
+  if (!Begin(handle->running, static_cast<pfs_key_t>(it.key), at, it.text, it.schema)) {
     delete handle;
     return None();
   }
-  if (caller != nullptr) (void)pfs_statement_set_traceparent(&handle->running.statement, caller, std::strlen(caller));
+  if (it.traceparent != nullptr) {
+    (void)pfs_statement_set_traceparent(&handle->running.statement, it.traceparent, std::strlen(it.traceparent));
+  }
   handle->is_open = true;
   handle->thread = pthread_self();
-  handle->is_suspended = is_detached != 0;
+  handle->is_suspended = it.is_detached;
   if (handle->is_suspended) Suspend(handle->running);
   PyObject* const capsule = PyCapsule_New(handle, kStatement, Drop);
   if (capsule == nullptr) {
@@ -147,6 +155,65 @@ PyObject* BeginStatement(PyObject*, Arguments arguments, intptr_t count) {
     delete handle;
   }
   return capsule;
+}
+
+// Reads the arguments from `at` on that both functions below have: skipped, detached, traceparent=None.
+bool ReadRest(Arguments arguments, intptr_t count, intptr_t at, Beginning* it) {
+  it->skipped = TextOf(arguments[at]);
+  const int is_detached = it->skipped != nullptr ? PyObject_IsTrue(arguments[at + 1]) : -1;
+  it->is_detached = is_detached > 0;
+  return is_detached >= 0 && (count <= at + 2 || ReadText(arguments[at + 2], &it->traceparent));
+}
+
+// begin(key, text, schema, skipped, detached, traceparent=None): begins a statement. Returns a handle, or None if it is not recorded.
+// SOURCE is the innermost frame outside of the packages in `skipped`. Nothing is nested in a statement that is detached: other tasks may
+// run in the thread.
+PyObject* BeginStatement(PyObject*, Arguments arguments, intptr_t count) {
+  Beginning it = {};
+  intptr_t size = 0;
+  if (!HasCount(count, 5, 6) || !ReadNumber(arguments[0], &it.key)) return nullptr;
+  const char* const bytes = PyUnicode_AsUTF8AndSize(arguments[1], &size);
+  if (bytes == nullptr || !ReadText(arguments[2], &it.schema) || !ReadRest(arguments, count, 3, &it)) return nullptr;
+  it.text = {bytes, static_cast<size_t>(size)};
+  return Begun(it);
+}
+
+// Adds the target of a request to its text. It may have any characters: what is not ASCII becomes a ?, and a zero, too. Returns false with
+// an exception.
+bool AddTarget(PyObject* target, CommandText* text) {
+  intptr_t size = 0;
+  const char* const bytes = PyUnicode_AsUTF8AndSize(target, &size);
+  if (bytes != nullptr && size == PyUnicode_GetLength(target) && std::strlen(bytes) == static_cast<size_t>(size)) {
+    text->AddPath({bytes, static_cast<size_t>(size)});
+    return true;
+  }
+  if (bytes == nullptr) PyErr_Clear();
+  PyObject* const encoded = PyUnicode_AsEncodedString(target, "ascii", "replace");
+  char* ascii = nullptr;
+  if (encoded == nullptr) return false;
+  const bool is_read = PyBytes_AsStringAndSize(encoded, &ascii, &size) == 0;
+  if (is_read) {
+    std::string clean(ascii, static_cast<size_t>(size));
+    std::replace(clean.begin(), clean.end(), '\0', '?');
+    text->AddPath(clean);
+  }
+  Py_DecRef(encoded);
+  return is_read;
+}
+
+// begin_request(key, method, target, skipped, detached, traceparent=None): begins the statement of a request, whose text is that of
+// request_text().
+PyObject* BeginRequest(PyObject*, Arguments arguments, intptr_t count) {
+  Beginning it = {};
+  if (!HasCount(count, 5, 6) || !ReadNumber(arguments[0], &it.key)) return nullptr;
+  const char* const method = TextOf(arguments[1]);
+  if (method == nullptr || !ReadRest(arguments, count, 3, &it)) return nullptr;
+  CommandText text;
+  text.Clear();
+  text.AddCommand(method);
+  if (!AddTarget(arguments[2], &text)) return nullptr;
+  it.text = WithoutCutCharacter(text.text());
+  return Begun(it);
 }
 
 // end(handle, rows, affected, error, message): ends the statement. error: 0 = none. A message that is no text counts as none.
@@ -196,6 +263,7 @@ const PyMethod kMethods[] = {
     {"key", Key, kVarArgs, "key(component, name) -> int"},
     FastMethod("request_text", RequestText, "request_text(method, target) -> str"),
     FastMethod("begin", BeginStatement, "begin(key, text, schema, skipped, detached, traceparent=None) -> handle or None"),
+    FastMethod("begin_request", BeginRequest, "begin_request(key, method, target, skipped, detached, traceparent=None) -> handle or None"),
     FastMethod("end", EndStatement, "end(handle, rows, affected, error, message)"),
     {"note", Note, kVarArgs, "note(message)"},
     {nullptr, nullptr, 0, nullptr},

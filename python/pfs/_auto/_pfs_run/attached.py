@@ -8,7 +8,7 @@ import ctypes
 import sys
 import threading
 
-__all__ = ["begin", "end", "key", "name_thread", "note", "request_text", "start"]
+__all__ = ["begin", "begin_request", "end", "key", "name_thread", "note", "request_text", "start"]
 
 _WAITING = ("threading", "queue", "asyncio", "concurrent", "multiprocessing")
 _ROWS_AFFECTED, _ROWS_SENT = 3, 4  # enum pfs_statement_counter
@@ -152,6 +152,13 @@ def begin(key, text, schema, skipped, detached, traceparent=None):
         if size and _core.pfs_statement_suspend(handle.statement, state, size) == size:
             handle.suspended = state
     return handle
+
+
+def begin_request(key, method, target, skipped, detached, traceparent=None):
+    """Begins the statement of a request."""
+    if not target.isascii() or "\0" in target:
+        target = target.encode("ascii", "replace").decode().replace("\0", "?")
+    return begin(key, request_text(method, target), None, skipped, detached, traceparent)
 
 
 def end(handle, rows, affected, error, message):

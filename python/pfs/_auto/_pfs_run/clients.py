@@ -4,7 +4,7 @@ The text has the host as the first part of the path. A statement ends when the h
 """
 
 import _pfs_run_native as native
-from _pfs_run.statements import ByObject, Keys, fail, http_end, http_text, quiet
+from _pfs_run.statements import ByObject, Keys, fail, http_end, quiet
 from _pfs_run.wrapping import replace
 
 _keys = Keys("http-client")
@@ -12,8 +12,8 @@ _SKIPPED = "http,urllib,urllib3,requests,httpx,httpcore,aiohttp,anyio,contextlib
 
 
 def _begin(method, host, target):
-    text = http_text(method, f"/{host}{target}" if target.startswith("/") else f"/{host}/{target}")
-    return native.begin(_keys[method.lower()], text, None, _SKIPPED, True)
+    path = f"/{host}{target}" if target.startswith("/") else f"/{host}/{target}"
+    return native.begin_request(_keys[method.lower()], method, path, _SKIPPED, True)
 
 
 def _http_client(module):
@@ -21,8 +21,12 @@ def _http_client(module):
 
     @quiet()
     def begin(connection, method, url):
-        url = url or "/"  # as http.client has it
-        return _begin(method, connection.host, url.partition("://")[2].partition("/")[2] if "://" in url else url)
+        if not url:
+            url = "/"  # as http.client has it
+        elif "://" in url:
+            url = url.partition("://")[2].partition("/")[2]
+        path = f"/{connection.host}{url}" if url.startswith("/") else f"/{connection.host}/{url}"
+        return native.begin_request(_keys[method.lower()], method, path, _SKIPPED, True)  # as _begin() does, with a frame less
 
     def put(original):
         def putrequest(self, method, url, *more, **named):
@@ -47,7 +51,10 @@ def _http_client(module):
             except BaseException as error:
                 fail(handle, error)
                 raise
-            http_end(handle, response.status, response.reason or "")
+            if response.status < 400:
+                native.end(handle, 0, 0, 0, "")
+            else:
+                http_end(handle, response.status, response.reason or "")
             return response
 
         return getresponse

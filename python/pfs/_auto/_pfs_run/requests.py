@@ -4,11 +4,12 @@ It wraps the __call__ of the frameworks' applications. Applications without a fr
 (servers.py). An application inside another one answers the same request: only the outer one counts.
 """
 
+import sys
 from contextvars import ContextVar
 from types import GeneratorType, MethodType
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, fail, http_end, http_text, is_shared, quiet
+from _pfs_run.statements import Keys, fail, http_end, quiet
 from _pfs_run.wrapping import replace
 
 __all__ = ["PATCHES", "answer_asgi", "answer_wsgi"]
@@ -18,24 +19,30 @@ _is_in_request = ContextVar("pfs_run_is_in_request", default=False)
 _SKIPPED = "flask,werkzeug,django,starlette,fastapi,uvicorn,hypercorn,gunicorn,waitress,wsgiref,socketserver,http,_pfs_run"
 
 
-def _begin(method, path, query, is_detached, traceparent):
-    text = http_text(method, path + ("?" + query if query else ""))
-    caller = traceparent if traceparent and traceparent.isascii() and "\0" not in traceparent else None
-    return native.begin(_keys[method.lower()], text, None, _SKIPPED, is_detached, caller)
+def _usable(traceparent):
+    return traceparent if traceparent.isascii() and "\0" not in traceparent else None
 
 
 @quiet()
 def _begin_wsgi(environ, is_generator):
-    path = (environ.get("SCRIPT_NAME") or "") + (environ.get("PATH_INFO") or "/")
-    method, caller = environ.get("REQUEST_METHOD", "GET"), environ.get("HTTP_TRACEPARENT")
-    return _begin(method, path, environ.get("QUERY_STRING"), is_generator or is_shared(), caller)
+    find = environ.get
+    method, path, query = find("REQUEST_METHOD", "GET"), find("PATH_INFO") or "/", find("QUERY_STRING")
+    if root := find("SCRIPT_NAME"):
+        path = root + path
+    if query:
+        path = f"{path}?{query}"
+    caller = find("HTTP_TRACEPARENT")
+    is_detached = is_generator or "gevent" in sys.modules or "eventlet" in sys.modules  # is_shared(), with a frame less
+    return native.begin_request(_keys[method.lower()], method, path, _SKIPPED, is_detached, _usable(caller) if caller else None)
 
 
 @quiet()
 def _begin_asgi(scope):
-    query = scope.get("query_string") or b""
+    method, path, query = scope.get("method", "GET"), scope.get("path") or "/", scope.get("query_string")
+    if query:
+        path += "?" + query.decode("latin-1")
     caller = next((value.decode("latin-1") for name, value in scope.get("headers") or () if name == b"traceparent"), None)
-    return _begin(scope.get("method", "GET"), scope.get("path") or "/", query.decode("latin-1"), True, caller)
+    return native.begin_request(_keys[method.lower()], method, path, _SKIPPED, True, _usable(caller) if caller else None)
 
 
 @quiet()
@@ -68,7 +75,10 @@ def answer_wsgi(application, environ, start_response, is_generator=False):
         _is_in_request.reset(token)
     if is_generator and type(response) is GeneratorType:
         return _parts(response, handle, lambda: status)
-    _end(handle, status)
+    if status == "200 OK":
+        native.end(handle, 0, 0, 0, "")
+    else:
+        _end(handle, status)
     return response
 
 

@@ -16,7 +16,6 @@ __all__ = [
     "clean",
     "fail",
     "http_end",
-    "http_text",
     "identity",
     "is_shared",
     "literal",
@@ -105,13 +104,6 @@ def identity(name):
 def literal(text):
     """Returns a text as a quoted literal: digests have ? for it."""
     return "'" + clean(text).replace("\\", "\\\\").replace("'", "''") + "'"
-
-
-def http_text(method, target):
-    """Returns the text of a request, with its path as a route."""
-    if not target.isascii() or "\0" in target:
-        target = target.encode("ascii", "replace").decode().replace("\0", "?")
-    return native.request_text(method, target)
 
 
 def http_end(handle, status, reason=""):
