@@ -505,3 +505,55 @@ def test_requests_join_the_trace_of_their_caller(tmp_path: Path) -> None:
     for path in ("web", "asgi"):
         digest = f"`GET` / `{path}`"
         assert {key[1]: count for key, count in found.items() if key[0] == digest} == {parent + "1": 1, parent + "0": 1, None: 4}
+
+
+TARGETS = ("/orders/7", "/stra\u00dfe/8?q", "/a\0b/9", "/\udc80/10", "/\u20ac\u20ac", "/" + "x" * 2000)
+BEGUN = """\
+import json, sys, _pfs_run_native as native
+key = native.key("http", "get")
+for target in json.load(open(sys.argv[1])):
+    native.end(native.begin_request(key, "get", target, "none", True), 1, 2, 0, "")
+    plain = target.encode("ascii", "replace").decode().replace("\\0", "?")
+    print(json.dumps(native.request_text("get", plain)))
+handle = native.begin_request(key, "get", "/last", "none", False, None)
+for call, arguments in (
+    (native.begin_request, (key, "get", "/", "none")),
+    (native.begin_request, (key, "get", "/", "none", True, None, None)),
+    (native.begin_request, (key, "ge\\0t", "/", "none", True)),
+    (native.begin_request, (key, b"get", "/", "none", True)),
+    (native.begin_request, (key, "get", b"/", "none", True)),
+    (native.begin_request, ("key", "get", "/", "none", True)),
+    (native.begin, (key, "text", 5, "none", True)),
+    (native.begin, (key, "text", None, "no\\0ne", True)),
+    (native.begin, (key, "text", None, "none", True, 5)),
+    (native.request_text, ("get",)),
+    (native.request_text, ("get", "/\\0")),
+    (native.end, (handle, 0, 0, 0)),
+    (native.end, (handle, 0.5, 0, 0, "")),
+    (native.end, (handle, 0, 0, 1 << 40, "")),
+    (native.end, (key, 0, 0, 0, "")),
+):
+    try:
+        call(*arguments)
+    except (TypeError, ValueError):
+        continue
+    sys.exit(f"{call.__name__}{arguments} is no error")
+native.end(handle, 0, 0, 404, "Not Found")
+"""
+
+
+def test_requests_of_any_text(tmp_path: Path) -> None:
+    """What ASCII does not have, and a zero, is a question mark. Wrong arguments raise, and the statement can still end."""
+    (tmp_path / "begun.py").write_text(BEGUN)
+    (tmp_path / "targets").write_text(json.dumps(TARGETS))
+    done = run(
+        *PFS, "run", "--keep", "--no-report", "--", sys.executable, tmp_path / "begun.py", tmp_path / "targets", check=True
+    )
+    (segment,) = (tmp_path / "segments").glob("*/*.pfs")
+    with pfs.attach(str(segment)) as schema:
+        rows = schema.table("events_statements_history_long").sort_values("EVENT_ID")
+    texts = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(texts) == len(TARGETS)
+    assert rows["SQL_TEXT"].tolist() == [*texts, "GET /last"]
+    assert rows["MYSQL_ERRNO"].tolist() == [*[0] * len(TARGETS), 404]
+    assert rows["ROWS_SENT"].tolist() == [*[1] * len(TARGETS), 0]
