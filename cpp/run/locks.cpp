@@ -381,12 +381,17 @@ namespace {
 
 namespace {
 
-// A reader lets the lock go by a tail call: glibc refuses no lock that is held.
+// The lock is let go by a tail call: glibc refuses none that is held.
 [[gnu::noinline]] int ReleaseByTag(pthread_rwlock_t* rw) {
   const Tag tag = TagOf(rw);
   if (tag.HasInstance() && Tag::IsOf(tag.instance(), rw)) {
     pfs_instance_t* const row = tag.instance();
-    if (pfs_owner_(row) == 0 && pfs_has_readers_(row) && perfschema::ReleaseSharedFast(*AsInstance(row))) {
+    const uint64_t owner = pfs_owner_(row);
+    if (owner == 0 && pfs_has_readers_(row) && perfschema::ReleaseSharedFast(*AsInstance(row))) {
+      return PFS_REAL(pthread_rwlock_unlock)(rw);
+    }
+    if (owner != 0 && !pfs_owner_is_rare_(owner)) {
+      pfs_owner_forget_(row);
       return PFS_REAL(pthread_rwlock_unlock)(rw);
     }
   }
