@@ -80,6 +80,11 @@ void CheckHeader(Checker& check) {
     check.Demand(header.record_bytes[i] == g_runtime.pools[i].record_bytes &&
                      PerChunk(static_cast<Kind>(i)) * header.record_bytes[i] <= records.stride,
                  "the size of records");
+    const uint64_t mapped = g_runtime.segment.MappedBytes(kRecordsOf[i]);
+    check.ForEach<ShmChunk>(kChunksOf[i], [&](const ShmChunk& chunk, uint64_t) {
+      const uint64_t begin = chunk.begin.load(kRelaxed), bytes = chunk.Ready(PerChunk(static_cast<Kind>(i))) * header.record_bytes[i];
+      check.Demand(begin % alignof(ShmRecord) == 0 && begin <= mapped && bytes <= mapped - begin, "where the records of a chunk are");
+    });
   }
   for (const HalfWord& timer : header.timer_of)
     check.Demand(timer.load(kRelaxed) - 1 < static_cast<uint32_t>(kTimerCount), "a timer of setup_timers");
