@@ -92,7 +92,7 @@ static void say(const char* when) {
 int main(int argc, char** argv) {
   const double seconds = argc > 1 ? atof(argv[1]) : 1, begin = now();
   const long names = argc > 2 ? atol(argv[2]) : 10;
-  const long enough = names > 5000 ? names : 5000; /* before half time: each name, and the 3,000 threads that fill the pool of events */
+  const long enough = names > 25000 ? names : 25000; /* before half time: each name, and the 20,000 threads that fill the pool of events */
   long made = 0;
   int is_half = 0;
   register_instruments("soak");

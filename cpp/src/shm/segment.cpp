@@ -72,6 +72,7 @@ bool NeedsExtentAtStart(ArrayId id) {
     case ArrayId::kTableHandles:
     case ArrayId::kMetadataLocks:
     case ArrayId::kStatementCells:
+    case ArrayId::kHistograms:
     case ArrayId::kDigests:
     case ArrayId::kPrograms:
     case ArrayId::kPrepared:
