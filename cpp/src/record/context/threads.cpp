@@ -112,7 +112,7 @@ ThreadState* NewState(uint32_t slot) {
     for (KnownRead& read : slots[slot].state->reads) read = {};
   }
   ThreadState* const thread = slots[slot].state;
-  Buckets* const histogram = thread->histogram;  // lies in the padding of ThreadWork, which is written anew
+  Buckets* const histogram = thread->histogram;  // lies in the padding of ThreadWork, whose bytes are cleared
   new (static_cast<ThreadWork*>(thread)) ThreadWork{};
   thread->histogram = histogram;
   for (size_t kind = 0; kind < std::size(thread->holds); ++kind) thread->holds[kind].held = thread->held_chunks[kind];
