@@ -8,7 +8,7 @@
 // "the newest N" is a known set. control_a_short_history_is_noticed shows that a view without the newest rows fails the check.
 #include <algorithm>
 
-#include "live.h"
+#include "event_source.h"
 #include "record/probe/chunk_pool.h"
 
 namespace perfschema {
@@ -28,37 +28,9 @@ class ManyQueues : public testing::Test {
   }
 };
 
-class Source {
- public:
-  Source() { pfs_mutex_init(MutexKey("source"), &mutex_, nullptr); }
-  ~Source() { pfs_mutex_destroy(&mutex_); }
-  void Make(uint64_t events) {
-    for (uint64_t i = 0; i < events; ++i) {
-      pfs_mutex_lock(&mutex_);
-      pfs_mutex_unlock(&mutex_);
-    }
-  }
-
- private:
-  pfs_mutex_t mutex_;
-};
-
-// EVENT_IDs by thread, in order.
-std::map<uint64_t, std::vector<uint64_t>> Ids(const char* table) {
-  const Frame frame(table, {"THREAD_ID", "EVENT_ID"});
-  std::map<uint64_t, std::vector<uint64_t>> ids;
-  for (size_t i = 0; i < frame.rows(); ++i) ids[frame.number(i, 0)].push_back(frame.number(i, 1));
-  for (auto& [thread, list] : ids) std::sort(list.begin(), list.end());
-  return ids;
-}
-
 // Returns whether these are the last `most` of the events 1 .. `made`, or fewer of them if `most` is 0.
 bool AreNewest(const std::vector<uint64_t>& ids, uint64_t made, uint64_t most) {
-  if (ids.empty() || ids.back() != made || (most != 0 && ids.size() != std::min(made, most))) return false;
-  for (size_t i = 1; i < ids.size(); ++i) {
-    if (ids[i] != ids[i - 1] + 1) return false;
-  }
-  return true;
+  return IsRun(ids) && ids.back() == made && (most == 0 || ids.size() == std::min(made, most));
 }
 
 TEST(Queues, there_is_a_queue_for_each_four_processors) {

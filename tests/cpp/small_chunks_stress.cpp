@@ -7,14 +7,11 @@
 // How it is checked. Events have numbers by thread (EVENT_ID), and each thread says how many it has made. The negative control is this
 // program with a library in which a thread begins with any chunk, and a small chunk keeps its rows when others go on
 // (PFS_BREAK_FIRST_CHUNKS): rows of ended threads must be missing, and runs of living ones must have gaps.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <memory>
 #include <set>
 
-#include "live.h"
+#include "event_source.h"
 
 namespace perfschema {
 namespace {
@@ -24,35 +21,6 @@ constexpr uint32_t kSmall = SmallChunk(Kind::kWait);
 constexpr int kCrowd = 40;
 constexpr char kLong[] = "events_waits_history_long", kLast[] = "events_waits_history";
 
-// A mutex and a file of a thread's own. A lock takes one place in a chunk, an operation on a file two.
-class Source {
- public:
-  Source() : descriptor_(open("/dev/null", O_RDONLY | O_CLOEXEC)) {
-    pfs_mutex_init(MutexKey("source"), &mutex_, nullptr);
-    EXPECT_EQ(pfs_file_bind(FileKey("source"), descriptor_, "null"), PFS_OK);
-  }
-  ~Source() {
-    pfs_mutex_destroy(&mutex_);
-    pfs_file_unbind(descriptor_);
-    close(descriptor_);
-  }
-  void Lock() {
-    pfs_mutex_lock(&mutex_);
-    pfs_mutex_unlock(&mutex_);
-  }
-  void Make(uint64_t event, uint32_t files_of_8) {
-    if (event * 3 % 8 < files_of_8) {
-      pfs_lseek(descriptor_, 0, SEEK_CUR);
-    } else {
-      Lock();
-    }
-  }
-
- private:
-  const int descriptor_;
-  pfs_mutex_t mutex_;
-};
-
 class SmallChunks : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -61,15 +29,6 @@ class SmallChunks : public testing::Test {
   }
 };
 
-std::vector<uint64_t> IdsOf(const char* table, uint64_t thread) {
-  const Frame frame(table, {"THREAD_ID", "EVENT_ID"});
-  std::vector<uint64_t> ids;
-  for (size_t i = 0; i < frame.rows(); ++i) {
-    if (frame.number(i, 0) == thread) ids.push_back(frame.number(i, 1));
-  }
-  std::sort(ids.begin(), ids.end());
-  return ids;
-}
 std::vector<uint64_t> FromTo(uint64_t from, uint64_t to) {
   std::vector<uint64_t> ids;
   for (uint64_t id = from; id <= to; ++id) ids.push_back(id);
@@ -111,7 +70,7 @@ TEST_F(SmallChunks, threads_of_a_crowd_share_pages) {
       EXPECT_TRUE(begins.insert(chunk.begin.load()).second) << "two threads write the same records";
       pages.insert(chunk.begin.load() / 4096);
     });
-    EXPECT_EQ(IdsOf(kLast, id), FromTo(1, 10));
+    EXPECT_EQ(Ids(kLast)[id], FromTo(1, 10));
   }
   EXPECT_EQ(begins.size(), size_t{kThreads});
   EXPECT_LE(pages.size(), size_t{kThreads} / SmallPerSpace(Kind::kWait) + 2);
@@ -121,7 +80,7 @@ TEST_F(SmallChunks, threads_of_a_crowd_share_pages) {
     uint32_t large = 0;
     ForEachChunkOf(id, [&](const ShmChunk& chunk) { large += chunk.ready.load() == PerChunk(Kind::kWait) ? 1 : 0; });
     EXPECT_EQ(large, 1u);
-    EXPECT_EQ(IdsOf(kLast, id), FromTo(1, kSmall + 1));
+    EXPECT_EQ(Ids(kLast)[id], FromTo(1, kSmall + 1));
   }
   meeting.Wait();
   for (std::thread& thread : threads) thread.join();
@@ -155,16 +114,16 @@ void CheckViews(uint32_t files_of_8, uint64_t hidden) {
   Source source;
   const uint64_t thread = pfs_thread_id();
   for (uint64_t made = 1; made <= 150; ++made) {
-    source.Make(made, files_of_8);
+    source.MakeOne(made, files_of_8);
     if (made == 1) ForEachChunkOf(thread, [](const ShmChunk& chunk) { EXPECT_EQ(chunk.ready.load(), kSmall); });
     const uint64_t from = made <= hidden ? 0 : hidden;
-    ASSERT_EQ(IdsOf(kLast, thread), FromTo(std::max(from, made < kHistory ? 0 : made - kHistory) + 1, made)) << hidden;
-    ASSERT_EQ(IdsOf(kLong, thread), FromTo(from + 1, made)) << hidden;
-    ASSERT_EQ(IdsOf("events_waits_current", thread), FromTo(made, made));
+    ASSERT_EQ(Ids(kLast)[thread], FromTo(std::max(from, made < kHistory ? 0 : made - kHistory) + 1, made)) << hidden;
+    ASSERT_EQ(Ids(kLong)[thread], FromTo(from + 1, made)) << hidden;
+    ASSERT_EQ(Ids("events_waits_current")[thread], FromTo(made, made));
     if (made != hidden) continue;
     Truncate(kLast);
     Truncate(kLong);
-    ASSERT_TRUE(IdsOf(kLast, thread).empty() && IdsOf(kLong, thread).empty());
+    ASSERT_TRUE(Ids(kLast)[thread].empty() && Ids(kLong)[thread].empty());
   }
 }
 
@@ -190,13 +149,13 @@ TEST_F(SmallChunks, open_events_stay_in_a_small_chunk_while_others_take_it) {
     ASSERT_EQ(pfs_mutex_wait_begin(&wait, row, PFS_LOCK), 1);
     for (int i = 0; i < 5000; ++i) source.Lock();
     for (int i = 0; i < 200; ++i) std::thread([] { Source().Lock(); }).join();
-    EXPECT_EQ(IdsOf("events_waits_current", thread), std::vector<uint64_t>{kSmall});
+    EXPECT_EQ(Ids("events_waits_current")[thread], std::vector<uint64_t>{kSmall});
     pfs_mutex_wait_end(&wait, 0, 0);
     pfs_mutex_released(row);
-    const auto ids = IdsOf(kLast, thread);
+    const auto ids = Ids(kLast)[thread];
     EXPECT_TRUE(std::find(ids.begin(), ids.end(), kSmall) != ids.end());
     for (uint64_t i = 0; i < kHistory; ++i) source.Lock();
-    const auto later = IdsOf(kLast, thread);
+    const auto later = Ids(kLast)[thread];
     EXPECT_EQ(later, FromTo(kSmall + 5001, kSmall + 5000 + kHistory));
     pfs_mutex_discard(row);
   }).join();
@@ -233,7 +192,7 @@ TEST_F(SmallChunks, records_of_living_concurrent_threads_have_no_gaps) {
         id = pfs_thread_id();
         meeting.Wait();
         const uint64_t events = 100 + own() % 4000;
-        for (uint64_t i = 0; i < events; ++i) source.Make(i, seed % 3 == 0 ? 3 : 0);
+        for (uint64_t i = 0; i < events; ++i) source.MakeOne(i, seed % 3 == 0 ? 3 : 0);
         meeting.Wait();
         meeting.Wait();
       });
