@@ -86,17 +86,15 @@ inline void NoteRead(ThreadState& thread, const pthread_rwlock_t* rw, ShmInstanc
   KnownRead& read = PlaceOfRead(thread, word);
   const uint64_t nesting = thread.nesting;
   EnterProbe(thread);
-  read.instance = &no_instance;  // a longjmp out of a handler may leave it like that
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  read.word = word;
-  read.thread = &thread;
-  read.cell = cell;
-  read.own = &thread.cells[class_index];
-  read.flags = &flags;
-  read.settings = settings;
-  read.slot = thread.slot;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  read.instance = &instance;
+  ChangeEntry(read.instance, &no_instance, &instance, [&] {
+    read.word = word;
+    read.thread = &thread;
+    read.cell = cell;
+    read.own = &thread.cells[class_index];
+    read.flags = &flags;
+    read.settings = settings;
+    read.slot = thread.slot;
+  });
   LeaveProbe(thread, nesting);
 }
 

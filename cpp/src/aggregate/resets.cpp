@@ -91,8 +91,7 @@ void HideEventsOf(const Segment& segment, Kind kind, uint32_t view) {
     uint64_t bits = 0;
     const uint32_t ready = chunk.Ready(PerChunk(kind));
     const uint64_t begin = chunk.begin.load(kAcquire);  // pairs with MakeChunk
-    // Another process's words may be damaged.
-    if (begin % alignof(ShmRecord) != 0 || begin > mapped || ready * record_bytes > mapped - begin) continue;
+    if (!IsPlaceOfRecords(begin, ready * record_bytes, mapped)) continue;
     for (uint32_t j = 0; j < ready; ++j) {
       const auto* record = reinterpret_cast<const ShmRecord*>(records + begin + j * record_bytes);
       const uint64_t state = record->state.load(kAcquire);

@@ -155,6 +155,11 @@ struct alignas(64) ShmRecord {
   Word end_info;  // END_EVENT_ID - EVENT_ID; kRecordHasSpins: EndInfoWithSpins()
 };
 
+// Returns whether `bytes` of records that begin there lie in an array of which so much is mapped. Another process's words may be damaged.
+constexpr bool IsPlaceOfRecords(uint64_t begin, uint64_t bytes, uint64_t mapped) {
+  return begin % alignof(ShmRecord) == 0 && begin <= mapped && bytes <= mapped - begin;
+}
+
 // Only waits for locks count spins, and hardly any event happens inside one. More than 2^32 - 1 events inside are
 // shown as that many.
 inline constexpr uint64_t kMostEventsBesideSpins = 0xffffffffu;

@@ -83,7 +83,7 @@ void CheckHeader(Checker& check) {
     const uint64_t mapped = g_runtime.segment.MappedBytes(kRecordsOf[i]);
     check.ForEach<ShmChunk>(kChunksOf[i], [&](const ShmChunk& chunk, uint64_t) {
       const uint64_t begin = chunk.begin.load(kRelaxed), bytes = chunk.Ready(PerChunk(static_cast<Kind>(i))) * header.record_bytes[i];
-      check.Demand(begin % alignof(ShmRecord) == 0 && begin <= mapped && bytes <= mapped - begin, "where the records of a chunk are");
+      check.Demand(IsPlaceOfRecords(begin, bytes, mapped), "where the records of a chunk are");
     });
   }
   for (const HalfWord& timer : header.timer_of)

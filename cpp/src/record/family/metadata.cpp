@@ -142,13 +142,8 @@ struct ClassEnd {
   const uint64_t key = CellKey(CellKind::kClass, class_index, 0, 0);
   ShmCell* const cell = FindCell(thread, key, g_runtime.classes[class_index].lanes[0]);
   if (cell == nullptr) return;  // the array is full; counted as lost
-  // A signal handler may come between the stores, and leave with a longjmp.
   const uint32_t place = class_index & 1;
-  thread.known_classes[place] = 0;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  thread.class_cells[place] = cell;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  thread.known_classes[place] = class_index;
+  ChangeEntry(thread.known_classes[place], uint32_t{0}, class_index, [&] { thread.class_cells[place] = cell; });
   AddToCell(*cell, Generation(ClassDomain(ResetGroup::kSync)), timed, wait_ps);
 }
 

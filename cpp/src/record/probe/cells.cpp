@@ -257,6 +257,11 @@ uint32_t FindOrAdopt(List& list, uint32_t slot) {
   return adoptable;
 }
 
+void RememberCell(ThreadState& thread, uint64_t key, uint32_t cell) {
+  CellCache::Entry& entry = thread.found_cells.entries[CellCache::Place(key)];
+  ChangeEntry(entry.key, uint64_t{0}, key, [&] { entry.cell = cell; });
+}
+
 // Gives the thread its cells in the other lanes of a socket, of which `list` is one: a thread that uses a socket reads it, writes it and
 // closes it. Each would take the cold lock for its own cell later. REQUIRES: cold lock.
 void AddLanesOfSocket(ThreadState& thread, uint64_t key, ShmCellList& list) {
@@ -271,8 +276,7 @@ void AddLanesOfSocket(ThreadState& thread, uint64_t key, ShmCellList& list) {
       if (cell == nullptr) return;
       index = IndexOf(cell);
     }
-    const uint64_t lane_key = KeyOfLane(first_key, lane);
-    thread.found_cells.entries[CellCache::Place(lane_key)] = {lane_key, index};
+    RememberCell(thread, KeyOfLane(first_key, lane), index);
   }
 }
 
@@ -313,13 +317,7 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfW
     if (!is_dead) CountLoss(Loss::kStatistics);
     return nullptr;
   }
-  // A signal handler may come between the stores, and leave with a longjmp.
-  CellCache::Entry& entry = thread.found_cells.entries[CellCache::Place(key)];
-  entry.key = 0;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  entry.cell = found;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  entry.key = key;
+  RememberCell(thread, key, found);
   return &g_runtime.cells[found];
 }
 template ShmCell* FindCellSlow(ThreadState&, uint64_t, ShmCellList&, const HalfWord*, bool*);

@@ -236,7 +236,7 @@ PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flag
   shared.lap.store(lap + 2, kRelease);  // pairs with Snapshot: even lap, then the words, then lap again
   hold.has_traced = (flags & kFlagTrace) != 0;
   hold.trace_wish = g_trace_wish.load(kRelaxed);  // before the flags of events to come
-  char* const first = pool.records + shared.begin.load(kRelaxed);
+  char* const first = pool.RecordsOf(chunk);
   const uint64_t ready = shared.ready.load(kRelaxed);
   SetCursor(cursor, reinterpret_cast<ShmRecord*>(first), reinterpret_cast<ShmRecord*>(first + ready * pool.record_bytes),
             static_cast<uint64_t>(lap + 2) << 32);
