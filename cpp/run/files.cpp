@@ -44,15 +44,17 @@ PFS_REPLACES int close(int fd) {
   return IsPlain() ? call() : Closed(fd, PFS_CALLER, call);
 }
 
-// A call that transfers bytes.
-#define PFS_TRANSFER(name, parameters, operation, size, offset, ...)                                   \
+// A call that transfers bytes. `transfer`: Transfer, or SeldomTransfer if programs seldom make it.
+#define PFS_TRANSFER_BY(transfer, name, parameters, operation, size, offset, ...)                      \
   PFS_REPLACES ssize_t name parameters {                                                               \
     const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                     \
     if (IsPlain()) return call();                                                                      \
-    const ssize_t done = capi::Transfer(fd, operation, size, offset, KnownSite(fd, PFS_CALLER), call); \
+    const ssize_t done = capi::transfer(fd, operation, size, offset, KnownSite(fd, PFS_CALLER), call); \
     if (__builtin_expect(g_is_decoding, 0)) Saw(operation == Operation::kRead, done, __VA_ARGS__);     \
     return done;                                                                                       \
   }
+#define PFS_TRANSFER(...) PFS_TRANSFER_BY(Transfer, __VA_ARGS__)
+#define PFS_SELDOM_TRANSFER(...) PFS_TRANSFER_BY(SeldomTransfer, __VA_ARGS__)
 // The same where the descriptor may well be a socket's.
 #define PFS_TRANSFER_ANYWHERE(name, parameters, operation, size, ...)                                  \
   PFS_REPLACES ssize_t name parameters {                                                               \
@@ -67,24 +69,26 @@ PFS_TRANSFER_ANYWHERE(__read_chk, (int fd, void* buffer, size_t size, size_t cap
 PFS_TRANSFER_ANYWHERE(write, (int fd, const void* buffer, size_t size), Operation::kWrite, size, fd, buffer, size)
 PFS_TRANSFER(pread, (int fd, void* buffer, size_t size, off_t at), Operation::kRead, size, at, fd, buffer, size, at)
 PFS_TRANSFER(pread64, (int fd, void* buffer, size_t size, off64_t at), Operation::kRead, size, at, fd, buffer, size, at)
-PFS_TRANSFER(__pread_chk, (int fd, void* buffer, size_t size, off_t at, size_t capacity), Operation::kRead, size, at, fd, buffer, size, at,
-             capacity)
-PFS_TRANSFER(__pread64_chk, (int fd, void* buffer, size_t size, off64_t at, size_t capacity), Operation::kRead, size, at, fd, buffer, size,
-             at, capacity)
+PFS_SELDOM_TRANSFER(__pread_chk, (int fd, void* buffer, size_t size, off_t at, size_t capacity), Operation::kRead, size, at, fd, buffer,
+                    size, at, capacity)
+PFS_SELDOM_TRANSFER(__pread64_chk, (int fd, void* buffer, size_t size, off64_t at, size_t capacity), Operation::kRead, size, at, fd, buffer,
+                    size, at, capacity)
 PFS_TRANSFER(pwrite, (int fd, const void* buffer, size_t size, off_t at), Operation::kWrite, size, at, fd, buffer, size, at)
 PFS_TRANSFER(pwrite64, (int fd, const void* buffer, size_t size, off64_t at), Operation::kWrite, size, at, fd, buffer, size, at)
 PFS_TRANSFER_ANYWHERE(readv, (int fd, const iovec* parts, int count), Operation::kRead, 0, fd, parts, count)
 PFS_TRANSFER_ANYWHERE(writev, (int fd, const iovec* parts, int count), Operation::kWrite, 0, fd, parts, count)
-PFS_TRANSFER(preadv, (int fd, const iovec* parts, int count, off_t at), Operation::kRead, 0, at, fd, parts, count, at)
-PFS_TRANSFER(preadv64, (int fd, const iovec* parts, int count, off64_t at), Operation::kRead, 0, at, fd, parts, count, at)
-PFS_TRANSFER(pwritev, (int fd, const iovec* parts, int count, off_t at), Operation::kWrite, 0, at, fd, parts, count, at)
-PFS_TRANSFER(pwritev64, (int fd, const iovec* parts, int count, off64_t at), Operation::kWrite, 0, at, fd, parts, count, at)
-PFS_TRANSFER(preadv2, (int fd, const iovec* parts, int count, off_t at, int flags), Operation::kRead, 0, at, fd, parts, count, at, flags)
-PFS_TRANSFER(preadv64v2, (int fd, const iovec* parts, int count, off64_t at, int flags), Operation::kRead, 0, at, fd, parts, count, at,
-             flags)
-PFS_TRANSFER(pwritev2, (int fd, const iovec* parts, int count, off_t at, int flags), Operation::kWrite, 0, at, fd, parts, count, at, flags)
-PFS_TRANSFER(pwritev64v2, (int fd, const iovec* parts, int count, off64_t at, int flags), Operation::kWrite, 0, at, fd, parts, count, at,
-             flags)
+PFS_SELDOM_TRANSFER(preadv, (int fd, const iovec* parts, int count, off_t at), Operation::kRead, 0, at, fd, parts, count, at)
+PFS_SELDOM_TRANSFER(preadv64, (int fd, const iovec* parts, int count, off64_t at), Operation::kRead, 0, at, fd, parts, count, at)
+PFS_SELDOM_TRANSFER(pwritev, (int fd, const iovec* parts, int count, off_t at), Operation::kWrite, 0, at, fd, parts, count, at)
+PFS_SELDOM_TRANSFER(pwritev64, (int fd, const iovec* parts, int count, off64_t at), Operation::kWrite, 0, at, fd, parts, count, at)
+PFS_SELDOM_TRANSFER(preadv2, (int fd, const iovec* parts, int count, off_t at, int flags), Operation::kRead, 0, at, fd, parts, count, at,
+                    flags)
+PFS_SELDOM_TRANSFER(preadv64v2, (int fd, const iovec* parts, int count, off64_t at, int flags), Operation::kRead, 0, at, fd, parts, count,
+                    at, flags)
+PFS_SELDOM_TRANSFER(pwritev2, (int fd, const iovec* parts, int count, off_t at, int flags), Operation::kWrite, 0, at, fd, parts, count, at,
+                    flags)
+PFS_SELDOM_TRANSFER(pwritev64v2, (int fd, const iovec* parts, int count, off64_t at, int flags), Operation::kWrite, 0, at, fd, parts, count,
+                    at, flags)
 
 // A call without bytes.
 #define PFS_ON_DESCRIPTOR(type, name, parameters, operation, offset, ...)       \
@@ -159,7 +163,7 @@ PFS_REPLACES void closefrom(int first) {
 namespace {
 template <typename Call>
 ssize_t Copied(int to, size_t size, const void* caller, Call call) {
-  return IsPlain() ? call() : capi::Transfer(to, Operation::kWrite, size, capi::kNoOffset, KnownSite(to, caller), call);
+  return IsPlain() ? call() : capi::SeldomTransfer(to, Operation::kWrite, size, capi::kNoOffset, KnownSite(to, caller), call);
 }
 }  // namespace
 PFS_REPLACES ssize_t copy_file_range(int from, off64_t* from_at, int to, off64_t* to_at, size_t size, unsigned flags) {
@@ -173,7 +177,7 @@ namespace {
 template <typename Call>
 int Printed(int fd, const void* caller, Call call) {
   if (IsPlain()) return call();
-  return capi::OnDescriptor(fd, Operation::kWrite, 0, capi::kNoOffset, KnownSite(fd, caller), call, [](int n) { return int64_t{n}; });
+  return capi::SeldomTransfer(fd, Operation::kWrite, 0, capi::kNoOffset, KnownSite(fd, caller), call);
 }
 }  // namespace
 PFS_REPLACES int vdprintf(int fd, const char* format, va_list arguments) {

@@ -1,6 +1,8 @@
 // run/locks.cpp: replaces pthread_mutex_*, pthread_spin_* and pthread_rwlock_*.
 //
 // The core makes the event around the C library's function, as it does for pfs_mutex_t. No call here is a cancellation point in glibc.
+#include <type_traits>
+
 #include "run/lock_calls.h"
 #include "run/read_locks.h"
 #include "run/real.h"
@@ -23,10 +25,7 @@ struct Type<pthread_mutex_t> {
   // Returns whether glibc leaves the word of the tag alone: one of the four plain types, with or without lock elision.
   static bool HasTag(const pthread_mutex_t* m) { return (m->__data.__kind & ~(3 | 256 | 512)) == 0; }
   // Makes the operation without waiting.
-  template <Operation kOperation>
-  PFS_ALWAYS_INLINE static int Attempt(pthread_mutex_t* m) {
-    return PFS_REAL(pthread_mutex_trylock)(m);
-  }
+  PFS_ALWAYS_INLINE static int Attempt(Operation, pthread_mutex_t* m) { return PFS_REAL(pthread_mutex_trylock)(m); }
 };
 
 template <>
@@ -34,10 +33,9 @@ struct Type<pthread_rwlock_t> {
   static constexpr Kind kKind = Kind::kRwlock;
   static bool IsShared(const pthread_rwlock_t* rw) { return rw->__data.__shared != 0; }
   static bool HasTag(const pthread_rwlock_t*) { return true; }
-  template <Operation kOperation>
-  PFS_ALWAYS_INLINE static int Attempt(pthread_rwlock_t* rw) {
-    return perfschema::HoldAfter(kOperation) == perfschema::Hold::kShared ? PFS_REAL(pthread_rwlock_tryrdlock)(rw)
-                                                                          : PFS_REAL(pthread_rwlock_trywrlock)(rw);
+  PFS_ALWAYS_INLINE static int Attempt(Operation operation, pthread_rwlock_t* rw) {
+    return perfschema::HoldAfter(operation) == perfschema::Hold::kShared ? PFS_REAL(pthread_rwlock_tryrdlock)(rw)
+                                                                         : PFS_REAL(pthread_rwlock_trywrlock)(rw);
   }
 };
 
@@ -47,91 +45,120 @@ struct Type<mtx_t> {
   static constexpr Kind kKind = Kind::kMutex;
   static bool IsShared(const mtx_t*) { return false; }
   static bool HasTag(const mtx_t*) { return true; }
-  template <Operation kOperation>
-  PFS_ALWAYS_INLINE static int Attempt(mtx_t* m) {
-    return PFS_REAL(mtx_trylock)(m);
-  }
+  PFS_ALWAYS_INLINE static int Attempt(Operation, mtx_t* m) { return PFS_REAL(mtx_trylock)(m); }
 };
 
 // ---- A lock that may have a tag ----------------------------------------------------------------------------------------------------
+//
+// Common operations have bodies of their own, with the operation a constant of the type. The others share one body for each type of lock,
+// and so does what is seldom done for any of them: compiled for each, they would be half of the library's code.
 
-template <Operation kOperation, typename Lock, typename Call>
-int TakeOther(Lock* lock, const void* caller, int rc, Call call);
+// Is an operation that is known when this is compiled.
+template <Operation kOperation>
+using Known = std::integral_constant<Operation, kOperation>;
+
+// Is a call on a lock without its type. REQUIRES: the call outlives it.
+struct AnyCall {
+  int (*make)(const void*);
+  const void* call;
+
+  template <typename Call>
+  explicit AnyCall(const Call* made) : make([](const void* its_call) { return (*static_cast<const Call*>(its_call))(); }), call(made) {}
+  explicit AnyCall(const AnyCall* other) : AnyCall(*other) {}
+  int operator()() const { return make(call); }
+};
+
+template <typename Named, typename Lock, typename Call>
+int MadeByOther(Lock* lock, const void* caller, int rc, Named operation, Call call);
 
 // Is an operation on a lock that has a tag. It has two words for most, which stay in registers: the tag is cheap to follow again.
-template <Operation kOperation, typename Lock, typename Call>
+// `Named`: Known, or Operation.
+template <typename Named, typename Lock, typename Call>
 struct TaggedOperation {
   Lock* lock;
   Call call;
+  [[no_unique_address]] Named operation;
 
   PFS_ALWAYS_INLINE int operator()() const { return call(); }
-  PFS_ALWAYS_INLINE int attempt() const { return Type<Lock>::template Attempt<kOperation>(lock); }
+  PFS_ALWAYS_INLINE int attempt() const { return Type<Lock>::Attempt(operation, lock); }
   PFS_ALWAYS_INLINE pfs_instance_t* instance() const { return TagOf(lock).instance(); }
   PFS_ALWAYS_INLINE const uint32_t* flag_word() const { return TagOf(lock).flags(); }
   PFS_ALWAYS_INLINE uint64_t address() const { return reinterpret_cast<uintptr_t>(lock); }
   PFS_ALWAYS_INLINE bool IsOf(const perfschema::ShmInstance& instance) const {
     return Tag::IsOf(reinterpret_cast<const pfs_instance_t*>(&instance), lock);
   }
-  PFS_ALWAYS_INLINE int OnOther(const char* caller, int rc) const { return TakeOther<kOperation>(lock, caller, rc, call); }
+  PFS_ALWAYS_INLINE int OnOther(const char* caller, int rc) const { return MadeByOther(lock, caller, rc, operation, call); }
 };
 
 // Does what is not the default. REQUIRES: the lock has a tag with an instance.
-template <Operation kOperation, typename Lock, typename Call>
-[[gnu::noinline]] int TakeBySettings(Lock* lock, const void* caller, Call call) {
+template <typename Named, typename Lock, typename Call>
+[[gnu::noinline]] int TakeBySettings(Lock* lock, const void* caller, Named operation, Call call) {
   const SourceLine at = SourceAt(caller);
-  return perfschema::LockOperation(TaggedOperation<kOperation, Lock, Call>{lock, call}, at.file, at.line, kOperation);
+  return perfschema::LockOperation(TaggedOperation<Named, Lock, Call>{lock, call, operation}, at.file, at.line, operation);
 }
 
 // Does what the tag was not enough for: a new lock, or one without a tag.
-template <Operation kOperation, typename Lock, typename Call>
-[[gnu::noinline]] int TakeUntagged(Lock* lock, const void* caller, Call call) {
+template <typename Lock>
+[[gnu::noinline]] int TakeUntagged(Lock* lock, const void* caller, Operation operation, AnyCall call) {
   using T = Type<Lock>;
   if (g_is_off || T::IsShared(lock)) return call();
   if (T::HasTag(lock)) {
-    return GiveTag(lock, T::kKind, TagWord(lock), caller) ? TakeBySettings<kOperation>(lock, caller, call) : call();
+    return GiveTag(lock, T::kKind, TagWord(lock), caller) ? TakeBySettings(lock, caller, operation, call) : call();
   }
   return LockedObject(
-      ObjectAt(lock, T::kKind, caller), [=] { return SourceAt(caller); }, kOperation, call,
-      [=] { return T::template Attempt<kOperation>(lock); });
+      ObjectAt(lock, T::kKind, caller), [=] { return SourceAt(caller); }, operation, call, [=] { return T::Attempt(operation, lock); });
+}
+template <typename Named, typename Lock, typename Call>
+[[gnu::noinline]] int TakeNew(Lock* lock, const void* caller, Named operation, Call call) {
+  return TakeUntagged(lock, caller, operation, AnyCall(&call));
 }
 
 // Is an operation that has been made.
-template <Operation kOperation, typename Lock, typename Call>
-struct MadeOperation : TaggedOperation<kOperation, Lock, Call> {
+template <typename Lock>
+struct MadeOperation : TaggedOperation<Operation, Lock, AnyCall> {
   int rc;
   int operator()() const { return rc; }
   int attempt() const { return rc; }
 };
 
 // The attempt has been made, and the tag was that of another lock.
-template <Operation kOperation, typename Lock, typename Call>
-[[gnu::noinline]] int TakeOther(Lock* lock, const void* caller, int rc, Call call) {
+template <typename Lock>
+[[gnu::noinline]] int TakeOther(Lock* lock, const void* caller, int rc, Operation operation, AnyCall call) {
   using perfschema::HoldAfter, perfschema::IsHeld, perfschema::IsTry;
-  if (!IsHeld(rc, HoldAfter(kOperation)) && !IsTry(kOperation)) return TakeUntagged<kOperation>(lock, caller, call);
+  if (!IsHeld(rc, HoldAfter(operation)) && !IsTry(operation)) return TakeUntagged(lock, caller, operation, call);
   if (!GiveTag(lock, Type<Lock>::kKind, TagWord(lock), caller)) return rc;
   const SourceLine at = SourceAt(caller);
-  return perfschema::LockOperation(MadeOperation<kOperation, Lock, Call>{{lock, call}, rc}, at.file, at.line, kOperation);
+  return perfschema::LockOperation(MadeOperation<Lock>{{lock, call, operation}, rc}, at.file, at.line, operation);
+}
+template <typename Named, typename Lock, typename Call>
+[[gnu::noinline]] int MadeByOther(Lock* lock, const void* caller, int rc, Named operation, Call call) {
+  return TakeOther(lock, caller, rc, operation, AnyCall(&call));
 }
 
 // The default: TIMED = 'CONTENDED'. REQUIRES: the lock has a tag with this instance, which may be that of another lock.
-template <Operation kOperation, typename Lock, typename Call>
-[[gnu::noinline]] int TakeContended(Lock* lock, const void* caller, Call call, pfs_instance_t* instance, const uint32_t* flag_word) {
+template <typename Named, typename Lock, typename Call>
+[[gnu::noinline]] int TakeContended(Lock* lock, const void* caller, Named operation, Call call, pfs_instance_t* instance,
+                                    const uint32_t* flag_word) {
   const SourceLine at = SourceAt(caller);
-  const perfschema::LockProbe probe(instance, flag_word, kOperation);
-  return perfschema::TriedLock(TaggedOperation<kOperation, Lock, Call>{lock, call}, probe, at.file, at.line, kOperation);
+  const perfschema::LockProbe probe(instance, flag_word, operation);
+  return perfschema::TriedLock(TaggedOperation<Named, Lock, Call>{lock, call, operation}, probe, at.file, at.line, operation);
 }
 
 // Saves no register: it leaves by a tail call in each case. A store on the way is one that the locked instruction of the lock waits for.
-template <Operation kOperation, typename Lock, typename Call>
-[[gnu::always_inline]] inline int Take(Lock* lock, const void* caller, Call call) {
+template <typename Named, typename Lock, typename Call>
+[[gnu::always_inline]] inline int Take(Lock* lock, const void* caller, Named operation, Call call) {
   const Tag tag = TagOf(lock);
-  if (!tag.HasClass()) return TakeUntagged<kOperation>(lock, caller, call);
+  if (!tag.HasClass()) return TakeNew(lock, caller, operation, call);
   const uint32_t flags = perfschema::FlagsIn(tag.flags());
   if (__builtin_expect((flags & perfschema::kFlagEnabled) == 0, 0)) return call();
-  if (!tag.HasInstance()) return TakeUntagged<kOperation>(lock, caller, call);
+  if (!tag.HasInstance()) return TakeNew(lock, caller, operation, call);
   pfs_instance_t* const instance = tag.instance();
-  if (perfschema::IsContended(flags)) return TakeContended<kOperation>(lock, caller, call, instance, tag.flags());
-  return Tag::IsOf(instance, lock) ? TakeBySettings<kOperation>(lock, caller, call) : TakeUntagged<kOperation>(lock, caller, call);
+  if (perfschema::IsContended(flags)) return TakeContended(lock, caller, operation, call, instance, tag.flags());
+  return Tag::IsOf(instance, lock) ? TakeBySettings(lock, caller, operation, call) : TakeNew(lock, caller, operation, call);
+}
+template <typename Lock>
+[[gnu::noinline]] int TakeAny(Lock* lock, const void* caller, Operation operation, AnyCall call) {
+  return Take(lock, caller, operation, call);
 }
 
 template <typename Lock>
@@ -178,9 +205,15 @@ void Ends(Lock* lock) {
 pfs_instance_t* perfschema::run::RowOfMutex(const pthread_mutex_t* m) { return RowOf(m); }
 
 // Replaces a function that takes a lock: `lock` is its first parameter.
-#define PFS_TAKES(name, parameters, operation, ...)                                        \
-  PFS_REPLACES int name parameters {                                                       \
-    return Take<operation>(lock, PFS_CALLER, [=] { return PFS_REAL(name)(__VA_ARGS__); }); \
+#define PFS_TAKES(name, parameters, operation, ...)                                                 \
+  PFS_REPLACES int name parameters {                                                                \
+    return Take(lock, PFS_CALLER, Known<operation>{}, [=] { return PFS_REAL(name)(__VA_ARGS__); }); \
+  }
+// The same for one that programs seldom call.
+#define PFS_TAKES_SELDOM(name, parameters, operation, ...)         \
+  PFS_REPLACES int name parameters {                               \
+    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); }; \
+    return TakeAny(lock, PFS_CALLER, operation, AnyCall(&call));   \
   }
 
 // ---- Mutexes ---------------------------------------------------------------------------------------------------------------------
@@ -198,9 +231,9 @@ PFS_REPLACES int pthread_mutex_destroy(pthread_mutex_t* m) {
 
 PFS_TAKES(pthread_mutex_lock, (pthread_mutex_t * lock), Operation::kLock, lock)
 PFS_TAKES(pthread_mutex_trylock, (pthread_mutex_t * lock), Operation::kTryLock, lock)
-PFS_TAKES(pthread_mutex_timedlock, (pthread_mutex_t * lock, const timespec* deadline), Operation::kTimedLock, lock, deadline)
-PFS_TAKES(pthread_mutex_clocklock, (pthread_mutex_t * lock, clockid_t clock, const timespec* deadline), Operation::kTimedLock, lock, clock,
-          deadline)
+PFS_TAKES_SELDOM(pthread_mutex_timedlock, (pthread_mutex_t * lock, const timespec* deadline), Operation::kTimedLock, lock, deadline)
+PFS_TAKES_SELDOM(pthread_mutex_clocklock, (pthread_mutex_t * lock, clockid_t clock, const timespec* deadline), Operation::kTimedLock, lock,
+                 clock, deadline)
 
 PFS_REPLACES int pthread_mutex_unlock(pthread_mutex_t* m) {
   const auto unlock = [=] { return PFS_REAL(pthread_mutex_unlock)(m); };
@@ -227,9 +260,9 @@ PFS_REPLACES void mtx_destroy(mtx_t* m) {
   PFS_REAL(mtx_destroy)(m);
 }
 
-PFS_TAKES(mtx_lock, (mtx_t * lock), Operation::kLock, lock)
-PFS_TAKES(mtx_trylock, (mtx_t * lock), Operation::kTryLock, lock)
-PFS_TAKES(mtx_timedlock, (mtx_t * lock, const timespec* deadline), Operation::kTimedLock, lock, deadline)
+PFS_TAKES_SELDOM(mtx_lock, (mtx_t * lock), Operation::kLock, lock)
+PFS_TAKES_SELDOM(mtx_trylock, (mtx_t * lock), Operation::kTryLock, lock)
+PFS_TAKES_SELDOM(mtx_timedlock, (mtx_t * lock, const timespec* deadline), Operation::kTimedLock, lock, deadline)
 
 PFS_REPLACES int mtx_unlock(mtx_t* m) {
   return ReleaseRare(m, [=] { return PFS_REAL(mtx_unlock)(m); });
@@ -286,16 +319,16 @@ namespace {
 auto ReadLockCall(pthread_rwlock_t* rw) {
   return [=] { return PFS_REAL(pthread_rwlock_rdlock)(rw); };
 }
-using ReadOperation = TaggedOperation<Operation::kReadLock, pthread_rwlock_t, decltype(ReadLockCall(nullptr))>;
+using ReadOperation = TaggedOperation<Known<Operation::kReadLock>, pthread_rwlock_t, decltype(ReadLockCall(nullptr))>;
 
 [[gnu::noinline]] int TakeRead(pthread_rwlock_t* rw, const void* caller) {
-  return Take<Operation::kReadLock>(rw, caller, ReadLockCall(rw));
+  return Take(rw, caller, Known<Operation::kReadLock>{}, ReadLockCall(rw));
 }
 
 // Does what TriedLock() does after an attempt that was not common.
 [[gnu::noinline]] int FinishRead(pthread_rwlock_t* rw, const void* caller, int rc, perfschema::ShmInstance* instance) {
   const SourceLine at = SourceAt(caller);
-  const ReadOperation operation{rw, ReadLockCall(rw)};
+  const ReadOperation operation{rw, ReadLockCall(rw), {}};
   if (rc != 0) return perfschema::SlowLockOperation(operation, at.file, at.line, Operation::kReadLock);
   const uint32_t class_index = instance->class_index.load(std::memory_order_relaxed);
   return perfschema::FinishUncontendedLock(*perfschema::t_locals.state, perfschema::kAllOnFlags, class_index, *instance,
@@ -351,15 +384,16 @@ PFS_REPLACES int pthread_rwlock_rdlock(pthread_rwlock_t* rw) {
   perfschema::ShmInstance* const instance = read.instance;
   return FinishRead(reinterpret_cast<pthread_rwlock_t*>(instance->identity.load(std::memory_order_relaxed)), PFS_CALLER, rc, instance);
 }
-PFS_TAKES(pthread_rwlock_tryrdlock, (pthread_rwlock_t * lock), Operation::kTryReadLock, lock)
-PFS_TAKES(pthread_rwlock_timedrdlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedReadLock, lock, deadline)
-PFS_TAKES(pthread_rwlock_clockrdlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline), Operation::kTimedReadLock, lock,
-          clock, deadline)
+PFS_TAKES_SELDOM(pthread_rwlock_tryrdlock, (pthread_rwlock_t * lock), Operation::kTryReadLock, lock)
+PFS_TAKES_SELDOM(pthread_rwlock_timedrdlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedReadLock, lock, deadline)
+PFS_TAKES_SELDOM(pthread_rwlock_clockrdlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline),
+                 Operation::kTimedReadLock, lock, clock, deadline)
 PFS_TAKES(pthread_rwlock_wrlock, (pthread_rwlock_t * lock), Operation::kWriteLock, lock)
-PFS_TAKES(pthread_rwlock_trywrlock, (pthread_rwlock_t * lock), Operation::kTryWriteLock, lock)
-PFS_TAKES(pthread_rwlock_timedwrlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedWriteLock, lock, deadline)
-PFS_TAKES(pthread_rwlock_clockwrlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline), Operation::kTimedWriteLock,
-          lock, clock, deadline)
+PFS_TAKES_SELDOM(pthread_rwlock_trywrlock, (pthread_rwlock_t * lock), Operation::kTryWriteLock, lock)
+PFS_TAKES_SELDOM(pthread_rwlock_timedwrlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedWriteLock, lock,
+                 deadline)
+PFS_TAKES_SELDOM(pthread_rwlock_clockwrlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline),
+                 Operation::kTimedWriteLock, lock, clock, deadline)
 
 namespace {
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "perfschema/pfs.h"
 #include "record/family/file_events.h"
@@ -20,6 +21,24 @@ struct Site {
 inline constexpr int64_t kNoBytes = -1;   // NUMBER_OF_BYTES has no meaning for the operation, or the call failed
 inline constexpr int64_t kNoOffset = -1;  // the offset in the file is not known without extra work
 inline constexpr int kNoFlags = 0;        // only open(2) has FLAGS
+
+// The result of a call as a number, and back.
+template <typename Result>
+int64_t NumberOf(Result result) {
+  if constexpr (std::is_pointer_v<Result>) {
+    return reinterpret_cast<intptr_t>(result);
+  } else {
+    return static_cast<int64_t>(result);
+  }
+}
+template <typename Result>
+Result ResultOf(int64_t number) {
+  if constexpr (std::is_pointer_v<Result>) {
+    return reinterpret_cast<Result>(static_cast<intptr_t>(number));
+  } else {
+    return static_cast<Result>(number);
+  }
+}
 
 // Makes the plain call on a name. Sanitizers must not object to a NULL that the program passes on and the system refuses with EFAULT.
 #define PFS_CALL_ON_NAME_(...) \
@@ -38,10 +57,29 @@ PFS_ALWAYS_INLINE auto OnDescriptor(int fd, Operation operation, int64_t request
   return DescriptorOperation(fd, operation, requested, offset, site.file, site.line, call, bytes);
 }
 
+// The same for a call that programs seldom make: it has no body of its own, and takes 80 instructions more.
+template <bool kShowsBytes, typename Call, typename Bytes>
+inline auto SeldomOnDescriptor(int fd, Operation operation, int64_t requested, int64_t offset, Site site, Call call, Bytes bytes) {
+  using Result = decltype(call());
+  struct Typed {
+    Call call;
+    Bytes bytes;
+  } const typed{call, bytes};
+  const AnyFileCall any{
+      [](const void* at) { return NumberOf(static_cast<const Typed*>(at)->call()); },
+      [](const void* at, int64_t result) { return int64_t{static_cast<const Typed*>(at)->bytes(ResultOf<Result>(result))}; }, &typed};
+  return ResultOf<Result>(AnyDescriptorOperation<kShowsBytes>(fd, operation, requested, offset, site.file, site.line, any));
+}
+
 // Makes a call that transfers bytes and returns how many, or -1.
 template <typename Call>
 PFS_ALWAYS_INLINE auto Transfer(int fd, Operation operation, size_t requested, int64_t offset, Site site, Call call) {
   return OnDescriptor(fd, operation, static_cast<int64_t>(requested), offset, site, call, [](auto n) { return static_cast<int64_t>(n); });
+}
+template <typename Call>
+inline auto SeldomTransfer(int fd, Operation operation, size_t requested, int64_t offset, Site site, Call call) {
+  return SeldomOnDescriptor<true>(fd, operation, static_cast<int64_t>(requested), offset, site, call,
+                                  [](auto n) { return static_cast<int64_t>(n); });
 }
 
 // The same, for a descriptor that is a socket as often as a file.
@@ -53,8 +91,8 @@ inline __attribute__((always_inline)) auto TransferAnywhere(int fd, Operation op
 
 // Makes a call without bytes.
 template <typename Call>
-PFS_ALWAYS_INLINE auto Plain(int fd, Operation operation, int64_t offset, Site site, Call call) {
-  return OnDescriptor(fd, operation, kNoBytes, offset, site, call, [](auto) { return kNoBytes; });
+inline auto Plain(int fd, Operation operation, int64_t offset, Site site, Call call) {
+  return SeldomOnDescriptor<false>(fd, operation, kNoBytes, offset, site, call, [](auto) { return kNoBytes; });
 }
 
 // Makes a call that opens `path`, for an event that has begun, or without one. `descriptor` gets the new descriptor from the result, -1 if

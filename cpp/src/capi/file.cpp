@@ -110,11 +110,11 @@ ssize_t pfs_pwrite_at(int fd, const void* buffer, size_t size, off_t offset, PFS
 
 // pfs reads none of the parts: where the kernel returns EFAULT it must not crash. What is requested shows as 0 until the call returns.
 ssize_t pfs_readv_at(int fd, const struct iovec* parts, int count, PFS_SITE_) {
-  return Transfer(fd, Operation::kRead, 0, kNoOffset, {file, line}, [=] { return readv(fd, parts, count); });
+  return SeldomTransfer(fd, Operation::kRead, 0, kNoOffset, {file, line}, [=] { return readv(fd, parts, count); });
 }
 
 ssize_t pfs_writev_at(int fd, const struct iovec* parts, int count, PFS_SITE_) {
-  return Transfer(fd, Operation::kWrite, 0, kNoOffset, {file, line}, [=] { return writev(fd, parts, count); });
+  return SeldomTransfer(fd, Operation::kWrite, 0, kNoOffset, {file, line}, [=] { return writev(fd, parts, count); });
 }
 
 off_t pfs_lseek_at(int fd, off_t offset, int whence, PFS_SITE_) {
@@ -134,7 +134,7 @@ int pfs_fdatasync_at(int fd, PFS_SITE_) {
 }
 
 int pfs_ftruncate_at(int fd, off_t length, PFS_SITE_) {
-  return OnDescriptor(
+  return SeldomOnDescriptor<true>(
       fd, Operation::kChsize, length, kNoOffset, {file, line}, [=] { return ftruncate(fd, length); },
       [=](int rc) { return rc == 0 ? int64_t{length} : kNoBytes; });
 }

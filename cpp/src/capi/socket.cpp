@@ -33,7 +33,7 @@ constexpr bool ShowsBytes(Operation operation) {
 // Makes a call whose event does not show the bytes that it transfers.
 template <typename Call, typename Bytes>
 auto Messages(int fd, Operation operation, Site site, Call call, Bytes bytes) {
-  return OnDescriptor(fd, operation, kNoBytes, kNoOffset, site, call, bytes);
+  return SeldomOnDescriptor<false>(fd, operation, kNoBytes, kNoOffset, site, call, bytes);
 }
 
 // Counts the bytes of a call on many messages, which returns how many messages were transferred.

@@ -89,7 +89,8 @@ int pfs_fputc_at(int character, FILE* stream, PFS_SITE_) {
 }
 
 int pfs_vfprintf_at(FILE* stream, const char* format, va_list arguments, PFS_SITE_) {
-  return Transfer(DescriptorOf(stream), Operation::kWrite, 0, kNoOffset, {file, line}, [&] { return vfprintf(stream, format, arguments); });
+  return SeldomTransfer(DescriptorOf(stream), Operation::kWrite, 0, kNoOffset, {file, line},
+                        [&] { return vfprintf(stream, format, arguments); });
 }
 
 int pfs_fprintf_at(FILE* stream, PFS_SITE_, const char* format, ...) {

@@ -1,3 +1,5 @@
+#include "record/family/files.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -6,7 +8,6 @@
 
 #include "record/engine/classes.h"
 #include "record/engine/names.h"
-#include "record/family/file_events.h"
 #include "record/family/file_index.h"
 #include "record/family/file_name.h"
 #include "shm/limits.h"
@@ -233,19 +234,6 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   details.version_and_type.store(name >> 32, kRelease);
   *more_state_bits |= kRecordHasName;
 }
-
-void FinishSlowFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, BegunOperation begun, int64_t bytes, uint64_t end_ticks) {
-  const FileWait call{SlowWait(thread, record), &file, begun.operation, begun.version};
-  EndFileWait(call, begun.operation, bytes, EndedAt(call.wait, end_ticks));
-}
-
-void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, BegunOperation begun, int64_t bytes, uint64_t ticks) {
-  const FileWait call{UnrecordedWait(thread, kAllOnFlags, class_index), &file, begun.operation, begun.version};
-  EnterProbe(thread);
-  EndFileWait(call, begun.operation, bytes, UnrecordedEnded(ticks));
-}
-
-void EndCancelledFileWait(const FileWait& call) { EndFileWait(call, call.operation, -1); }
 
 bool StartFiles() {
   const auto descriptors = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::max_file_handles));

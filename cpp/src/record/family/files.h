@@ -130,6 +130,18 @@ struct FileCall {
   Bytes bytes_of;
 };
 
+// A call on a descriptor without its type: calls that programs seldom make share one body, which asks it by pointers. Compiled for each of
+// them, the paths of an operation would be most of the library's code. REQUIRES: the call outlives it.
+struct AnyFileCall {
+  int64_t (*make)(const void*);
+  int64_t (*moved)(const void*, int64_t result);
+  const void* call;
+};
+// Does the whole operation. kShowsBytes: as requested_bytes >= 0, which it must be then.
+template <bool kShowsBytes>
+int64_t AnyDescriptorOperation(int fd, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file, uint32_t line,
+                               const AnyFileCall& call);
+
 // Does the whole operation on the slow path: begin, the real call, end. A thread that is cancelled in the call ends its event as failed.
 template <typename Operate, typename Bytes>
 [[gnu::noinline]] auto SlowFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
