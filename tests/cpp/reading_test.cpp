@@ -26,7 +26,7 @@ class SlowSink final : public RawSink {
     for (const Column& column : def_.columns) {
       SqlText out(texts.emplace_back());
       out.Begin(column.type);
-      column.append_sql(row, out);
+      column.AppendSql(row, out);
     }
   }
 

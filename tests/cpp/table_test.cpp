@@ -423,19 +423,20 @@ constexpr auto kLower = columns(col<&BadRow::a>("a", Unit::kNone, "A."));
 constexpr auto kNoPeriod = columns(col<&BadRow::a>("A", Unit::kNone, "A"));
 constexpr auto kWritable = columns(col<&BadRow::b>("B", Unit::kNone, "B.").writable());
 constexpr auto kOtherRow = columns(col<&WaitRow::event, &EventRow::event_id>("A", Unit::kNone, "A."));
-static_assert(ok(TableDef{.doc = "D.", .columns = kGood, .scan = scan<&ScanBad>}));
-static_assert(!ok(TableDef{.doc = "D", .columns = kGood, .scan = scan<&ScanBad>}));
-static_assert(!ok(TableDef{.doc = "D.", .columns = kGood}));
-static_assert(!ok(TableDef{.doc = "D.", .columns = kTwice, .scan = scan<&ScanBad>}));
-static_assert(!ok(TableDef{.doc = "D.", .columns = kLower, .scan = scan<&ScanBad>}));
-static_assert(!ok(TableDef{.doc = "D.", .columns = kNoPeriod, .scan = scan<&ScanBad>}));
-static_assert(!ok(TableDef{.doc = "D.", .columns = kWritable, .scan = scan<&ScanBad>}));
+static_assert(ok(TableDef{.doc = "D.", .columns = columns_of<kGood>, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D", .columns = columns_of<kGood>, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .columns = columns_of<kGood>}));
+static_assert(!ok(TableDef{.doc = "D.", .columns = columns_of<kTwice>, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .columns = columns_of<kLower>, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .columns = columns_of<kNoPeriod>, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .columns = columns_of<kWritable>, .scan = scan<&ScanBad>}));
 static_assert(ok(TableDef{
-    .doc = "D.", .ops = kSelect | kUpdate, .columns = kWritable, .scan = scan<&ScanBad>, .update = update<&UpdateBad>}));
-static_assert(!ok(TableDef{.doc = "D.", .ops = kSelect | kUpdate, .columns = kGood, .scan = scan<&ScanBad>, .update = update<&UpdateBad>}));
-static_assert(!ok(TableDef{.doc = "D.", .ops = kSelect | kTruncate, .columns = kGood, .scan = scan<&ScanBad>}));
-static_assert(!ok(TableDef{.doc = "D.", .key = {"C"}, .columns = kGood, .scan = scan<&ScanBad>}));
-static_assert(!ok(TableDef{.doc = "D.", .columns = kOtherRow, .scan = scan<&ScanBad>}));
+    .doc = "D.", .ops = kSelect | kUpdate, .columns = columns_of<kWritable>, .scan = scan<&ScanBad>, .update = update<&UpdateBad>}));
+static_assert(!ok(TableDef{
+    .doc = "D.", .ops = kSelect | kUpdate, .columns = columns_of<kGood>, .scan = scan<&ScanBad>, .update = update<&UpdateBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .ops = kSelect | kTruncate, .columns = columns_of<kGood>, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .key = {"C"}, .columns = columns_of<kGood>, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .columns = columns_of<kOtherRow>, .scan = scan<&ScanBad>}));
 
 }  // namespace
 }  // namespace perfschema

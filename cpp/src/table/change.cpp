@@ -63,7 +63,7 @@ class RowBuffer {
 // Returns false for an illegal value.
 bool Assign(const TableDef& def, const Wanted& wanted, void* row) {
   const std::string_view view = wanted.text == nullptr ? std::string_view() : std::string_view(*wanted.text);
-  return def.columns[wanted.column].assign(row, wanted.text == nullptr ? nullptr : &view);
+  return def.columns[wanted.column].Assign(row, wanted.text == nullptr ? nullptr : &view);
 }
 
 // Tries the value on a temporary row. `may_be_set` says which columns are legal here.
@@ -132,7 +132,7 @@ class KeepingSink final : public RawSink {
     units_per_row_ = (def.scan.row_bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
   }
   void OnRow(const void* row) override {
-    for (size_t i = 0; i < columns_.size(); ++i) def_.columns[columns_[i]].append(row, 1, builders_[i]);
+    for (size_t i = 0; i < columns_.size(); ++i) def_.columns[columns_[i]].Append(row, def_.scan.row_bytes, 1, builders_[i]);
     bytes_.resize(bytes_.size() + units_per_row_);
     std::memcpy(static_cast<void*>(&bytes_[rows_ * units_per_row_]), row, def_.scan.row_bytes);
     ++rows_;

@@ -99,14 +99,26 @@ struct Column {
   Unit unit = Unit::kNone;
   SqlType type{};
   RowTag row = 0;
-  void (*append)(const void* rows, size_t count, ColumnBuilder& out) = nullptr;  // rows: in one contiguous array
-  void (*append_sql)(const void* row, SqlText& out) = nullptr;                   // the same as a literal
-  // Sets the member from text; nullptr text = NULL. Returns false for an illegal value.
-  bool (*assign)(void* row, const std::string_view* text) = nullptr;
+  // Where in a row the value is, or what it is computed from: those below get its address. So columns of one type share them.
+  size_t offset = 0;
+  void (*append)(const void* first, size_t row_bytes, size_t count, ColumnBuilder& out) = nullptr;
+  void (*append_sql)(const void* at, SqlText& out) = nullptr;  // as a literal
+  bool (*assign)(void* at, const std::string_view* text) = nullptr;
+  size_t (*locate)() = nullptr;                // returns `offset`, which no constant expression can have
+  void (*complete)(Column& column) = nullptr;  // sets `type` and the three that take an address
   bool is_assignable = false;
   bool is_writable = false;
   Combine combine = Combine::kNone;
   Across merge = Across::kNone;
+
+  // Appends the values of `count` rows of an array.
+  void Append(const void* rows, size_t row_bytes, size_t count, ColumnBuilder& out) const {
+    append(static_cast<const char*>(rows) + offset, row_bytes, count, out);
+  }
+  // Appends the value of a row as a literal.
+  void AppendSql(const void* of_row, SqlText& out) const { append_sql(static_cast<const char*>(of_row) + offset, out); }
+  // Sets the member from text; nullptr text = NULL. Returns false for an illegal value. REQUIRES: is_assignable.
+  bool Assign(void* of_row, const std::string_view* text) const { return assign(static_cast<char*>(of_row) + offset, text); }
 
   constexpr Column combines(Combine how) const {
     Column copy = *this;
@@ -162,23 +174,32 @@ requires(std::is_member_pointer_v<decltype(First)> ||
 template <typename Row, auto... Path>
 using TypeAt = std::remove_cvref_t<decltype(Follow<Path...>(std::declval<const Row&>()))>;
 
-template <typename Row, auto... Path>
-void Append(const void* rows, size_t count, ColumnBuilder& out) {
-  using Traits = SqlTraits<TypeAt<Row, Path...>>;
-  const Row* const begin = static_cast<const Row*>(rows);
-  ColumnBuilder::Batch batch = out.Begin(count, Traits::kType.kind, Traits::kType.nullable);
-  for (const Row* row = begin; row != begin + count; ++row) Traits::Append(Follow<Path...>(*row), batch);
-  out.End(batch);
+// Returns a constant that the compiler computes by an instruction. Otherwise it may load the constant, from where it was relocated.
+template <typename T>
+T Computed(T constant) {
+  asm("" : "+r"(constant));
+  return constant;
 }
-template <typename Row, auto... Path>
-void AppendSql(const void* row, SqlText& out) {
-  SqlTraits<TypeAt<Row, Path...>>::Append(Follow<Path...>(*static_cast<const Row*>(row)), out);
+PFS_ALWAYS_INLINE SqlType ComputedType(const SqlType& constant) {
+  return {std::string_view(Computed(constant.name.data()), constant.name.size()), constant.kind, constant.width, constant.nullable,
+          std::span(Computed(constant.values.data()), constant.values.size())};
 }
 
-template <typename Row, auto Member>
-bool Assign(void* row, const std::string_view* text) {
-  auto* member = &(static_cast<Row*>(row)->*Member);
-  using T = std::remove_pointer_t<decltype(member)>;
+template <typename From, auto... Path>
+void Append(const void* first, size_t row_bytes, size_t count, ColumnBuilder& out) {
+  using Traits = SqlTraits<TypeAt<From, Path...>>;
+  ColumnBuilder::Batch batch = out.Begin(count, Traits::kType.kind, Traits::kType.nullable);
+  const char* at = static_cast<const char*>(first);
+  for (size_t i = 0; i < count; ++i, at += row_bytes) Traits::Append(Follow<Path...>(*reinterpret_cast<const From*>(at)), batch);
+  out.End(batch);
+}
+template <typename From, auto... Path>
+void AppendSql(const void* at, SqlText& out) {
+  SqlTraits<TypeAt<From, Path...>>::Append(Follow<Path...>(*static_cast<const From*>(at)), out);
+}
+template <typename T>
+bool Assign(void* at, const std::string_view* text) {
+  T* const member = static_cast<T*>(at);
   if (text != nullptr) return SqlTraits<T>::Assign(member, *text);
   if constexpr (kIsOptional<T>) {
     member->reset();
@@ -187,6 +208,39 @@ bool Assign(void* row, const std::string_view* text) {
     return false;
   }
 }
+
+// Is a path: an offset, as far as it consists of members, and the steps from there.
+template <typename From, auto... Path>
+struct Walk {
+  static size_t Offset() { return 0; }
+  static constexpr void Fill(Column& column) {
+    column.append = Append<From, Path...>;
+    column.append_sql = AppendSql<From, Path...>;
+    if constexpr (sizeof...(Path) == 0 && Assignable<From>) {
+      column.assign = Assign<From>;
+      column.is_assignable = true;
+    }
+    column.complete = Complete;
+  }
+  static void Complete(Column& column) {
+    using Type = TypeAt<From, Path...>;
+    constexpr const SqlType& kType = SqlTraits<Type>::kType;
+    column.type = ComputedType(kType);
+    column.append = Computed(Append<From, Path...>);
+    column.append_sql = Computed(AppendSql<From, Path...>);
+    if constexpr (sizeof...(Path) == 0 && Assignable<From>) column.assign = Computed(Assign<From>);
+  }
+};
+template <typename From, auto First, auto... Rest>
+requires std::is_member_object_pointer_v<decltype(First)>
+struct Walk<From, First, Rest...> {
+  using Next = Walk<TypeAt<From, First>, Rest...>;
+  static size_t Offset() {
+    const From* const from = reinterpret_cast<const From*>(alignof(From));
+    return reinterpret_cast<uintptr_t>(&(from->*First)) - alignof(From) + Next::Offset();
+  }
+  static constexpr void Fill(Column& column) { Next::Fill(column); }
+};
 
 }  // namespace internal
 
@@ -202,14 +256,8 @@ constexpr Column col(FixedText<48> name, Unit unit, FixedText<200> doc) {
   column.merge = internal::AcrossOf(column.name.view(), unit, column.combine);
   column.type = SqlTraits<T>::kType;
   column.row = TagOf<Row>();
-  column.append = internal::Append<Row, First, Rest...>;
-  column.append_sql = internal::AppendSql<Row, First, Rest...>;
-  if constexpr (sizeof...(Rest) == 0 && std::is_member_object_pointer_v<decltype(First)>) {
-    if constexpr (Assignable<T>) {
-      column.assign = internal::Assign<Row, First>;
-      column.is_assignable = true;
-    }
-  }
+  column.locate = internal::Walk<Row, First, Rest...>::Offset;
+  internal::Walk<Row, First, Rest...>::Fill(column);
   return column;
 }
 
@@ -217,33 +265,27 @@ template <size_t N>
 using ColumnGroup = std::array<Column, N>;
 
 namespace internal {
-constexpr ColumnGroup<1> Group(const Column& column) { return {column}; }
+template <typename Part>
+inline constexpr size_t kColumnsIn = 1;
 template <size_t N>
-constexpr ColumnGroup<N> Group(const ColumnGroup<N>& group) {
-  return group;
-}
-template <size_t N, size_t M>
-constexpr ColumnGroup<N + M> Join(const ColumnGroup<N>& a, const ColumnGroup<M>& b) {
-  ColumnGroup<N + M> joined{};
-  for (size_t i = 0; i < N; ++i) joined[i] = a[i];
-  for (size_t i = 0; i < M; ++i) joined[N + i] = b[i];
-  return joined;
+inline constexpr size_t kColumnsIn<ColumnGroup<N>> = N;
+
+constexpr void Put(const Column& column, Column*& next) { *next++ = column; }
+template <size_t N>
+constexpr void Put(const ColumnGroup<N>& group, Column*& next) {
+  for (const Column& column : group) *next++ = column;
 }
 }  // namespace internal
 
-// Are the columns of a table. The array of a large declaration is made at run time, when the table is first read (columns_of): a constant
-// one would be full of addresses, of functions, and each start of a program would relocate it, page by page.
-// Threads: immutable.
+// Are the columns of a table, from columns_of(). The array is made at run time, when the table is first read: a constant one would be full
+// of addresses, of functions, and each start of a program would relocate it, page by page. Threads: immutable.
 class ColumnList {
  public:
   using Make = std::span<const Column> (*)();
   constexpr ColumnList() = default;
   constexpr ColumnList(Make make) : make_(make) {}
-  template <size_t N>
-  constexpr ColumnList(const ColumnGroup<N>& group) : group_(group) {}
 
-  // `make_` is never compared with nullptr: g++ 12 with -fsanitize=undefined takes that for no constant expression.
-  constexpr std::span<const Column> get() const { return group_.empty() ? make_() : group_; }
+  constexpr std::span<const Column> get() const { return make_(); }
   constexpr size_t size() const { return get().size(); }
   constexpr bool empty() const { return get().empty(); }
   constexpr const Column& operator[](size_t i) const { return get()[i]; }
@@ -254,69 +296,51 @@ class ColumnList {
   static constexpr std::span<const Column> None() { return {}; }
 
   Make make_ = None;
-  std::span<const Column> group_{};
 };
 
-// Columns and groups of columns, in the order of the table.
-constexpr ColumnGroup<0> columns() { return {}; }
-template <typename First, typename... Rest>
-constexpr auto columns(const First& first, const Rest&... rest) {
-  return internal::Join(internal::Group(first), columns(rest...));
+// Columns and groups of columns, in the order of the table. Each is copied once: the compiler needs time for every character of them.
+template <typename... Parts>
+constexpr auto columns(const Parts&... parts) {
+  ColumnGroup<(size_t{0} + ... + internal::kColumnsIn<Parts>)> all{};
+  [[maybe_unused]] Column* next = all.data();
+  (internal::Put(parts, next), ...);
+  return all;
 }
 
 namespace internal {
 // Is what a column has without an address.
-struct ColumnTexts {
+struct PlainColumn {
   FixedText<48> name;
   FixedText<200> doc;
+  RowTag row = 0;
+  Unit unit{};
+  bool is_assignable = false, is_writable = false;
+  Combine combine{};
+  Across merge{};
 };
 template <const auto& kGroup>
-inline constexpr auto kTextsOf = [] {
-  std::array<ColumnTexts, std::size(kGroup)> texts{};
-  for (size_t i = 0; i < texts.size(); ++i) texts[i] = {kGroup[i].name, kGroup[i].doc};
-  return texts;
+inline constexpr auto kPlainColumns = [] {
+  std::array<PlainColumn, std::size(kGroup)> plain{};
+  for (size_t i = 0; i < plain.size(); ++i) {
+    const Column& column = kGroup[i];
+    plain[i] = {column.name, column.doc, column.row, column.unit, column.is_assignable, column.is_writable, column.combine, column.merge};
+  }
+  return plain;
 }();
 
-// Returns a constant that the compiler computes by an instruction. Otherwise it may load the constant, from where it was relocated.
-template <typename T>
-T Computed(T constant) {
-  asm("" : "+r"(constant));
-  return constant;
-}
-
-template <const auto& kGroup, size_t kAt>
-SqlType TypeOfColumn() {
-  constexpr const SqlType& kType = kGroup[kAt].type;
-  return {std::string_view(Computed(kType.name.data()), kType.name.size()), kType.kind, kType.width, kType.nullable,
-          std::span(Computed(kType.values.data()), kType.values.size())};
-}
-
-template <const auto& kGroup, size_t kAt>
-void FillColumn(Column& column) {
-  constexpr const Column& kColumn = kGroup[kAt];
-  column.unit = kColumn.unit;
-  column.type = TypeOfColumn<kGroup, kAt>();
-  column.row = kColumn.row;
-  column.append = Computed(kColumn.append);
-  column.append_sql = Computed(kColumn.append_sql);
-  column.assign = Computed(kColumn.assign);
-  column.is_assignable = kColumn.is_assignable;
-  column.is_writable = kColumn.is_writable;
-  column.combine = kColumn.combine;
-  column.merge = kColumn.merge;
-}
+// Sets all of a column of which `offset` and `complete` are set.
+void CompleteColumn(Column& column, const PlainColumn& plain);
 
 template <const auto& kGroup>
 std::span<const Column> MadeColumns() {
   constexpr size_t kCount = std::size(kGroup);
   static std::array<Column, kCount> made;
   [[maybe_unused]] static const bool is_made = [] {
-    for (size_t i = 0; i < kCount; ++i) {
-      made[i].name = kTextsOf<kGroup>[i].name;
-      made[i].doc = kTextsOf<kGroup>[i].doc;
+    [&]<size_t... kAt>(std::index_sequence<kAt...>) {
+      ((made[kAt].offset = kGroup[kAt].locate(), made[kAt].complete = Computed(kGroup[kAt].complete)), ...);
     }
-    [&]<size_t... kAt>(std::index_sequence<kAt...>) { (FillColumn<kGroup, kAt>(made[kAt]), ...); }
     (std::make_index_sequence<kCount>());
+    for (size_t i = 0; i < kCount; ++i) CompleteColumn(made[i], kPlainColumns<kGroup>[i]);
     return true;
   }();
   return made;

@@ -28,7 +28,7 @@ std::vector<std::string> Defaults(const TableFacts& table) {
   for (const Column& column : def->columns) {
     SqlText text(defaults.emplace_back());
     text.Begin(column.type);
-    column.append_sql(row.data(), text);
+    column.AppendSql(row.data(), text);
   }
   return defaults;
 }

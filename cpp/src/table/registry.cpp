@@ -89,7 +89,7 @@ class FrameSink final : public RawSink {
   static constexpr size_t kBatchBytes = 24 * 1024, kMostRows = 256;
   void Append() {
     if (waiting_ == 0) return;
-    for (size_t i = 0; i < columns_.size(); ++i) columns_[i]->append(batch_.data(), waiting_, builders_[i]);
+    for (size_t i = 0; i < columns_.size(); ++i) columns_[i]->Append(batch_.data(), row_bytes_, waiting_, builders_[i]);
     rows_ += waiting_;
     waiting_ = 0;
   }

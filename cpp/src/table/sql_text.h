@@ -26,6 +26,7 @@ class SqlText {
   explicit SqlText(std::string& out) : out_(out) {}
   // Sets the type of the next value.
   void Begin(const SqlType& type) { type_ = &type; }
+  void Begin(const SqlType&&) = delete;  // the type must live as long
   void AddComma() { out_ += ','; }
 
   void AddWord(uint64_t word);

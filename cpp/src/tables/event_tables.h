@@ -59,10 +59,11 @@ constexpr TableDef EventTable(std::string_view doc, ColumnList columns) {
 template <const auto& kColumns>
 void AppendRow(const void* row, SqlText& out) {
   const auto append = [&]<size_t kAt>(std::integral_constant<size_t, kAt>) {
-    const SqlType type = internal::TypeOfColumn<kColumns, kAt>();
+    constexpr const Column& kColumn = kColumns[kAt];
+    const SqlType type = internal::ComputedType(kColumn.type);
     if (kAt != 0) out.AddComma();
     out.Begin(type);
-    kColumns[kAt].append_sql(row, out);
+    kColumn.append_sql(static_cast<const char*>(row) + kColumn.locate(), out);
   };
   [&]<size_t... kAt>(std::index_sequence<kAt...>) { (append(std::integral_constant<size_t, kAt>()), ...); }
   (std::make_index_sequence<std::size(kColumns)>());
