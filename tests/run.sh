@@ -39,6 +39,8 @@ python3 -m venv "$venv"
 export PATH="$venv/bin:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1
 # Each of a thousand programs would compile pandas again, for more than a second.
 unset PYTHONDONTWRITEBYTECODE
+# Each import of numpy would start threads for algebra, which no test uses.
+export OPENBLAS_NUM_THREADS=1
 # One tree for the package and the C++ tests: what builds it stays in the environment.
 export PFS_BUILD_DIR=$venv/build
 mapfile -t needs < <(python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")')

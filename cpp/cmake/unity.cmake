@@ -3,9 +3,9 @@
 # The folders that probes run through stay apart where the build is for speed or finds faults of single files (tests/cpp): what the
 # compiler may inline there does not depend on how files are grouped. Names in unnamed namespaces are unique within a folder.
 set(PFS_FILES_OF_A_GROUP 12)
-set(PFS_GROUPED_FOLDERS aggregate setup snapshot table tables trace)
+set(PFS_GROUPED_FOLDERS aggregate record/declared setup shm snapshot table tables trace)
 if(PFS_SANITIZE OR (NOT PFS_DEVELOPER AND NOT CMAKE_BUILD_TYPE MATCHES "Rel"))
-  list(APPEND PFS_GROUPED_FOLDERS base capi record/context record/declared record/engine record/family record/probe shm)
+  list(APPEND PFS_GROUPED_FOLDERS base capi record/context record/engine record/family record/probe)
 endif()
 
 # pfs_unity(TARGET): groups the target's files. A group is called FOLDER_NUMBER, with _ for /.
