@@ -140,7 +140,8 @@ def kept(result: ratios.Result) -> processors.Measured:
     }
     for text, (value, interval) in ratios.in_a_program(result).items():
         figures[text] = processors.Figure(value, "ns over bare", *interval)
-    how = f"fastest blocks of the least disturbed of {len(result.good)} rounds, 95 % of a bootstrap over its blocks"
+    rounds = f"{len(result.good)} rounds" if result.is_quiet else f"{result.attempts} rounds, none of them quiet"
+    how = f"fastest blocks of the least disturbed of {rounds}, 95 % of a bootstrap over its blocks"
     return processors.Measured(processors.this(), today(), commit(), how, figures)
 
 
@@ -223,13 +224,17 @@ def part_ratios(report: Report) -> list[str]:
     report.missed += [check.text for check in checks if not check.met]
     spread = measured.median(ratios.FLOOR) / measured.best(ratios.FLOOR)
     witnesses = ", ".join(f"`{case}` more than {100 * (most - 1):.0f} % off its best" for case, most in ratios.WITNESSES.items())
+    disturbed = (
+        f"{result.repeated} of {result.attempts} rounds (processes) were disturbed and repeated"
+        if result.is_quiet
+        else f"**All {result.attempts} rounds (processes) were disturbed**"
+    )
     return [
         "## Limits",
         "",
         *prose(
             f"""The floor is two `rdtsc` around a bare lock, then the unlock. It took {measured.best(ratios.FLOOR):.2f} ns here; its median block
-            took {spread:.3f} times that. {result.repeated} of {result.attempts} rounds (processes) were disturbed ({witnesses}) and
-            repeated. The figures are those of the least disturbed round; the last column is the range over all undisturbed rounds. The
+            took {spread:.3f} times that. {disturbed} ({witnesses}). The figures are those of the least disturbed round; the last column is the range over all undisturbed rounds. The
             process has had a second thread, as programs with mutexes have: in a process that never had one, glibc leaves out the `lock`
             prefix."""
         ),

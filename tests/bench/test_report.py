@@ -19,7 +19,7 @@ def empty(tmp_path: Path) -> report.Report:
 
 
 def _breaks(_: report.Report) -> list[str]:
-    raise SystemExit("no round was quiet")
+    raise SystemExit("it cannot be built")
 
 
 def _has_no_peer(_: report.Report) -> list[str]:
@@ -31,7 +31,7 @@ def test_a_part_that_fails_says_so_on_the_page(empty: report.Report, monkeypatch
     sections = {"scale": report.do(empty, "scale")}
     text = report.page(empty, sections, ["matrix"], "0.0")
     assert "**Parts that failed: scale**" in text
-    assert "SystemExit: no round was quiet" in text
+    assert "SystemExit: it cannot be built" in text
     assert "Left out of this run: matrix" in text
 
 
@@ -113,6 +113,41 @@ def test_every_kept_figure_has_the_name_of_a_line_that_is_measured() -> None:
     for one in processors.read(report.ROOT / "docs/performance"):
         names = {line.text for line in ratios.limits(result, one.processor)} | set(ratios.in_a_program(result))
         assert one.figures.keys() <= names
+
+
+@pytest.mark.parametrize(
+    ("floors", "is_quiet", "chosen"),
+    [
+        ([(20.0, 1.1), (20.1, 1.01), (20.2, 1.05)], True, None),  # the clock is steady
+        ([(26.0, 1.1), (24.0, 1.01), (22.0, 1.05), (20.0, 1.2)], True, 20.0),  # and from here on, for one round
+        ([(60.0, 1.2), (58.0, 1.04), (56.0, 1.1), (20.0, 1.3), (57.0, 1.2), (59.0, 1.1)], False, 58.0),
+    ],
+)
+def test_a_clock_that_changes_leaves_a_round(
+    monkeypatch: pytest.MonkeyPatch, floors: list[tuple[float, float]], is_quiet: bool, chosen: float | None
+) -> None:
+    """Where no round is quiet, the figures are those of the least disturbed, and the page says so."""
+    rest = iter([*floors, *[(70.0, 2.0)] * 18])
+
+    def run_once(*_: object) -> ratios.Round:
+        floor, spread = next(rounds)
+        blocks = {case: [floor, floor * spread, floor * spread] for case in ratios.WITNESSES}
+        if floor == 20.0 and not is_quiet:
+            blocks["lock/all"] = [70.0]  # disturbed as well
+        return ratios.Round(blocks, {})
+
+    rounds = (one for one in rest for _ in range(2))
+    monkeypatch.setattr(ratios, "run_once", run_once)
+    result = ratios.measure(Path("program"), 2, say=lambda _: None)
+    assert result.is_quiet == is_quiet
+    assert chosen is None or result.chosen.best(ratios.FLOOR) == chosen
+    assert result.is_quiet == ("none of them quiet" not in _how(monkeypatch, result))
+
+
+def _how(monkeypatch: pytest.MonkeyPatch, result: ratios.Result) -> str:
+    monkeypatch.setattr(ratios, "limits", lambda _: [])
+    monkeypatch.setattr(ratios, "in_a_program", lambda _: {})
+    return report.kept(result).how
 
 
 def test_limits_are_those_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
