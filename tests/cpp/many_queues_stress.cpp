@@ -6,6 +6,8 @@
 //
 // How it is checked. The pool is told how many processors there are before pfs starts. Events have numbers by thread (EVENT_ID), so that
 // "the newest N" is a known set. control_a_short_history_is_noticed shows that a view without the newest rows fails the check.
+#include <sys/resource.h>
+
 #include <algorithm>
 
 #include "event_source.h"
@@ -65,6 +67,7 @@ TEST_F(ManyQueues, concurrent_threads_lose_nothing_and_keep_the_newest) {
   for (Made& mine : made) {
     threads.emplace_back([&, seed = Seed() + threads.size()] {
       std::mt19937_64 random(seed);
+      setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 15);  // beside so many threads the reader would hardly run
       Source source;
       mine.thread = pfs_thread_id();
       for (uint64_t rounds = 0; rounds < 3 || !stop.load(kRelaxed); ++rounds) {
