@@ -140,8 +140,13 @@ def kept(result: ratios.Result) -> processors.Measured:
     }
     for text, (value, interval) in ratios.in_a_program(result).items():
         figures[text] = processors.Figure(value, "ns over bare", *interval)
-    rounds = f"{len(result.good)} rounds" if result.is_quiet else f"{result.attempts} rounds, none of them quiet"
-    how = f"fastest blocks of the least disturbed of {rounds}, 95 % of a bootstrap over its blocks"
+    rounds = (
+        f"{len(result.good)} round{'s' * (len(result.good) != 1)}"
+        if result.is_quiet
+        else f"{result.attempts} rounds, none of them quiet"
+    )
+    floor, median = result.chosen.best(ratios.FLOOR), result.chosen.median(ratios.FLOOR)
+    how = f"fastest blocks of the least disturbed of {rounds}, 95 % of a bootstrap over its blocks; the floor took {floor:.1f} ns, its median block {median / floor:.2f} times that"
     return processors.Measured(processors.this(), today(), commit(), how, figures)
 
 
