@@ -92,13 +92,21 @@ constexpr RowTag TagOf() {
   return Hash().Add(__PRETTY_FUNCTION__).value();
 }
 
-// Threads: immutable.
-struct Column {
+// Is what a column has without an address. Threads: immutable.
+struct PlainColumn {
   FixedText<48> name;
   FixedText<200> doc;
   Unit unit = Unit::kNone;
-  SqlType type{};
   RowTag row = 0;
+  bool is_assignable = false;
+  bool is_writable = false;
+  Combine combine = Combine::kNone;
+  Across merge = Across::kNone;
+};
+
+// Threads: immutable.
+struct Column : PlainColumn {
+  SqlType type{};
   // Where in a row the value is, or what it is computed from: those below get its address. So columns of one type share them.
   size_t offset = 0;
   void (*append)(const void* first, size_t row_bytes, size_t count, ColumnBuilder& out) = nullptr;
@@ -106,10 +114,6 @@ struct Column {
   bool (*assign)(void* at, const std::string_view* text) = nullptr;
   size_t (*locate)() = nullptr;                // returns `offset`, which no constant expression can have
   void (*complete)(Column& column) = nullptr;  // sets `type` and the three that take an address
-  bool is_assignable = false;
-  bool is_writable = false;
-  Combine combine = Combine::kNone;
-  Across merge = Across::kNone;
 
   // Appends the values of `count` rows of an array.
   void Append(const void* rows, size_t row_bytes, size_t count, ColumnBuilder& out) const {
@@ -212,14 +216,11 @@ bool Assign(void* at, const std::string_view* text) {
 // Is a path: an offset, as far as it consists of members, and the steps from there.
 template <typename From, auto... Path>
 struct Walk {
+  static constexpr bool kIsAssignable = sizeof...(Path) == 0 && Assignable<From>;
   static size_t Offset() { return 0; }
   static constexpr void Fill(Column& column) {
-    column.append = Append<From, Path...>;
-    column.append_sql = AppendSql<From, Path...>;
-    if constexpr (sizeof...(Path) == 0 && Assignable<From>) {
-      column.assign = Assign<From>;
-      column.is_assignable = true;
-    }
+    column.is_assignable = kIsAssignable;
+    column.append_sql = AppendSql<From, Path...>;  // a trace asks the constant
     column.complete = Complete;
   }
   static void Complete(Column& column) {
@@ -228,7 +229,7 @@ struct Walk {
     column.type = ComputedType(kType);
     column.append = Computed(Append<From, Path...>);
     column.append_sql = Computed(AppendSql<From, Path...>);
-    if constexpr (sizeof...(Path) == 0 && Assignable<From>) column.assign = Computed(Assign<From>);
+    if constexpr (kIsAssignable) column.assign = Computed(Assign<From>);
   }
 };
 template <typename From, auto First, auto... Rest>
@@ -278,7 +279,8 @@ constexpr void Put(const ColumnGroup<N>& group, Column*& next) {
 }  // namespace internal
 
 // Are the columns of a table, from columns_of(). The array is made at run time, when the table is first read: a constant one would be full
-// of addresses, of functions, and each start of a program would relocate it, page by page. Threads: immutable.
+// of addresses, of functions, and each start of a program would relocate it, page by page.
+// Threads: immutable.
 class ColumnList {
  public:
   using Make = std::span<const Column> (*)();
@@ -308,28 +310,20 @@ constexpr auto columns(const Parts&... parts) {
 }
 
 namespace internal {
-// Is what a column has without an address.
-struct PlainColumn {
-  FixedText<48> name;
-  FixedText<200> doc;
-  RowTag row = 0;
-  Unit unit{};
-  bool is_assignable = false, is_writable = false;
-  Combine combine{};
-  Across merge{};
-};
 template <const auto& kGroup>
 inline constexpr auto kPlainColumns = [] {
   std::array<PlainColumn, std::size(kGroup)> plain{};
-  for (size_t i = 0; i < plain.size(); ++i) {
-    const Column& column = kGroup[i];
-    plain[i] = {column.name, column.doc, column.row, column.unit, column.is_assignable, column.is_writable, column.combine, column.merge};
-  }
+  for (size_t i = 0; i < plain.size(); ++i) plain[i] = kGroup[i];
   return plain;
 }();
 
-// Sets all of a column of which `offset` and `complete` are set.
-void CompleteColumn(Column& column, const PlainColumn& plain);
+// Sets all of the columns of which `offset` and `complete` are set.
+inline void CompleteColumns(std::span<Column> columns, std::span<const PlainColumn> plain) {
+  for (size_t i = 0; i < columns.size(); ++i) {
+    static_cast<PlainColumn&>(columns[i]) = plain[i];
+    columns[i].complete(columns[i]);
+  }
+}
 
 template <const auto& kGroup>
 std::span<const Column> MadeColumns() {
@@ -340,7 +334,7 @@ std::span<const Column> MadeColumns() {
       ((made[kAt].offset = kGroup[kAt].locate(), made[kAt].complete = Computed(kGroup[kAt].complete)), ...);
     }
     (std::make_index_sequence<kCount>());
-    for (size_t i = 0; i < kCount; ++i) CompleteColumn(made[i], kPlainColumns<kGroup>[i]);
+    CompleteColumns(made, kPlainColumns<kGroup>);
     return true;
   }();
   return made;
