@@ -94,7 +94,7 @@ int StatByName(int flags, int directory, const char* path, const void* caller, C
   if ((flags & AT_EMPTY_PATH) == 0 || IsPlain() || !IsReadable(path) || path[0] != 0) {
     return OnName(Operation::kStat, directory, path, caller, call, EndName);
   }
-  return static_cast<int>(capi::Plain(directory, Operation::kStat, capi::kNoOffset, KnownSite(directory, caller), call));
+  return static_cast<int>(capi::SeldomPlain(directory, Operation::kStat, capi::kNoOffset, KnownSite(directory, caller), call));
 }
 
 }  // namespace perfschema::run

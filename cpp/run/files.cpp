@@ -90,29 +90,33 @@ PFS_SELDOM_TRANSFER(pwritev2, (int fd, const iovec* parts, int count, off_t at, 
 PFS_SELDOM_TRANSFER(pwritev64v2, (int fd, const iovec* parts, int count, off64_t at, int flags), Operation::kWrite, 0, at, fd, parts, count,
                     at, flags)
 
-// A call without bytes.
-#define PFS_ON_DESCRIPTOR(type, name, parameters, operation, offset, ...)       \
-  PFS_REPLACES type name parameters {                                           \
-    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };              \
-    if (IsPlain()) return call();                                               \
-    return capi::Plain(fd, operation, offset, KnownSite(fd, PFS_CALLER), call); \
+// A call without bytes. `plain`: Plain or SeldomPlain.
+#define PFS_ON_DESCRIPTOR_BY(plain, type, name, parameters, operation, offset, ...) \
+  PFS_REPLACES type name parameters {                                               \
+    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                  \
+    if (IsPlain()) return call();                                                   \
+    return capi::plain(fd, operation, offset, KnownSite(fd, PFS_CALLER), call);     \
   }
+#define PFS_ON_DESCRIPTOR(...) PFS_ON_DESCRIPTOR_BY(Plain, __VA_ARGS__)
+#define PFS_SELDOM_ON_DESCRIPTOR(...) PFS_ON_DESCRIPTOR_BY(SeldomPlain, __VA_ARGS__)
 PFS_ON_DESCRIPTOR(off_t, lseek, (int fd, off_t offset, int whence), Operation::kSeek, whence == SEEK_SET ? offset : capi::kNoOffset, fd,
                   offset, whence)
 PFS_ON_DESCRIPTOR(off64_t, lseek64, (int fd, off64_t offset, int whence), Operation::kSeek, whence == SEEK_SET ? offset : capi::kNoOffset,
                   fd, offset, whence)
-PFS_ON_DESCRIPTOR(int, fsync, (int fd), Operation::kSync, capi::kNoOffset, fd)
-PFS_ON_DESCRIPTOR(int, fdatasync, (int fd), Operation::kSync, capi::kNoOffset, fd)
+PFS_SELDOM_ON_DESCRIPTOR(int, fsync, (int fd), Operation::kSync, capi::kNoOffset, fd)
+PFS_SELDOM_ON_DESCRIPTOR(int, fdatasync, (int fd), Operation::kSync, capi::kNoOffset, fd)
 PFS_ON_DESCRIPTOR(int, fstat, (int fd, struct stat* result), Operation::kStat, capi::kNoOffset, fd, result)
 PFS_ON_DESCRIPTOR(int, fstat64, (int fd, struct stat64* result), Operation::kStat, capi::kNoOffset, fd, result)
-PFS_ON_DESCRIPTOR(int, __fxstat, (int version, int fd, struct stat* result), Operation::kStat, capi::kNoOffset, version, fd, result)
-PFS_ON_DESCRIPTOR(int, __fxstat64, (int version, int fd, struct stat64* result), Operation::kStat, capi::kNoOffset, version, fd, result)
-PFS_ON_DESCRIPTOR(int, syncfs, (int fd), Operation::kSync, capi::kNoOffset, fd)
-PFS_ON_DESCRIPTOR(int, sync_file_range, (int fd, off64_t at, off64_t size, unsigned flags), Operation::kSync, at, fd, at, size, flags)
-PFS_ON_DESCRIPTOR(int, fallocate, (int fd, int mode, off_t at, off_t size), Operation::kChsize, at, fd, mode, at, size)
-PFS_ON_DESCRIPTOR(int, fallocate64, (int fd, int mode, off64_t at, off64_t size), Operation::kChsize, at, fd, mode, at, size)
-PFS_ON_DESCRIPTOR(int, posix_fallocate, (int fd, off_t at, off_t size), Operation::kChsize, at, fd, at, size)
-PFS_ON_DESCRIPTOR(int, posix_fallocate64, (int fd, off64_t at, off64_t size), Operation::kChsize, at, fd, at, size)
+PFS_SELDOM_ON_DESCRIPTOR(int, __fxstat, (int version, int fd, struct stat* result), Operation::kStat, capi::kNoOffset, version, fd, result)
+PFS_SELDOM_ON_DESCRIPTOR(int, __fxstat64, (int version, int fd, struct stat64* result), Operation::kStat, capi::kNoOffset, version, fd,
+                         result)
+PFS_SELDOM_ON_DESCRIPTOR(int, syncfs, (int fd), Operation::kSync, capi::kNoOffset, fd)
+PFS_SELDOM_ON_DESCRIPTOR(int, sync_file_range, (int fd, off64_t at, off64_t size, unsigned flags), Operation::kSync, at, fd, at, size,
+                         flags)
+PFS_SELDOM_ON_DESCRIPTOR(int, fallocate, (int fd, int mode, off_t at, off_t size), Operation::kChsize, at, fd, mode, at, size)
+PFS_SELDOM_ON_DESCRIPTOR(int, fallocate64, (int fd, int mode, off64_t at, off64_t size), Operation::kChsize, at, fd, mode, at, size)
+PFS_SELDOM_ON_DESCRIPTOR(int, posix_fallocate, (int fd, off_t at, off_t size), Operation::kChsize, at, fd, at, size)
+PFS_SELDOM_ON_DESCRIPTOR(int, posix_fallocate64, (int fd, off64_t at, off64_t size), Operation::kChsize, at, fd, at, size)
 
 #define PFS_FTRUNCATE(name, offset)                            \
   PFS_REPLACES int name(int fd, offset length) {               \

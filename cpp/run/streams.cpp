@@ -39,23 +39,21 @@ int DescriptorOf(FILE* stream) {
   return fd;
 }
 
-capi::Site SiteOn(int fd, const void* caller) { return fd >= 0 ? KnownSite(fd, caller) : SiteAt(caller); }
+// Whether programs make a call often: then it has a body of its own (capi/call.h).
+enum class How { kOften, kSeldom };
 
-template <typename Call, typename Bytes>
+template <How kHow = How::kSeldom, typename Call, typename Bytes>
 [[gnu::always_inline]] inline auto OnStream(FILE* stream, Operation operation, size_t requested, const void* caller, Call call,
                                             Bytes bytes) {
   if (IsPlain()) return call();
   const int fd = DescriptorOf(stream);
-  return capi::SeldomOnDescriptor<true>(fd, operation, static_cast<int64_t>(requested), capi::kNoOffset, SiteOn(fd, caller), call, bytes);
-}
-
-// The same for a call that programs often make.
-template <typename Call, typename Bytes>
-[[gnu::always_inline]] inline auto OftenOnStream(FILE* stream, Operation operation, size_t requested, const void* caller, Call call,
-                                                 Bytes bytes) {
-  if (IsPlain()) return call();
-  const int fd = DescriptorOf(stream);
-  return capi::OnDescriptor(fd, operation, static_cast<int64_t>(requested), capi::kNoOffset, SiteOn(fd, caller), call, bytes);
+  const capi::Site site = fd >= 0 ? KnownSite(fd, caller) : SiteAt(caller);
+  const auto shown = static_cast<int64_t>(requested);
+  if constexpr (kHow == How::kOften) {
+    return capi::OnDescriptor(fd, operation, shown, capi::kNoOffset, site, call, bytes);
+  } else {
+    return capi::SeldomOnDescriptor<true>(fd, operation, shown, capi::kNoOffset, site, call, bytes);
+  }
 }
 
 template <typename Call>
@@ -99,33 +97,34 @@ PFS_REPLACES int fclose(FILE* stream) {
   return pfs_fclose_at(stream, static_cast<const char*>(PFS_CALLER), kIsCode);
 }
 
-#define PFS_ITEMS(on_stream, name, parameters, operation, ...)                                    \
+#define PFS_ITEMS(how, name, parameters, operation, ...)                                          \
   PFS_REPLACES size_t name parameters {                                                           \
-    return on_stream(                                                                             \
+    return OnStream<how>(                                                                         \
         stream, operation, size * count, PFS_CALLER, [=] { return PFS_REAL(name)(__VA_ARGS__); }, \
         [=](size_t n) { return static_cast<int64_t>(n * size); });                                \
   }
-PFS_ITEMS(OftenOnStream, fread, (void* buffer, size_t size, size_t count, FILE* stream), Operation::kRead, buffer, size, count, stream)
-PFS_ITEMS(OnStream, fread_unlocked, (void* buffer, size_t size, size_t count, FILE* stream), Operation::kRead, buffer, size, count, stream)
-PFS_ITEMS(OnStream, __fread_chk, (void* buffer, size_t capacity, size_t size, size_t count, FILE* stream), Operation::kRead, buffer,
+PFS_ITEMS(How::kOften, fread, (void* buffer, size_t size, size_t count, FILE* stream), Operation::kRead, buffer, size, count, stream)
+PFS_ITEMS(How::kOften, fread_unlocked, (void* buffer, size_t size, size_t count, FILE* stream), Operation::kRead, buffer, size, count,
+          stream)
+PFS_ITEMS(How::kSeldom, __fread_chk, (void* buffer, size_t capacity, size_t size, size_t count, FILE* stream), Operation::kRead, buffer,
           capacity, size, count, stream)
-PFS_ITEMS(OnStream, __fread_unlocked_chk, (void* buffer, size_t capacity, size_t size, size_t count, FILE* stream), Operation::kRead,
+PFS_ITEMS(How::kSeldom, __fread_unlocked_chk, (void* buffer, size_t capacity, size_t size, size_t count, FILE* stream), Operation::kRead,
           buffer, capacity, size, count, stream)
-PFS_ITEMS(OftenOnStream, fwrite, (const void* buffer, size_t size, size_t count, FILE* stream), Operation::kWrite, buffer, size, count,
+PFS_ITEMS(How::kOften, fwrite, (const void* buffer, size_t size, size_t count, FILE* stream), Operation::kWrite, buffer, size, count,
           stream)
-PFS_ITEMS(OnStream, fwrite_unlocked, (const void* buffer, size_t size, size_t count, FILE* stream), Operation::kWrite, buffer, size, count,
-          stream)
+PFS_ITEMS(How::kOften, fwrite_unlocked, (const void* buffer, size_t size, size_t count, FILE* stream), Operation::kWrite, buffer, size,
+          count, stream)
 
-#define PFS_GETS(on_stream, name, parameters, ...)                                                                                   \
+#define PFS_GETS(how, name, parameters, ...)                                                                                         \
   PFS_REPLACES char* name parameters {                                                                                               \
-    return on_stream(                                                                                                                \
+    return OnStream<how>(                                                                                                            \
         stream, Operation::kRead, size > 0 ? static_cast<size_t>(size) : 0, PFS_CALLER, [=] { return PFS_REAL(name)(__VA_ARGS__); }, \
         [](const char* text) { return text != nullptr ? static_cast<int64_t>(std::strlen(text)) : 0; });                             \
   }
-PFS_GETS(OftenOnStream, fgets, (char* buffer, int size, FILE* stream), buffer, size, stream)
-PFS_GETS(OnStream, fgets_unlocked, (char* buffer, int size, FILE* stream), buffer, size, stream)
-PFS_GETS(OnStream, __fgets_chk, (char* buffer, size_t capacity, int size, FILE* stream), buffer, capacity, size, stream)
-PFS_GETS(OnStream, __fgets_unlocked_chk, (char* buffer, size_t capacity, int size, FILE* stream), buffer, capacity, size, stream)
+PFS_GETS(How::kOften, fgets, (char* buffer, int size, FILE* stream), buffer, size, stream)
+PFS_GETS(How::kOften, fgets_unlocked, (char* buffer, int size, FILE* stream), buffer, size, stream)
+PFS_GETS(How::kSeldom, __fgets_chk, (char* buffer, size_t capacity, int size, FILE* stream), buffer, capacity, size, stream)
+PFS_GETS(How::kSeldom, __fgets_unlocked_chk, (char* buffer, size_t capacity, int size, FILE* stream), buffer, capacity, size, stream)
 
 #define PFS_GETLINE(name, parameters, ...)                                                                                           \
   PFS_REPLACES ssize_t name parameters {                                                                                             \
@@ -161,15 +160,15 @@ PFS_VSCANF(__isoc99_vscanf, (const char* format, va_list arguments), stdin, form
 PFS_VSCANF(__isoc23_vfscanf, (FILE * stream, const char* format, va_list arguments), stream, stream, format, arguments)
 PFS_VSCANF(__isoc23_vscanf, (const char* format, va_list arguments), stdin, format, arguments)
 
-#define PFS_PUTS(on_stream, name)                                                                  \
+#define PFS_PUTS(how, name)                                                                        \
   PFS_REPLACES int name(const char* text, FILE* stream) {                                          \
     const size_t size = std::strlen(text);                                                         \
-    return on_stream(                                                                              \
+    return OnStream<how>(                                                                          \
         stream, Operation::kWrite, size, PFS_CALLER, [=] { return PFS_REAL(name)(text, stream); }, \
         [=](int rc) { return rc != EOF ? static_cast<int64_t>(size) : capi::kNoBytes; });          \
   }
-PFS_PUTS(OftenOnStream, fputs)
-PFS_PUTS(OnStream, fputs_unlocked)
+PFS_PUTS(How::kOften, fputs)
+PFS_PUTS(How::kOften, fputs_unlocked)
 PFS_REPLACES int puts(const char* text) {
   const size_t size = std::strlen(text) + 1;
   return OnStream(
@@ -205,12 +204,12 @@ PFS_PRINTF(__fprintf_chk, (FILE * stream, int flag, const char* format, ...), st
            PFS_REAL(__vfprintf_chk)(stream, flag, format, arguments))
 
 // A call that moves no bytes. A stream that has made no event is not adopted for it.
-#define PFS_ON_STREAM(type, name, parameters, operation, ...)                     \
-  PFS_REPLACES type name parameters {                                             \
-    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                \
-    const int fd = DescriptorOf(stream);                                          \
-    if (IsPlain() || perfschema::FileOfDescriptor(fd) == nullptr) return call();  \
-    return capi::Plain(fd, operation, capi::kNoOffset, SiteAt(PFS_CALLER), call); \
+#define PFS_ON_STREAM(type, name, parameters, operation, ...)                           \
+  PFS_REPLACES type name parameters {                                                   \
+    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                      \
+    const int fd = DescriptorOf(stream);                                                \
+    if (IsPlain() || perfschema::FileOfDescriptor(fd) == nullptr) return call();        \
+    return capi::SeldomPlain(fd, operation, capi::kNoOffset, SiteAt(PFS_CALLER), call); \
   }
 PFS_ON_STREAM(int, fflush, (FILE * stream), Operation::kFlush, stream)
 PFS_ON_STREAM(int, fseek, (FILE * stream, long offset, int whence), Operation::kSeek, stream, offset, whence)

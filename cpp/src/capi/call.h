@@ -91,7 +91,11 @@ inline __attribute__((always_inline)) auto TransferAnywhere(int fd, Operation op
 
 // Makes a call without bytes.
 template <typename Call>
-inline auto Plain(int fd, Operation operation, int64_t offset, Site site, Call call) {
+PFS_ALWAYS_INLINE auto Plain(int fd, Operation operation, int64_t offset, Site site, Call call) {
+  return OnDescriptor(fd, operation, kNoBytes, offset, site, call, [](auto) { return kNoBytes; });
+}
+template <typename Call>
+inline auto SeldomPlain(int fd, Operation operation, int64_t offset, Site site, Call call) {
   return SeldomOnDescriptor<false>(fd, operation, kNoBytes, offset, site, call, [](auto) { return kNoBytes; });
 }
 

@@ -110,11 +110,11 @@ ssize_t pfs_pwrite_at(int fd, const void* buffer, size_t size, off_t offset, PFS
 
 // pfs reads none of the parts: where the kernel returns EFAULT it must not crash. What is requested shows as 0 until the call returns.
 ssize_t pfs_readv_at(int fd, const struct iovec* parts, int count, PFS_SITE_) {
-  return SeldomTransfer(fd, Operation::kRead, 0, kNoOffset, {file, line}, [=] { return readv(fd, parts, count); });
+  return Transfer(fd, Operation::kRead, 0, kNoOffset, {file, line}, [=] { return readv(fd, parts, count); });
 }
 
 ssize_t pfs_writev_at(int fd, const struct iovec* parts, int count, PFS_SITE_) {
-  return SeldomTransfer(fd, Operation::kWrite, 0, kNoOffset, {file, line}, [=] { return writev(fd, parts, count); });
+  return Transfer(fd, Operation::kWrite, 0, kNoOffset, {file, line}, [=] { return writev(fd, parts, count); });
 }
 
 off_t pfs_lseek_at(int fd, off_t offset, int whence, PFS_SITE_) {
@@ -122,15 +122,15 @@ off_t pfs_lseek_at(int fd, off_t offset, int whence, PFS_SITE_) {
 }
 
 off_t pfs_tell_at(int fd, PFS_SITE_) {
-  return Plain(fd, Operation::kTell, kNoOffset, {file, line}, [=] { return lseek(fd, 0, SEEK_CUR); });
+  return SeldomPlain(fd, Operation::kTell, kNoOffset, {file, line}, [=] { return lseek(fd, 0, SEEK_CUR); });
 }
 
 int pfs_fsync_at(int fd, PFS_SITE_) {
-  return Plain(fd, Operation::kSync, kNoOffset, {file, line}, [=] { return fsync(fd); });
+  return SeldomPlain(fd, Operation::kSync, kNoOffset, {file, line}, [=] { return fsync(fd); });
 }
 
 int pfs_fdatasync_at(int fd, PFS_SITE_) {
-  return Plain(fd, Operation::kSync, kNoOffset, {file, line}, [=] { return fdatasync(fd); });
+  return SeldomPlain(fd, Operation::kSync, kNoOffset, {file, line}, [=] { return fdatasync(fd); });
 }
 
 int pfs_ftruncate_at(int fd, off_t length, PFS_SITE_) {

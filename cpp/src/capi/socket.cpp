@@ -33,7 +33,7 @@ constexpr bool ShowsBytes(Operation operation) {
 // Makes a call whose event does not show the bytes that it transfers.
 template <typename Call, typename Bytes>
 auto Messages(int fd, Operation operation, Site site, Call call, Bytes bytes) {
-  return SeldomOnDescriptor<false>(fd, operation, kNoBytes, kNoOffset, site, call, bytes);
+  return OnDescriptor(fd, operation, kNoBytes, kNoOffset, site, call, bytes);
 }
 
 // Counts the bytes of a call on many messages, which returns how many messages were transferred.
@@ -150,7 +150,7 @@ int pfs_bind_at(int fd, const sockaddr* address, socklen_t length, PFS_SITE_) {
 }
 
 int pfs_listen_at(int fd, int backlog, PFS_SITE_) {
-  return Plain(fd, Operation::kConnect, kNoOffset, {file, line}, [=] { return listen(fd, backlog); });
+  return SeldomPlain(fd, Operation::kConnect, kNoOffset, {file, line}, [=] { return listen(fd, backlog); });
 }
 
 int pfs_connect_at(int fd, const sockaddr* address, socklen_t length, PFS_SITE_) {
@@ -158,15 +158,15 @@ int pfs_connect_at(int fd, const sockaddr* address, socklen_t length, PFS_SITE_)
 }
 
 int pfs_getsockname_at(int fd, sockaddr* address, socklen_t* length, PFS_SITE_) {
-  return Plain(fd, Operation::kBind, kNoOffset, {file, line}, [=] { return getsockname(fd, address, length); });
+  return SeldomPlain(fd, Operation::kBind, kNoOffset, {file, line}, [=] { return getsockname(fd, address, length); });
 }
 
 int pfs_getpeername_at(int fd, sockaddr* address, socklen_t* length, PFS_SITE_) {
-  return Plain(fd, Operation::kBind, kNoOffset, {file, line}, [=] { return getpeername(fd, address, length); });
+  return SeldomPlain(fd, Operation::kBind, kNoOffset, {file, line}, [=] { return getpeername(fd, address, length); });
 }
 
 int pfs_shutdown_at(int fd, int how, PFS_SITE_) {
-  return Plain(fd, Operation::kShutdown, kNoOffset, {file, line}, [=] { return shutdown(fd, how); });
+  return SeldomPlain(fd, Operation::kShutdown, kNoOffset, {file, line}, [=] { return shutdown(fd, how); });
 }
 
 // ---- Moving bytes ----------------------------------------------------------------------------------------------------------------
@@ -210,15 +210,15 @@ int pfs_recvmmsg_at(int fd, mmsghdr* messages, unsigned count, int flags, timesp
 // ---- The rest --------------------------------------------------------------------------------------------------------------------
 
 int pfs_getsockopt_at(int fd, int level, int name, void* value, socklen_t* length, PFS_SITE_) {
-  return Plain(fd, Operation::kOpt, kNoOffset, {file, line}, [=] { return getsockopt(fd, level, name, value, length); });
+  return SeldomPlain(fd, Operation::kOpt, kNoOffset, {file, line}, [=] { return getsockopt(fd, level, name, value, length); });
 }
 
 int pfs_setsockopt_at(int fd, int level, int name, const void* value, socklen_t length, PFS_SITE_) {
-  return Plain(fd, Operation::kOpt, kNoOffset, {file, line}, [=] { return setsockopt(fd, level, name, value, length); });
+  return SeldomPlain(fd, Operation::kOpt, kNoOffset, {file, line}, [=] { return setsockopt(fd, level, name, value, length); });
 }
 
 int pfs_sockatmark_at(int fd, PFS_SITE_) {
-  return Plain(fd, Operation::kSocketStat, kNoOffset, {file, line}, [=] { return sockatmark(fd); });
+  return SeldomPlain(fd, Operation::kSocketStat, kNoOffset, {file, line}, [=] { return sockatmark(fd); });
 }
 
 void pfs_socket_set_thread(int fd) { perfschema::SetSocketThread(fd); }

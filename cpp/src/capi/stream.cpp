@@ -24,12 +24,12 @@ size_t Positive(int n) { return n > 0 ? static_cast<size_t>(n) : 0; }
 
 template <typename Call>
 auto Seek(FILE* stream, off_t offset, int whence, Site site, Call call) {
-  return Plain(DescriptorOf(stream), Operation::kSeek, whence == SEEK_SET ? offset : kNoOffset, site, call);
+  return SeldomPlain(DescriptorOf(stream), Operation::kSeek, whence == SEEK_SET ? offset : kNoOffset, site, call);
 }
 
 template <typename Call>
 auto Tell(FILE* stream, Site site, Call call) {
-  return Plain(DescriptorOf(stream), Operation::kTell, kNoOffset, site, call);
+  return SeldomPlain(DescriptorOf(stream), Operation::kTell, kNoOffset, site, call);
 }
 
 // Makes a call that transfers whole items.
@@ -130,7 +130,7 @@ int pfs_fgetpos_at(FILE* stream, fpos_t* position, PFS_SITE_) {
 }
 
 int pfs_fflush_at(FILE* stream, PFS_SITE_) {
-  return Plain(DescriptorOf(stream), Operation::kFlush, kNoOffset, {file, line}, [=] { return fflush(stream); });
+  return SeldomPlain(DescriptorOf(stream), Operation::kFlush, kNoOffset, {file, line}, [=] { return fflush(stream); });
 }
 
 }  // extern "C"
