@@ -81,6 +81,11 @@ class Round:
     def best(self, case: str) -> float:
         return min(self.blocks[case])
 
+    @property
+    def unrest(self) -> float:
+        """The median block of the floor over its fastest one. The ratios are of one process: between rounds the clock may change."""
+        return self.median(FLOOR) / self.best(FLOOR)
+
     def median(self, case: str) -> float:
         return statistics.median(self.blocks[case])
 
@@ -274,31 +279,24 @@ def measure(program: Path, rounds: int = 6, repetitions: int = 40, say: Callable
         """The witness that is too far off, or nothing."""
         return next((case for case, most in WITNESSES.items() if one.best(case) > most * best_seen[case]), "")
 
-    def unrest(one: Round) -> float:
-        """How far the median block of the floor is from its fastest one. The ratios are of one process: between rounds the clock may change."""
-        return one.median(FLOOR) / one.best(FLOOR)
-
-    attempts = 0
-    while attempts < 3 * rounds and len(good) < rounds:
-        attempts += 1
+    while len(seen) < 3 * rounds and len(good) < rounds:
         both = [run_once(program, repetitions), run_once(program, repetitions, ".", "--single-threaded")]
         run = Round(both[0].blocks | both[1].blocks, both[0].context)
         best_seen = {case: min(best, run.best(case)) for case, best in best_seen.items()}
-        spread = unrest(run)
         case = disturbed(run)
+        seen.append(run)
         say(
-            f"round {attempts}: floor {run.best(FLOOR):.2f} ns (median block {spread:.3f} x), all on {run.best('lock/all'):.2f} ns"
+            f"round {len(seen)}: floor {run.best(FLOOR):.2f} ns (median block {run.unrest:.3f} x), all on {run.best('lock/all'):.2f} ns"
             + (
                 f": {case} is {100 * (run.best(case) / best_seen[case] - 1):.1f} % off its best, disturbed, repeated"
                 if case
                 else ""
             )
         )
-        seen.append(run)
         good = [one for one in [*good, run] if not disturbed(one)]
     is_quiet = bool(good)
     if not is_quiet:
-        good = [min(seen, key=unrest)]
+        good = [min(seen, key=lambda one: one.unrest)]
     # A whole round, so that every ratio stays within one process: the one whose cases are nearest to the best of all rounds, on average.
     best = {
         case: min(one.best(case) for one in good)
@@ -306,7 +304,7 @@ def measure(program: Path, rounds: int = 6, repetitions: int = 40, say: Callable
         if not case.startswith(("same/", "rdlock_same/", "pread_same/"))
     }
     chosen = min(good, key=lambda one: sum(one.best(case) / best[case] for case in best))
-    return Result(chosen, good, attempts, is_quiet)
+    return Result(chosen, good, len(seen), is_quiet)
 
 
 def references(run: Round, case: str) -> tuple[str, str]:

@@ -145,8 +145,10 @@ def kept(result: ratios.Result) -> processors.Measured:
         if result.is_quiet
         else f"{result.attempts} rounds, none of them quiet"
     )
-    floor, median = result.chosen.best(ratios.FLOOR), result.chosen.median(ratios.FLOOR)
-    how = f"fastest blocks of the least disturbed of {rounds}, 95 % of a bootstrap over its blocks; the floor took {floor:.1f} ns, its median block {median / floor:.2f} times that"
+    how = (
+        f"fastest blocks of the least disturbed of {rounds}, 95 % of a bootstrap over its blocks; "
+        f"the floor took {result.chosen.best(ratios.FLOOR):.1f} ns, its median block {result.chosen.unrest:.2f} times that"
+    )
     return processors.Measured(processors.this(), today(), commit(), how, figures)
 
 
@@ -227,20 +229,19 @@ def part_ratios(report: Report) -> list[str]:
     checks = ratios.limits(result)
     kept(result).write(report.figures)
     report.missed += [check.text for check in checks if not check.met]
-    spread = measured.median(ratios.FLOOR) / measured.best(ratios.FLOOR)
     witnesses = ", ".join(f"`{case}` more than {100 * (most - 1):.0f} % off its best" for case, most in ratios.WITNESSES.items())
-    disturbed = (
-        f"{result.repeated} of {result.attempts} rounds (processes) were disturbed and repeated"
+    rounds = (
+        f"{result.repeated} of {result.attempts} rounds (processes) were disturbed ({witnesses}) and repeated. The figures are those of the "
+        "least disturbed round; the last column is the range over all undisturbed rounds."
         if result.is_quiet
-        else f"**All {result.attempts} rounds (processes) were disturbed**"
+        else f"**All {result.attempts} rounds (processes) were disturbed ({witnesses}).** The figures are those of the least disturbed one."
     )
     return [
         "## Limits",
         "",
         *prose(
             f"""The floor is two `rdtsc` around a bare lock, then the unlock. It took {measured.best(ratios.FLOOR):.2f} ns here; its median block
-            took {spread:.3f} times that. {disturbed} ({witnesses}). The figures are those of the least disturbed round; the last column is the range over all undisturbed rounds. The
-            process has had a second thread, as programs with mutexes have: in a process that never had one, glibc leaves out the `lock`
+            took {measured.unrest:.3f} times that. {rounds} The process has had a second thread, as programs with mutexes have: in a process that never had one, glibc leaves out the `lock`
             prefix."""
         ),
         "",
