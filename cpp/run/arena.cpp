@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/placement.h"
+
 namespace {
 
 constexpr size_t kMostReserved = size_t{256} << 20, kLeastReserved = size_t{16} << 20;  // by what RLIMIT_AS lets us have
@@ -29,6 +31,12 @@ std::atomic<char*> base{nullptr};   // the range; its length is in its first wor
 std::atomic<size_t> used{kHeader};  // block number 0 means "none"
 constinit std::atomic<uint64_t> free_blocks[kLargest + 1] =
     {};  // number of the first block in units of kHeader, and a tag against reuse (ABA)
+
+// The block of the first that asks, which is the C++ library: in each process it sets memory aside for its exceptions. So a process that
+// needs nothing else does not map the range.
+constexpr uint32_t kFirstClass = 17;
+alignas(kHeader) constinit char first_block[size_t{1} << kFirstClass] = {};
+PFS_SET_IN_EVERY_PROCESS constinit std::atomic<bool> is_first_taken{false};
 
 char* Base() {
   char* memory = base.load(std::memory_order_acquire);
@@ -51,7 +59,13 @@ Header* HeaderOf(void* block) {
   return reinterpret_cast<Header*>(reinterpret_cast<char*>(header) - header->back);
 }
 
-void* Allocate(size_t bytes) {
+PFS_IN_EVERY_PROCESS void* Allocate(size_t bytes) {
+  if (__builtin_expect(!is_first_taken.load(std::memory_order_relaxed), 0) && bytes <= sizeof first_block - kHeader &&
+      !is_first_taken.exchange(true)) {
+    auto* const header = reinterpret_cast<Header*>(first_block);
+    header->size_class = kFirstClass;
+    return header + 1;
+  }
   char* const memory = Base();
   uint32_t size_class = kSmallest;
   while (size_class <= kLargest && (size_t{1} << size_class) < bytes + kHeader) ++size_class;
@@ -83,6 +97,7 @@ void Free(void* block) {
   if (block == nullptr) return;
   Header* const header = HeaderOf(block);
   header->back = 0;
+  if (reinterpret_cast<char*>(header) == first_block) return;  // outside the range
   const auto number = static_cast<uint32_t>((reinterpret_cast<char*>(header) - base.load(std::memory_order_relaxed)) / kHeader);
   std::atomic<uint64_t>& list = free_blocks[header->size_class];
   uint64_t first = list.load(std::memory_order_relaxed);
@@ -107,7 +122,7 @@ void* AllocateAligned(size_t alignment, size_t bytes) {
 
 #define PFS_HIDDEN extern "C" __attribute__((visibility("hidden")))
 
-PFS_HIDDEN void* __wrap_malloc(size_t bytes) { return Allocate(bytes); }
+PFS_HIDDEN PFS_IN_EVERY_PROCESS void* __wrap_malloc(size_t bytes) { return Allocate(bytes); }
 
 PFS_HIDDEN void __wrap_free(void* block) { Free(block); }
 

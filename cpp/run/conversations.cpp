@@ -9,6 +9,7 @@
 #include <new>
 #include <string_view>
 
+#include "base/placement.h"
 #include "run/clients.h"
 #include "run/decoder.h"
 #include "run/real.h"
@@ -237,7 +238,7 @@ void CommandText::AddPath(std::string_view path) {
   Put('\'');
 }
 
-void StartConversations() {
+PFS_IN_EVERY_PROCESS void StartConversations() {
   const char* const wanted = secure_getenv("PFS_RUN_DECODE");
   if (wanted == nullptr) return;
   for (std::string_view rest = wanted; !rest.empty();) {

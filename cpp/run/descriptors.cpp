@@ -49,8 +49,6 @@ std::atomic<int> kinds{0};
 // update costs a search.
 class KeysOfKinds {
  public:
-  constexpr KeysOfKinds(Register family, const char* noun) : family_(family), noun_(noun) {}
-
   // Returns 0 if it is not known.
   pfs_key_t Find(std::string_view kind, const Module* module) const {
     const uint32_t count = std::min<uint32_t>(count_.load(std::memory_order_acquire), kMost);
@@ -61,12 +59,13 @@ class KeysOfKinds {
     return 0;
   }
 
-  pfs_key_t Of(std::string_view kind, const Module* module) {
+  // Registers it if it is not known. `noun` begins the documentation.
+  pfs_key_t Of(std::string_view kind, const Module* module, Register family, const char* noun) {
     if (const pfs_key_t known = Find(kind, module); known != 0) return known;
     char documentation[256];
-    std::snprintf(documentation, sizeof documentation, "%s of kind %.*s that are used from %s", noun_, static_cast<int>(kind.size()),
+    std::snprintf(documentation, sizeof documentation, "%s of kind %.*s that are used from %s", noun, static_cast<int>(kind.size()),
                   kind.data(), module != nullptr ? module->path : "unknown code");
-    const pfs_key_t key = KeyOf(family_, module, kind, documentation);
+    const pfs_key_t key = KeyOf(family, module, kind, documentation);
     if (key == 0) return 0;
     if (const uint32_t at = count_.fetch_add(1); at < kMost) {
       kind.copy(entries_[at].kind, kMostExtension);
@@ -83,13 +82,10 @@ class KeysOfKinds {
     const Module* module;
     char kind[kMostExtension + 1];
   };
-  const Register family_;
-  const char* const noun_;
   std::atomic<uint32_t> count_{0};
   Entry entries_[kMost] = {};
 };
-constinit KeysOfKinds of_files(pfs_register_file, "Files"), of_sockets(pfs_register_socket, "Sockets"),
-    of_memory(pfs_register_memory, "Memory");
+constinit KeysOfKinds of_files, of_sockets, of_memory;
 
 }  // namespace
 
@@ -97,12 +93,12 @@ pfs_key_t KeyOfFile(const char* path, bool is_readable, const Site& site) {
   const std::string_view kind = is_readable ? KindOfPath(path) : "file";
   if (const pfs_key_t known = of_files.Find(kind, site.module); known != 0) return known;
   const bool is_general = kind == "file" || kind == "proc" || kind == "sys" || kind == "dev";
-  return of_files.Of(is_general || kinds.fetch_add(1) < kMostKinds ? kind : "file", site.module);
+  return of_files.Of(is_general || kinds.fetch_add(1) < kMostKinds ? kind : "file", site.module, pfs_register_file, "Files");
 }
 
-pfs_key_t KeyOfHeap(const Site& site) { return of_memory.Of("heap", site.module); }
+pfs_key_t KeyOfHeap(const Site& site) { return of_memory.Of("heap", site.module, pfs_register_memory, "Memory"); }
 
-pfs_key_t KeyOfSocket(const char* kind, const Site& site) { return of_sockets.Of(kind, site.module); }
+pfs_key_t KeyOfSocket(const char* kind, const Site& site) { return of_sockets.Of(kind, site.module, pfs_register_socket, "Sockets"); }
 
 const char* KindOfSocket(int domain, int type) {
   if (domain == AF_UNIX) return "unix";

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -21,20 +22,23 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/placement.h"
 #include "run/real.h"
+#include "run/start_path.h"
 
 namespace perfschema::run {
 namespace {
 
 constexpr std::string_view kPreload = "LD_PRELOAD=";
-char library[PATH_MAX] = "";  // as LD_PRELOAD has it; empty: children are not recorded
+char long_library[PATH_MAX] = "";
+PFS_SET_IN_EVERY_PROCESS constinit StartPath library(long_library);  // as LD_PRELOAD has it; empty: children are not recorded
 
 // Returns the entry of LD_PRELOAD that has this library, or nullptr.
 char* const* PreloadIn(char* const* environment) {
-  if (library[0] == 0 || environment == nullptr) return nullptr;
+  if (library.text()[0] == 0 || environment == nullptr) return nullptr;
   for (; *environment != nullptr; ++environment) {
     if (std::strncmp(*environment, kPreload.data(), kPreload.size()) == 0) {
-      return std::strstr(*environment, library) != nullptr ? environment : nullptr;
+      return std::strstr(*environment, library.text()) != nullptr ? environment : nullptr;
     }
   }
   return nullptr;
@@ -42,8 +46,8 @@ char* const* PreloadIn(char* const* environment) {
 
 // Copies the value of LD_PRELOAD without this library. Returns whether it is empty. REQUIRES: as many bytes as the entry has.
 bool CopyWithout(const char* entry, char* to) {
-  const char* const at = std::strstr(entry, library);
-  const char* rest = at + std::strlen(library);
+  const char* const at = std::strstr(entry, library.text());
+  const char* rest = at + std::strlen(library.text());
   if (*rest == ':') ++rest;
   const auto head = static_cast<size_t>(at - entry);
   std::memcpy(to, entry, head);
@@ -59,11 +63,32 @@ constexpr int kMachine = EM_X86_64;
 constexpr char kLinker[] = "/ld-linux-x86-64.so";
 #endif
 
-// Reads an object of an ELF file. Returns false if the file ends before.
-template <typename Object>
-bool ReadAt(int fd, uint64_t at, Object* object) {
-  return PFS_REAL(pread)(fd, object, sizeof *object, static_cast<off_t>(at)) == sizeof *object;
-}
+// Reads a file through a window: what lies together is one system call. Not for threads.
+class Reader {
+ public:
+  explicit Reader(int fd) : fd_(fd) {}
+  // Returns how many bytes were read, which are fewer at the end of the file.
+  size_t ReadBytes(uint64_t at, void* to, size_t bytes) {
+    if (at < begin_ || at - begin_ > size_ || bytes > size_ - (at - begin_)) {
+      begin_ = at;
+      size_ = static_cast<size_t>(std::max<ssize_t>(PFS_REAL(pread)(fd_, window_, sizeof window_, static_cast<off_t>(at)), 0));
+    }
+    const size_t there = std::min<size_t>(bytes, size_ - (at - begin_));
+    std::memcpy(to, window_ + (at - begin_), there);
+    return there;
+  }
+  // Returns false if the file ends before the end of the object.
+  template <typename Object>
+  bool Read(uint64_t at, Object* object) {
+    return ReadBytes(at, object, sizeof *object) == sizeof *object;
+  }
+
+ private:
+  const int fd_;
+  uint64_t begin_ = 0;
+  size_t size_ = 0;
+  char window_[4096];  // a compiler's head of a file, and the names of the libraries it needs
+};
 
 bool IsSanitizer(const char* library_name) {
   for (const char* const start : {"libasan.so", "libhwasan.so", "liblsan.so", "libtsan.so"}) {
@@ -73,23 +98,23 @@ bool IsSanitizer(const char* library_name) {
 }
 
 // Returns whether an ELF file needs the library of a sanitizer. `dynamic`: its PT_DYNAMIC.
-bool NeedsSanitizer(int fd, const Elf64_Ehdr& header, const Elf64_Phdr& dynamic) {
+bool NeedsSanitizer(Reader& file, const Elf64_Ehdr& header, const Elf64_Phdr& dynamic) {
   constexpr size_t kMost = 8;  // a compiler names the library of a sanitizer first
   uint64_t needed[kMost], texts = 0;
   size_t count = 0;
   Elf64_Dyn entry;
-  for (uint64_t at = 0; at + sizeof entry <= dynamic.p_filesz && ReadAt(fd, dynamic.p_offset + at, &entry) && entry.d_tag != DT_NULL;
+  for (uint64_t at = 0; at + sizeof entry <= dynamic.p_filesz && file.Read(dynamic.p_offset + at, &entry) && entry.d_tag != DT_NULL;
        at += sizeof entry) {
     if (entry.d_tag == DT_NEEDED && count < kMost) needed[count++] = entry.d_un.d_val;
     if (entry.d_tag == DT_STRTAB) texts = entry.d_un.d_ptr;
     if (entry.d_tag == DT_STRTAB && count != 0) break;  // the needed ones come first
   }
   Elf64_Phdr part;
-  for (int i = 0; i < header.e_phnum && ReadAt(fd, header.e_phoff + static_cast<uint64_t>(i) * header.e_phentsize, &part); ++i) {
+  for (int i = 0; i < header.e_phnum && file.Read(header.e_phoff + static_cast<uint64_t>(i) * header.e_phentsize, &part); ++i) {
     if (part.p_type != PT_LOAD || texts < part.p_vaddr || texts - part.p_vaddr >= part.p_filesz) continue;
     for (size_t k = 0; k < count; ++k) {
       char name[16] = "";
-      if (ReadAt(fd, part.p_offset + (texts - part.p_vaddr) + needed[k], &name) && IsSanitizer(name)) return true;
+      if (file.Read(part.p_offset + (texts - part.p_vaddr) + needed[k], &name) && IsSanitizer(name)) return true;
     }
   }
   return false;
@@ -97,15 +122,15 @@ bool NeedsSanitizer(int fd, const Elf64_Ehdr& header, const Elf64_Phdr& dynamic)
 
 // Returns whether an ELF file can have this library: its dynamic linker is glibc's for this processor, or there is none, and no library
 // must be loaded before.
-bool CanHave(int fd, const char* head) {
-  const auto* const header = reinterpret_cast<const Elf64_Ehdr*>(head);
-  if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != kMachine) return false;
+bool CanHave(Reader& file) {
+  Elf64_Ehdr header;
+  if (!file.Read(0, &header) || header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != kMachine) return false;
   Elf64_Phdr part;
-  for (int i = 0; i < header->e_phnum && ReadAt(fd, header->e_phoff + static_cast<uint64_t>(i) * header->e_phentsize, &part); ++i) {
-    if (part.p_type == PT_DYNAMIC && NeedsSanitizer(fd, *header, part)) return false;
+  for (int i = 0; i < header.e_phnum && file.Read(header.e_phoff + static_cast<uint64_t>(i) * header.e_phentsize, &part); ++i) {
+    if (part.p_type == PT_DYNAMIC && NeedsSanitizer(file, header, part)) return false;
     if (part.p_type != PT_INTERP) continue;
     char name[256] = "";
-    if (part.p_filesz >= sizeof name || PFS_REAL(pread)(fd, name, part.p_filesz, static_cast<off_t>(part.p_offset)) < 0) return true;
+    if (part.p_filesz >= sizeof name || file.ReadBytes(part.p_offset, name, part.p_filesz) == 0) return true;
     if (std::strstr(name, kLinker) == nullptr) return false;
   }
   return true;
@@ -118,9 +143,10 @@ bool CanHave(int fd, const char* head) {
   for (int i = 0; i < kMostScripts; ++i) {
     const int fd = PFS_REAL(open)(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return true;
-    const ssize_t bytes = PFS_REAL(pread)(fd, head, sizeof head - 1, 0);
-    const bool is_elf = bytes >= static_cast<ssize_t>(sizeof(Elf64_Ehdr)) && std::memcmp(head, ELFMAG, SELFMAG) == 0;
-    const bool may = !is_elf || CanHave(fd, head);
+    Reader file(fd);
+    const size_t bytes = file.ReadBytes(0, head, sizeof head - 1);
+    const bool is_elf = bytes >= sizeof(Elf64_Ehdr) && std::memcmp(head, ELFMAG, SELFMAG) == 0;
+    const bool may = !is_elf || CanHave(file);
     PFS_REAL(close)(fd);
     if (bytes < 2 || head[0] != '#' || head[1] != '!') return may;
     head[bytes] = 0;
@@ -192,9 +218,14 @@ int ExecuteInPath(const char* file, char* const* arguments, char* const* environ
 
 }  // namespace
 
-void StartExec() {
+PFS_IN_EVERY_PROCESS void StartExec() {
   const char* const path = secure_getenv("PFS_RUN_PRELOAD");
-  if (path != nullptr && std::strlen(path) < sizeof library) std::strcpy(library, path);
+  if (path == nullptr || std::strlen(path) >= PATH_MAX) return;
+  library.Set([path](char* to, size_t bytes) {
+    const size_t there = std::min(bytes, std::strlen(path));
+    std::memcpy(to, path, there);
+    return there;
+  });
 }
 
 }  // namespace perfschema::run

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "base/placement.h"
+
 namespace perfschema::run {
 namespace {
 
@@ -19,11 +21,7 @@ constexpr uint16_t kHiddenVersion = 0x8000;
 
 }  // namespace
 
-SymbolName::SymbolName(std::string_view of) : text(of.data()), hash(5381) {
-  for (const char c : of) hash = hash * 33 + static_cast<uint8_t>(c);
-}
-
-DynamicSection::DynamicSection(const link_map& object) {
+PFS_IN_EVERY_PROCESS DynamicSection::DynamicSection(const link_map& object) {
   for (const ElfW(Dyn)* entry = object.l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
     const auto read = [&]<typename T>(const T** pointer) { *pointer = PointerOf<T>(*entry, object.l_addr); };
     switch (entry->d_tag) {
@@ -60,9 +58,9 @@ DynamicSection::DynamicSection(const link_map& object) {
   }
 }
 
-Exported::Exported(const link_map& object) : base_(object.l_addr), from_(object) {}
+PFS_IN_EVERY_PROCESS Exported::Exported(const link_map& object) : base_(object.l_addr), from_(object) {}
 
-bool Exported::Is(uint32_t index, const char* name) const {
+PFS_IN_EVERY_PROCESS bool Exported::Is(uint32_t index, const char* name) const {
   const ElfW(Sym)& symbol = from_.symbols[index];
   const bool is_defined = symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && ELF64_ST_BIND(symbol.st_info) != STB_LOCAL;
   return is_defined && std::strcmp(from_.names + symbol.st_name, name) == 0 &&
@@ -71,7 +69,7 @@ bool Exported::Is(uint32_t index, const char* name) const {
 
 // The table: number of buckets, first symbol, words of the Bloom filter, a shift; the filter; the buckets; hashes of the symbols, of which
 // the last one of a bucket has its lowest bit set.
-uint32_t Exported::IndexByGnuHash(const SymbolName& name) const {
+PFS_IN_EVERY_PROCESS uint32_t Exported::IndexByGnuHash(const SymbolName& name) const {
   const uint32_t buckets = from_.gnu_hash[0], first = from_.gnu_hash[1], words = from_.gnu_hash[2], shift = from_.gnu_hash[3];
   const auto* const filter = reinterpret_cast<const uint64_t*>(from_.gnu_hash + 4);
   const uint64_t word = filter[name.hash / 64 & (words - 1)];
@@ -100,7 +98,7 @@ uint32_t Exported::IndexByHash(const SymbolName& name) const {
   return index;
 }
 
-void* Exported::Find(const SymbolName& name) const {
+PFS_IN_EVERY_PROCESS void* Exported::Find(const SymbolName& name) const {
   if (from_.symbols == nullptr || from_.names == nullptr || (from_.gnu_hash == nullptr && from_.hash == nullptr)) return nullptr;
   const uint32_t index = from_.gnu_hash != nullptr ? IndexByGnuHash(name) : IndexByHash(name);
   if (index == 0) return nullptr;
@@ -110,9 +108,9 @@ void* Exported::Find(const SymbolName& name) const {
 }
 
 // The list is the one that debuggers read: a part of the C library's ABI.
-const link_map* FirstObject() { return _r_debug.r_map; }
+PFS_IN_EVERY_PROCESS const link_map* FirstObject() { return _r_debug.r_map; }
 
-const link_map* OwnObject() {
+PFS_IN_EVERY_PROCESS const link_map* OwnObject() {
   const link_map* object = FirstObject();
   while (object != nullptr && object->l_ld != _DYNAMIC) object = object->l_next;
   return object;

@@ -24,9 +24,17 @@ struct DynamicSection {
   size_t sizes[2] = {};
 };
 
-// Is a name with the hash that the objects' tables have for it. `text` ends with a zero.
+// Returns the hash that the objects' tables have for a name.
+constexpr uint32_t HashOfSymbol(std::string_view name) {
+  uint32_t hash = 5381;
+  for (const char c : name) hash = hash * 33 + static_cast<uint8_t>(c);
+  return hash;
+}
+
+// Is a name with its hash. `text` ends with a zero.
 struct SymbolName {
-  explicit SymbolName(std::string_view of);
+  constexpr explicit SymbolName(std::string_view of) : SymbolName(of.data(), HashOfSymbol(of)) {}
+  constexpr SymbolName(const char* name, uint32_t hash_of_name) : text(name), hash(hash_of_name) {}
   const char* text;
   uint32_t hash;
 };

@@ -276,5 +276,6 @@
   F(__pthread_key_create) \
   F(pthread_setspecific) \
   F(pthread_sigmask) \
-  F(pthread_timedjoin_np)
+  F(pthread_timedjoin_np) \
+  F(getentropy)
 // clang-format on

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/placement.h"
 #include "record/engine/classes.h"
 #include "record/family/locks.h"
 #include "run/python.h"
@@ -26,7 +27,7 @@ constinit Tags g_tags = {uint64_t{1} << 63, &no_class, nullptr, 0, 0};
 
 namespace {
 
-uint64_t noted_check;  // the top bits of a word that notes an init
+PFS_SET_IN_EVERY_PROCESS uint64_t noted_check = 0;  // the top bits of a word that notes an init
 
 // Is the component of what Python names.
 constexpr const char* kPython = "python";
@@ -177,7 +178,7 @@ bool IsTagOf(const Tag& tag, const Object& object) {
 
 }  // namespace
 
-void StartTags() {
+PFS_IN_EVERY_PROCESS void StartTags() {
   uint64_t secret = 0;
   const auto* const bytes = reinterpret_cast<const void*>(getauxval(AT_RANDOM));
   if (bytes != nullptr) std::memcpy(&secret, bytes, sizeof secret);

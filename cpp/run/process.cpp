@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/placement.h"
 #include "record/engine/runtime.h"
 #include "run/conversations.h"
 #include "run/exported.h"
@@ -29,13 +30,13 @@ namespace {
 // What children of the program get, by PFS_RUN_CHILDREN: nothing, forked children only, or all.
 enum class Children { kNone, kFork, kAll };
 
-void InForkedChild() { RememberPid(); }
+PFS_IN_EVERY_PROCESS void InForkedChild() { RememberPid(); }
 void InForkedChildWithoutPfs() {
   g_is_off = true;
   StopTags();
 }
 
-Children WantedChildren() {
+PFS_IN_EVERY_PROCESS Children WantedChildren() {
   const char* const text = secure_getenv("PFS_RUN_CHILDREN");
   if (text != nullptr && std::strcmp(text, "none") == 0) return Children::kNone;
   return text != nullptr && std::strcmp(text, "fork") == 0 ? Children::kFork : Children::kAll;
@@ -61,7 +62,7 @@ void LeavePreload() {
 
 // An allocator of the program's own may lock mutexes inside malloc(). Start-up calls functions of the C library that allocate, so it
 // must not begin in such a lock.
-bool HasForeignAllocator() {
+PFS_IN_EVERY_PROCESS bool HasForeignAllocator() {
   const SymbolName allocate("malloc"), of_the_c_library("getppid");
   for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
     const Exported exported(*object);
@@ -71,12 +72,12 @@ bool HasForeignAllocator() {
 }
 
 // Before glibc 2.34 a program may have no libpthread, in which these are. It has no second thread then either.
-bool HasThreads() { return PFS_HAS(pthread_key_create) && PFS_HAS(pthread_setspecific) && PFS_HAS(pthread_sigmask); }
+PFS_IN_EVERY_PROCESS bool HasThreads() { return PFS_HAS(pthread_key_create) && PFS_HAS(pthread_setspecific) && PFS_HAS(pthread_sigmask); }
 
 // Registers what fork() calls before it forks, earlier than the program and its libraries register theirs. So BeforeFork() runs last. The
 // handler of an allocator waits for the allocator's locks, and a thread that holds one of them may wait for the cold lock: BeforeFork()
 // must not have it by then. In the child the order is the other one: pfs goes on when the allocator's handler has given its locks back.
-void HearOfForksEarly() {
+PFS_IN_EVERY_PROCESS void HearOfForksEarly() {
   pfs_run_find_all();
   if (HasThreads()) (void)HearOfForksInParent();
 }
@@ -104,6 +105,13 @@ __attribute__((constructor)) void StartRun(int count, char** arguments, char**) 
 }  // namespace perfschema::run
 
 using namespace perfschema::run;
+
+// As the part of the C library that is linked statically has it, which would be code of one more page.
+extern "C" void* __dso_handle __attribute__((visibility("hidden")));
+extern "C" __attribute__((visibility("hidden"))) PFS_IN_EVERY_PROCESS int pthread_atfork(void (*prepare)(), void (*in_parent)(),
+                                                                                         void (*in_child)()) {
+  return PFS_REAL(__register_atfork)(prepare, in_parent, in_child, &__dso_handle);
+}
 
 PFS_REPLACES int __register_atfork(void (*prepare)(), void (*in_parent)(), void (*in_child)(), void* object) {
   HearOfForksEarly();

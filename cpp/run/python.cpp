@@ -11,13 +11,14 @@
 #include <iterator>
 #include <string_view>
 
+#include "base/placement.h"
 #include "run/python_api.h"
 #include "run/real.h"
 #include "run/small_lock.h"
 
 namespace perfschema::run {
 
-bool g_is_python = false;
+PFS_SET_IN_EVERY_PROCESS bool g_is_python = false;
 
 namespace {
 
@@ -58,7 +59,7 @@ class Reference {
 
  private:
   void Drop() {
-    if (object_ != nullptr) Py_DecRef(reinterpret_cast<PyObject*>(object_));
+    if (object_ != nullptr) g_py.Py_DecRef(reinterpret_cast<PyObject*>(object_));
   }
   Object* object_;
 };
@@ -66,9 +67,9 @@ class Reference {
 // Keeps the collector from running while frames are read: it could run code of the program.
 class WithoutCollection {
  public:
-  WithoutCollection() : was_on_(PyGC_Disable()) {}
+  WithoutCollection() : was_on_(g_py.PyGC_Disable()) {}
   ~WithoutCollection() {
-    if (was_on_ != 0) PyGC_Enable();
+    if (was_on_ != 0) g_py.PyGC_Enable();
   }
   WithoutCollection(const WithoutCollection&) = delete;
   WithoutCollection& operator=(const WithoutCollection&) = delete;
@@ -78,15 +79,15 @@ class WithoutCollection {
 };
 
 PyThreadState* CurrentState() {
-  return PyThreadState_GetUnchecked != nullptr ? PyThreadState_GetUnchecked() : _PyThreadState_UncheckedGet();
+  return g_py.PyThreadState_GetUnchecked != nullptr ? g_py.PyThreadState_GetUnchecked() : g_py._PyThreadState_UncheckedGet();
 }
 
 // Returns the state of this thread if the thread has the GIL of the main interpreter, else nullptr. A subinterpreter may have a GIL of its
 // own (3.12), which would not guard what is remembered here.
 PyThreadState* StateWithGil() {
-  PyThreadState* const own = PyGILState_GetThisThreadState();
-  const bool has_gil = own != nullptr && own == CurrentState() && PyThreadState_GetInterpreter(own) == PyInterpreterState_Main();
-  return has_gil && PyErr_Occurred() == nullptr ? own : nullptr;
+  PyThreadState* const own = g_py.PyGILState_GetThisThreadState();
+  const bool has_gil = own != nullptr && own == CurrentState() && g_py.PyThreadState_GetInterpreter(own) == g_py.PyInterpreterState_Main();
+  return has_gil && g_py.PyErr_Occurred() == nullptr ? own : nullptr;
 }
 
 std::string_view TextOf(PyObject* text) {
@@ -95,10 +96,10 @@ std::string_view TextOf(PyObject* text) {
     intptr_t references;
     PyObject* type;
   };
-  if (text == nullptr || (PyType_GetFlags(reinterpret_cast<Head*>(text)->type) & kIsText) == 0) return {};
+  if (text == nullptr || (g_py.PyType_GetFlags(reinterpret_cast<Head*>(text)->type) & kIsText) == 0) return {};
   intptr_t size = 0;
-  const char* const bytes = PyUnicode_AsUTF8AndSize(text, &size);
-  if (bytes == nullptr) PyErr_Clear();
+  const char* const bytes = g_py.PyUnicode_AsUTF8AndSize(text, &size);
+  if (bytes == nullptr) g_py.PyErr_Clear();
   return bytes != nullptr ? std::string_view(bytes, static_cast<size_t>(size)) : std::string_view();
 }
 
@@ -113,13 +114,14 @@ struct NamesOfPython {
 const NamesOfPython* Names() {
   static constinit NamesOfPython names = {};
   if (__builtin_expect(names.file == nullptr, 0)) {
-    names = {PyUnicode_InternFromString("__name__"), PyUnicode_InternFromString("co_name"), PyUnicode_InternFromString("co_filename")};
+    names = {g_py.PyUnicode_InternFromString("__name__"), g_py.PyUnicode_InternFromString("co_name"),
+             g_py.PyUnicode_InternFromString("co_filename")};
   }
   return &names;
 }
 
 std::string_view ModuleOf(PyObject* globals) {
-  const std::string_view name = TextOf(PyDict_GetItemWithError(globals, Names()->module));
+  const std::string_view name = TextOf(g_py.PyDict_GetItemWithError(globals, Names()->module));
   return name.empty() ? std::string_view("unknown") : name;
 }
 
@@ -193,27 +195,27 @@ struct Line {
 class Frames {
  public:
   Code CodeOf(PyFrame* frame, const char* skipped) {
-    const Reference<PyObject> code(PyFrame_GetCode(frame)), globals(PyFrame_GetGlobals(frame));
+    const Reference<PyObject> code(g_py.PyFrame_GetCode(frame)), globals(g_py.PyFrame_GetGlobals(frame));
     Code& entry = codes_[(Mixed(code.get()) + reinterpret_cast<uintptr_t>(skipped)) % kCodes];
     if (entry.code == code.get() && entry.globals == globals.get() && entry.skipped == skipped) return entry;
     const std::string_view module = ModuleOf(globals.get());
     Code fresh = {code.get(), globals.get(), skipped, IsOfWaiting(module) || IsIn(skipped, module), Code::Role::kNone, nullptr};
     if (!fresh.is_skipped) fresh.file = SiteOfFile(code.get());
     if (module == "threading") fresh.role = RoleOf(code.get());
-    Py_IncRef(code.get());
+    g_py.Py_IncRef(code.get());
     const Reference<PyObject> dropped(entry.code);
     entry = fresh;
     return fresh;
   }
 
   Line LineOf(PyFrame* frame, const Code& of, bool with_lock) {
-    const int at = PyFrame_GetLasti(frame);
+    const int at = g_py.PyFrame_GetLasti(frame);
     Line& entry = lines_[(Mixed(of.code) + static_cast<unsigned>(at) / 2) % kLines];
     const bool is_known = entry.code == of.code && entry.globals == of.globals && entry.at == at;
     if (is_known && (entry.lock != nullptr || !with_lock)) return entry;
-    Line fresh = {of.code, of.globals, at, PyFrame_GetLineNumber(frame), nullptr};
+    Line fresh = {of.code, of.globals, at, g_py.PyFrame_GetLineNumber(frame), nullptr};
     if (with_lock) fresh.lock = SiteOfLock(ModuleOf(of.globals), fresh.line);
-    Py_IncRef(of.code);
+    g_py.Py_IncRef(of.code);
     const Reference<PyObject> dropped(entry.code);
     entry = fresh;
     return fresh;
@@ -224,7 +226,7 @@ class Frames {
   static uintptr_t Mixed(const PyObject* code) { return reinterpret_cast<uintptr_t>(code) / 16; }
 
   static const Site* SiteOfFile(PyObject* code) {
-    const Reference<PyObject> name(PyObject_GetAttr(code, Names()->file));
+    const Reference<PyObject> name(g_py.PyObject_GetAttr(code, Names()->file));
     const std::string_view text = TextOf(name.get());
     return text.empty() ? nullptr : SiteOfText(text);
   }
@@ -238,7 +240,7 @@ class Frames {
   }
 
   static Code::Role RoleOf(PyObject* code) {
-    const Reference<PyObject> name(PyObject_GetAttr(code, Names()->function));
+    const Reference<PyObject> name(g_py.PyObject_GetAttr(code, Names()->function));
     const std::string_view function = TextOf(name.get());
     if (function == "wait") return Code::Role::kWaits;  // Condition.wait()
     return function == "_set_tstate_lock" ? Code::Role::kIsJoined : Code::Role::kNone;
@@ -252,15 +254,15 @@ constinit Frames frames = {};
 // Calls `visit` with each frame of the thread and its code, from the innermost on, until it returns true. REQUIRES: the GIL.
 template <typename Visit>
 void VisitFrames(PyThreadState* state, const char* skipped, Visit visit) {
-  Reference<PyFrame> frame(PyThreadState_GetFrame(state));
+  Reference<PyFrame> frame(g_py.PyThreadState_GetFrame(state));
   for (int i = 0; i < kMostFrames && frame.get() != nullptr; ++i) {
     if (visit(frame.get(), frames.CodeOf(frame.get(), skipped))) return;
-    frame = PyFrame_GetBack(frame.get());
+    frame = g_py.PyFrame_GetBack(frame.get());
   }
 }
 
 // The module that PyThread_allocate_lock() is in. Constant after start.
-const link_map* interpreter = nullptr;
+PFS_SET_IN_EVERY_PROCESS const link_map* interpreter = nullptr;
 
 constinit const Text of_interpreter = {{"interpreter", nullptr, 0, "interpreter"}, 0, nullptr, {}};
 
@@ -324,16 +326,9 @@ void AddPythonLayer() {
 
 }  // namespace
 
-void StartPython(int count, char** arguments) {
-  interpreter = MapOf(reinterpret_cast<const void*>(&PyThread_allocate_lock));
-  g_is_python = PyGILState_GetThisThreadState != nullptr &&
-                (PyThreadState_GetUnchecked != nullptr || _PyThreadState_UncheckedGet != nullptr) && PyThread_allocate_lock != nullptr &&
-                PyThreadState_GetInterpreter != nullptr && PyInterpreterState_Main != nullptr && PyThreadState_GetFrame != nullptr &&
-                PyFrame_GetBack != nullptr && PyFrame_GetCode != nullptr && PyFrame_GetGlobals != nullptr &&
-                PyFrame_GetLineNumber != nullptr && PyFrame_GetLasti != nullptr && Py_DecRef != nullptr && PyGC_Disable != nullptr &&
-                PyGC_Enable != nullptr && PyErr_Occurred != nullptr && PyErr_Clear != nullptr && PyDict_GetItemWithError != nullptr &&
-                PyObject_GetAttr != nullptr && PyUnicode_InternFromString != nullptr && PyUnicode_AsUTF8AndSize != nullptr &&
-                PyType_GetFlags != nullptr;
+PFS_IN_EVERY_PROCESS void StartPython(int count, char** arguments) {
+  interpreter = FindPython();
+  g_is_python = interpreter != nullptr;
   if (g_is_python && ReadsPythonPath(count, arguments)) AddPythonLayer();
 }
 
@@ -356,7 +351,7 @@ std::atomic<uint32_t>& ClassOfPython(const Site* site, Kind kind) {
 const char* NameOfGil(const void* address, Kind kind) {
   constexpr uintptr_t kMostBytes = 4 << 20;
   const auto at = reinterpret_cast<uintptr_t>(address);
-  if (&_PyRuntime == nullptr || at - reinterpret_cast<uintptr_t>(&_PyRuntime) > kMostBytes) return nullptr;
+  if (!g_is_python || at - reinterpret_cast<uintptr_t>(g_py._PyRuntime) > kMostBytes) return nullptr;
   const uintptr_t cond = kind == Kind::kMutex ? at - sizeof(pthread_cond_t) : at;
   constexpr uintptr_t kPair = sizeof(pthread_cond_t) + sizeof(pthread_mutex_t);
   const auto is_pair = [&](uintptr_t object) {

@@ -1,64 +1,84 @@
-// run/python_api.h: the functions of CPython that libperfschema-run.so calls in a program that is a Python interpreter.
+// run/python_api.h: what libperfschema-run.so calls of CPython in a program that is a Python interpreter.
 //
-// They are declared here by hand, as weak symbols: the library neither needs Python's headers nor Python. In another program they are null.
-// All are in CPython 3.11 and later under these names and with these types (stable ABI, or public since 3.11).
+// The functions are declared here by hand: the library neither needs Python's headers nor Python. It looks for them itself, because
+// the dynamic linker would look for each in every object of every program. All are in CPython 3.11 and later under these names and with
+// these types (stable ABI, or public since 3.11).
 #pragma once
+
+#include <link.h>
 
 #include <cstdint>
 
-extern "C" {
-
-#define PFS_PYTHON(declaration) declaration __attribute__((weak))
+namespace perfschema::run {
 
 struct PyObject;
 struct PyThreadState;
 struct PyInterpreterState;
 struct PyFrame;
 
-PFS_PYTHON(extern char _PyRuntime[]);
+// F(result, name, parameters)
+#define PFS_PYTHON_FUNCTIONS(F)                                                                  \
+  F(PyThreadState*, PyGILState_GetThisThreadState, ())                                           \
+  F(void*, PyThread_allocate_lock, ())                                                           \
+  F(PyInterpreterState*, PyThreadState_GetInterpreter, (PyThreadState*))                         \
+  F(PyInterpreterState*, PyInterpreterState_Main, ())                                            \
+  F(PyFrame*, PyThreadState_GetFrame, (PyThreadState*))                                          \
+  F(PyFrame*, PyFrame_GetBack, (PyFrame*))                                                       \
+  F(PyObject*, PyFrame_GetCode, (PyFrame*))                                                      \
+  F(PyObject*, PyFrame_GetGlobals, (PyFrame*))                                                   \
+  F(int, PyFrame_GetLineNumber, (PyFrame*))                                                      \
+  F(int, PyFrame_GetLasti, (PyFrame*))                                                           \
+  F(void, Py_DecRef, (PyObject*))                                                                \
+  F(int, PyGC_Disable, ())                                                                       \
+  F(int, PyGC_Enable, ())                                                                        \
+  F(PyObject*, PyErr_Occurred, ())                                                               \
+  F(void, PyErr_Clear, ())                                                                       \
+  F(PyObject*, PyDict_GetItemWithError, (PyObject*, PyObject*))                                  \
+  F(PyObject*, PyObject_GetAttr, (PyObject*, PyObject*))                                         \
+  F(PyObject*, PyUnicode_InternFromString, (const char*))                                        \
+  F(const char*, PyUnicode_AsUTF8AndSize, (PyObject*, intptr_t*))                                \
+  F(unsigned long, PyType_GetFlags, (PyObject*))                                                 \
+  F(int, PyArg_ParseTuple, (PyObject*, const char*, ...))                                        \
+  F(PyObject*, PyLong_FromLong, (long))                                                          \
+  F(long, PyLong_AsLong, (PyObject*))                                                            \
+  F(int, PyObject_IsTrue, (PyObject*))                                                           \
+  F(intptr_t, PyUnicode_GetLength, (PyObject*))                                                  \
+  F(PyObject*, PyUnicode_AsEncodedString, (PyObject*, const char* encoding, const char* errors)) \
+  F(int, PyBytes_AsStringAndSize, (PyObject*, char**, intptr_t*))                                \
+  F(void, PyErr_SetString, (PyObject*, const char*))                                             \
+  F(PyObject*, PyUnicode_FromStringAndSize, (const char*, intptr_t))                             \
+  F(PyObject*, PyCapsule_New, (void*, const char*, void (*)(PyObject*)))                         \
+  F(void*, PyCapsule_GetPointer, (PyObject*, const char*))                                       \
+  F(PyObject*, PyModuleDef_Init, (void*))                                                        \
+  F(PyObject*, PyErr_NoMemory, ())                                                               \
+  F(void, Py_IncRef, (PyObject*))
 
-PFS_PYTHON(PyThreadState* PyGILState_GetThisThreadState());
-PFS_PYTHON(PyThreadState* PyThreadState_GetUnchecked());   // 3.13
-PFS_PYTHON(PyThreadState* _PyThreadState_UncheckedGet());  // 3.11 and 3.12
-PFS_PYTHON(void* PyThread_allocate_lock());
-PFS_PYTHON(PyInterpreterState* PyThreadState_GetInterpreter(PyThreadState*));
-PFS_PYTHON(PyInterpreterState* PyInterpreterState_Main());
+// The current thread's state: one of them is there.
+#define PFS_PYTHON_STATES(F)                                    \
+  F(PyThreadState*, PyThreadState_GetUnchecked, ())  /* 3.13 */ \
+  F(PyThreadState*, _PyThreadState_UncheckedGet, ()) /* 3.11 and 3.12 */
 
-PFS_PYTHON(PyFrame* PyThreadState_GetFrame(PyThreadState*));
-PFS_PYTHON(PyFrame* PyFrame_GetBack(PyFrame*));
-PFS_PYTHON(PyObject* PyFrame_GetCode(PyFrame*));
-PFS_PYTHON(PyObject* PyFrame_GetGlobals(PyFrame*));
-PFS_PYTHON(int PyFrame_GetLineNumber(PyFrame*));
-PFS_PYTHON(int PyFrame_GetLasti(PyFrame*));
-PFS_PYTHON(void Py_DecRef(PyObject*));
-PFS_PYTHON(int PyGC_Disable());
-PFS_PYTHON(int PyGC_Enable());
-PFS_PYTHON(PyObject* PyErr_Occurred());
-PFS_PYTHON(void PyErr_Clear());
-PFS_PYTHON(PyObject* PyDict_GetItemWithError(PyObject*, PyObject*));
-PFS_PYTHON(PyObject* PyObject_GetAttr(PyObject*, PyObject*));
-PFS_PYTHON(PyObject* PyUnicode_InternFromString(const char*));
-PFS_PYTHON(const char* PyUnicode_AsUTF8AndSize(PyObject*, intptr_t*));
-PFS_PYTHON(unsigned long PyType_GetFlags(PyObject*));
+// Variables: F(type, name)
+#define PFS_PYTHON_VARIABLES(F)  \
+  F(char, _PyRuntime)            \
+  F(PyObject*, PyExc_TypeError)  \
+  F(PyObject*, PyExc_ValueError) \
+  F(char, _Py_NoneStruct)
 
-// For a module.
-PFS_PYTHON(int PyArg_ParseTuple(PyObject*, const char*, ...));
-PFS_PYTHON(PyObject* PyLong_FromLong(long));
-PFS_PYTHON(long PyLong_AsLong(PyObject*));
-PFS_PYTHON(int PyObject_IsTrue(PyObject*));
-PFS_PYTHON(intptr_t PyUnicode_GetLength(PyObject*));
-PFS_PYTHON(PyObject* PyUnicode_AsEncodedString(PyObject*, const char* encoding, const char* errors));
-PFS_PYTHON(int PyBytes_AsStringAndSize(PyObject*, char**, intptr_t*));
-PFS_PYTHON(void PyErr_SetString(PyObject*, const char*));
-PFS_PYTHON(extern PyObject* PyExc_TypeError);
-PFS_PYTHON(extern PyObject* PyExc_ValueError);
-PFS_PYTHON(PyObject* PyUnicode_FromStringAndSize(const char*, intptr_t));
-PFS_PYTHON(PyObject* PyCapsule_New(void*, const char*, void (*)(PyObject*)));
-PFS_PYTHON(void* PyCapsule_GetPointer(PyObject*, const char*));
-PFS_PYTHON(PyObject* PyModuleDef_Init(void*));
-PFS_PYTHON(PyObject* PyErr_NoMemory());
-PFS_PYTHON(void Py_IncRef(PyObject*));
-PFS_PYTHON(extern char _Py_NoneStruct[]);
+// Has the addresses, which are nullptr without an interpreter. Threads: constant after start.
+struct PythonApi {
+#define PFS_MEMBER(result, name, parameters) result(*name) parameters;
+  PFS_PYTHON_FUNCTIONS(PFS_MEMBER)
+  PFS_PYTHON_STATES(PFS_MEMBER)
+#undef PFS_MEMBER
+#define PFS_MEMBER(type, name) type* name;
+  PFS_PYTHON_VARIABLES(PFS_MEMBER)
+#undef PFS_MEMBER
+};
+extern PythonApi g_py __attribute__((visibility("hidden")));
+
+// Fills `g_py`, and returns the object of the program that is the interpreter; nullptr if there is none that has all of them.
+const link_map* FindPython();
 
 // PyMethodDef and PyModuleDef of the stable ABI.
 struct PyMethod {
@@ -86,5 +106,4 @@ struct PyModule {
   void* free;
 };
 
-#undef PFS_PYTHON
-}  // extern "C"
+}  // namespace perfschema::run

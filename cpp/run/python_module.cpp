@@ -31,8 +31,8 @@ struct Handle {
 };
 
 PyObject* None() {
-  auto* const none = reinterpret_cast<PyObject*>(&_Py_NoneStruct);
-  Py_IncRef(none);
+  auto* const none = reinterpret_cast<PyObject*>(g_py._Py_NoneStruct);
+  g_py.Py_IncRef(none);
   return none;
 }
 
@@ -45,7 +45,7 @@ void Close(Handle& handle) {
 }
 
 void Drop(PyObject* capsule) {
-  auto* const handle = static_cast<Handle*>(PyCapsule_GetPointer(capsule, kStatement));
+  auto* const handle = static_cast<Handle*>(g_py.PyCapsule_GetPointer(capsule, kStatement));
   if (handle == nullptr) return;
   Close(*handle);
   std::free(handle->running.kept);
@@ -54,8 +54,8 @@ void Drop(PyObject* capsule) {
 
 // Returns the bytes of a text up to a zero, or nullptr if there is none: no str, or one that UTF-8 cannot have.
 const char* BytesOf(PyObject* text) {
-  const char* const bytes = PyUnicode_AsUTF8AndSize(text, nullptr);
-  if (bytes == nullptr) PyErr_Clear();
+  const char* const bytes = g_py.PyUnicode_AsUTF8AndSize(text, nullptr);
+  if (bytes == nullptr) g_py.PyErr_Clear();
   return bytes;
 }
 
@@ -66,23 +66,23 @@ using Arguments = PyObject* const*;
 // Returns whether a function has got as many arguments as it takes. Raises TypeError.
 bool HasCount(intptr_t count, intptr_t least, intptr_t most) {
   if (least <= count && count <= most) return true;
-  PyErr_SetString(PyExc_TypeError, "wrong number of arguments");
+  g_py.PyErr_SetString(*g_py.PyExc_TypeError, "wrong number of arguments");
   return false;
 }
-bool IsNone(PyObject* object) { return object == reinterpret_cast<PyObject*>(&_Py_NoneStruct); }
+bool IsNone(PyObject* object) { return object == reinterpret_cast<PyObject*>(g_py._Py_NoneStruct); }
 // Returns the text of a str. nullptr: it is none, or has a zero inside, and an exception is raised.
 const char* TextOf(PyObject* text) {
   intptr_t size = 0;
-  const char* const bytes = PyUnicode_AsUTF8AndSize(text, &size);
+  const char* const bytes = g_py.PyUnicode_AsUTF8AndSize(text, &size);
   if (bytes == nullptr || std::strlen(bytes) == static_cast<size_t>(size)) return bytes;
-  PyErr_SetString(PyExc_ValueError, "embedded null character");
+  g_py.PyErr_SetString(*g_py.PyExc_ValueError, "embedded null character");
   return nullptr;
 }
 // The same for a str or None.
 bool ReadText(PyObject* object, const char** text) { return IsNone(object) || (*text = TextOf(object)) != nullptr; }
 bool ReadNumber(PyObject* object, long* number) {
-  *number = PyLong_AsLong(object);
-  return *number != -1 || PyErr_Occurred() == nullptr;
+  *number = g_py.PyLong_AsLong(object);
+  return *number != -1 || g_py.PyErr_Occurred() == nullptr;
 }
 
 // name_thread(name): names the calling thread thread/python/NAME, if that is a name.
@@ -95,9 +95,9 @@ PyObject* NameThread(PyObject*, PyObject* text) {
 PyObject* Key(PyObject*, PyObject* arguments) {
   const char* component = nullptr;
   const char* name = nullptr;
-  if (PyArg_ParseTuple(arguments, "ss", &component, &name) == 0) return nullptr;
-  if (IsPlain()) return PyLong_FromLong(0);
-  return PyLong_FromLong(KeyOfNamed(pfs_register_statement, component, name, "Requests and queries of a Python program, by pfs run."));
+  if (g_py.PyArg_ParseTuple(arguments, "ss", &component, &name) == 0) return nullptr;
+  if (IsPlain()) return g_py.PyLong_FromLong(0);
+  return g_py.PyLong_FromLong(KeyOfNamed(pfs_register_statement, component, name, "Requests and queries of a Python program, by pfs run."));
 }
 
 // Returns a text without the bytes of a character that was cut.
@@ -117,7 +117,7 @@ PyObject* RequestText(PyObject*, Arguments arguments, intptr_t count) {
   text.AddCommand(method);
   text.AddPath(target);
   const std::string_view whole = WithoutCutCharacter(text.text());
-  return PyUnicode_FromStringAndSize(whole.data(), static_cast<intptr_t>(whole.size()));
+  return g_py.PyUnicode_FromStringAndSize(whole.data(), static_cast<intptr_t>(whole.size()));
 }
 
 // Is what a statement begins with.
@@ -135,7 +135,7 @@ PyObject* Begun(const Beginning& it) {
   if (IsPlain() || it.key == 0) return None();
   const SourceLine line = PythonLineOfThread(it.skipped);
   auto* const handle = new (std::nothrow) Handle{};
-  if (handle == nullptr) return PyErr_NoMemory();
+  if (handle == nullptr) return g_py.PyErr_NoMemory();
   const SourceLine at = line.file != nullptr ? line : SourceLine{"python", kWholePlace};
   if (!Begin(handle->running, static_cast<pfs_key_t>(it.key), at, it.text, it.schema)) {
     delete handle;
@@ -148,7 +148,7 @@ PyObject* Begun(const Beginning& it) {
   handle->thread = pthread_self();
   handle->is_suspended = it.is_detached;
   if (handle->is_suspended) Suspend(handle->running);
-  PyObject* const capsule = PyCapsule_New(handle, kStatement, Drop);
+  PyObject* const capsule = g_py.PyCapsule_New(handle, kStatement, Drop);
   if (capsule == nullptr) {
     Close(*handle);
     std::free(handle->running.kept);
@@ -160,7 +160,7 @@ PyObject* Begun(const Beginning& it) {
 // Reads the arguments from `at` on that both functions below have: skipped, detached, traceparent=None.
 bool ReadRest(Arguments arguments, intptr_t count, intptr_t at, Beginning* it) {
   it->skipped = TextOf(arguments[at]);
-  const int is_detached = it->skipped != nullptr ? PyObject_IsTrue(arguments[at + 1]) : -1;
+  const int is_detached = it->skipped != nullptr ? g_py.PyObject_IsTrue(arguments[at + 1]) : -1;
   it->is_detached = is_detached > 0;
   return is_detached >= 0 && (count <= at + 2 || ReadText(arguments[at + 2], &it->traceparent));
 }
@@ -172,7 +172,7 @@ PyObject* BeginStatement(PyObject*, Arguments arguments, intptr_t count) {
   Beginning it = {};
   intptr_t size = 0;
   if (!HasCount(count, 5, 6) || !ReadNumber(arguments[0], &it.key)) return nullptr;
-  const char* const bytes = PyUnicode_AsUTF8AndSize(arguments[1], &size);
+  const char* const bytes = g_py.PyUnicode_AsUTF8AndSize(arguments[1], &size);
   if (bytes == nullptr || !ReadText(arguments[2], &it.schema) || !ReadRest(arguments, count, 3, &it)) return nullptr;
   it.text = {bytes, static_cast<size_t>(size)};
   return Begun(it);
@@ -182,22 +182,22 @@ PyObject* BeginStatement(PyObject*, Arguments arguments, intptr_t count) {
 // an exception.
 bool AddTarget(PyObject* target, CommandText* text) {
   intptr_t size = 0;
-  const char* const bytes = PyUnicode_AsUTF8AndSize(target, &size);
-  if (bytes != nullptr && size == PyUnicode_GetLength(target) && std::strlen(bytes) == static_cast<size_t>(size)) {
+  const char* const bytes = g_py.PyUnicode_AsUTF8AndSize(target, &size);
+  if (bytes != nullptr && size == g_py.PyUnicode_GetLength(target) && std::strlen(bytes) == static_cast<size_t>(size)) {
     text->AddPath({bytes, static_cast<size_t>(size)});
     return true;
   }
-  if (bytes == nullptr) PyErr_Clear();
-  PyObject* const encoded = PyUnicode_AsEncodedString(target, "ascii", "replace");
+  if (bytes == nullptr) g_py.PyErr_Clear();
+  PyObject* const encoded = g_py.PyUnicode_AsEncodedString(target, "ascii", "replace");
   char* ascii = nullptr;
   if (encoded == nullptr) return false;
-  const bool is_read = PyBytes_AsStringAndSize(encoded, &ascii, &size) == 0;
+  const bool is_read = g_py.PyBytes_AsStringAndSize(encoded, &ascii, &size) == 0;
   if (is_read) {
     std::string clean(ascii, static_cast<size_t>(size));
     std::replace(clean.begin(), clean.end(), '\0', '?');
     text->AddPath(clean);
   }
-  Py_DecRef(encoded);
+  g_py.Py_DecRef(encoded);
   return is_read;
 }
 
@@ -224,10 +224,10 @@ PyObject* EndStatement(PyObject*, Arguments arguments, intptr_t count) {
     return nullptr;
   }
   if (error != static_cast<int>(error)) {
-    PyErr_SetString(PyExc_ValueError, "the number of an error is too large");
+    g_py.PyErr_SetString(*g_py.PyExc_ValueError, "the number of an error is too large");
     return nullptr;
   }
-  auto* const handle = static_cast<Handle*>(PyCapsule_GetPointer(arguments[0], kStatement));
+  auto* const handle = static_cast<Handle*>(g_py.PyCapsule_GetPointer(arguments[0], kStatement));
   if (handle == nullptr) return nullptr;
   if (!handle->is_open || pthread_equal(handle->thread, pthread_self()) == 0) return None();
   if (handle->is_suspended) Resume(handle->running);
@@ -246,7 +246,7 @@ PyObject* EndStatement(PyObject*, Arguments arguments, intptr_t count) {
 // note(message): adds a row to error_log.
 PyObject* Note(PyObject*, PyObject* arguments) {
   const char* message = nullptr;
-  if (PyArg_ParseTuple(arguments, "s", &message) == 0) return nullptr;
+  if (g_py.PyArg_ParseTuple(arguments, "s", &message) == 0) return nullptr;
   if (!IsPlain()) (void)pfs_log(PFS_LOG_WARNING, "PFS-PYTHON", "run", message);
   return None();
 }
@@ -274,4 +274,8 @@ constinit PyModule module = {
 
 }  // namespace
 
-PFS_REPLACES PyObject* PyInit__pfs_run_native() { return PyModuleDef_Init(&module); }
+// A program that has loaded the interpreter later than at its start finds its functions here.
+PFS_REPLACES PyObject* PyInit__pfs_run_native() {
+  const bool is_there = g_py.PyModuleDef_Init != nullptr || FindPython() != nullptr;
+  return is_there ? g_py.PyModuleDef_Init(&module) : nullptr;
+}

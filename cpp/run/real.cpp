@@ -7,10 +7,13 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
+#include "base/placement.h"
 #include "run/exported.h"
 #include "run/small_lock.h"
 
@@ -38,8 +41,8 @@ asm(".pushsection .data.pfs_real,\"aw\"\n.balign 8\n.globl pfs_real_all\n.hidden
 // The code of a hidden symbol.
 #define PFS_RUN_CODE(symbol, code) ".globl " symbol "\n.hidden " symbol "\n.type " symbol ", %function\n" symbol ": " code "\n"
 // A tail jump keeps arguments of any number and type, also of variadic functions.
-#define PFS_RUN_JUMPS(name)                                                                                 \
-  asm(".pushsection .text.pfs_real,\"ax\"\n" PFS_RUN_CODE("__wrap_" #name, PFS_RUN_JUMP("pfs_real_" #name)) \
+#define PFS_RUN_JUMPS(name)                                                                                    \
+  asm(".pushsection .text.startup.pfs,\"ax\"\n" PFS_RUN_CODE("__wrap_" #name, PFS_RUN_JUMP("pfs_real_" #name)) \
           PFS_RUN_CODE("pfs_first_" #name, PFS_RUN_FIRST("pfs_real_" #name)) ".popsection\n");
 PFS_RUN_ALL(PFS_RUN_JUMPS)
 #undef PFS_RUN_JUMPS
@@ -83,7 +86,7 @@ int Stat(const char* path, struct stat* info) { return StatAt(AT_FDCWD, path, in
 int Lstat(const char* path, struct stat* info) { return StatAt(AT_FDCWD, path, info, AT_SYMLINK_NOFOLLOW); }
 int Fstat(int fd, struct stat* info) { return static_cast<int>(syscall(SYS_fstat, fd, info)); }
 
-void* Substitute(std::string_view name) {
+PFS_IN_EVERY_PROCESS void* Substitute(std::string_view name) {
   const auto as_pointer = [](auto* function) { return reinterpret_cast<void*>(function); };
   if (name == "stat" || name == "stat64") return as_pointer(Stat);
   if (name == "lstat" || name == "lstat64") return as_pointer(Lstat);
@@ -100,14 +103,29 @@ constexpr char kNames[] = PFS_RUN_ALL(PFS_RUN_NAME);
 constexpr size_t kFunctions = 0 PFS_RUN_ALL(PFS_RUN_COUNT);
 #undef PFS_RUN_COUNT
 
+// Where each name begins in the text, and its hash.
+struct NamePlace {
+  uint32_t at, hash;
+};
+constexpr std::array<NamePlace, kFunctions> kPlaces = [] {
+  std::array<NamePlace, kFunctions> places = {};
+  uint32_t at = 0;
+  for (NamePlace& place : places) {
+    const std::string_view name(kNames + at);
+    place = {at, HashOfSymbol(name)};
+    at += static_cast<uint32_t>(name.size()) + 1;
+  }
+  return places;
+}();
+
 }  // namespace
 
-bool IsInCLibrary(const void* function) {
+PFS_IN_EVERY_PROCESS bool IsInCLibrary(const void* function) {
   return function != reinterpret_cast<void*>(NoSuchFunction) && function != reinterpret_cast<void*>(NoPointer);
 }
 
-pid_t g_own_pid = 0;
-void RememberPid() { g_own_pid = getpid(); }
+PFS_SET_IN_EVERY_PROCESS pid_t g_own_pid = 0;
+PFS_IN_EVERY_PROCESS void RememberPid() { g_own_pid = getpid(); }
 
 bool IsVforkChild() {
   if (getpid() != g_own_pid) return true;
@@ -119,9 +137,9 @@ bool IsVforkChild() {
 
 extern "C" void* pfs_real_all[] __attribute__((visibility("hidden")));
 
-void pfs_run_find_all() {
+PFS_IN_EVERY_PROCESS void pfs_run_find_all() {
   using namespace perfschema::run;
-  static constinit bool is_done = false;
+  PFS_SET_IN_EVERY_PROCESS static constinit bool is_done = false;
   if (is_done) return;
   is_done = true;
   const int error = errno;
@@ -130,18 +148,12 @@ void pfs_run_find_all() {
   size_t missing = kFunctions;
   for (const link_map* object = own != nullptr ? own->l_next : nullptr; object != nullptr && missing != 0; object = object->l_next) {
     const Exported exported(*object);
-    const char* name = kNames;
-    for (void*& function : found) {
-      const std::string_view text(name);
-      name += text.size() + 1;
-      if (function == nullptr && (function = exported.Find(SymbolName(text))) != nullptr) --missing;
+    for (size_t i = 0; i < kFunctions; ++i) {
+      if (found[i] != nullptr) continue;
+      found[i] = exported.Find({kNames + kPlaces[i].at, kPlaces[i].hash});
+      if (found[i] != nullptr) --missing;
     }
   }
-  const char* name = kNames;
-  for (size_t i = 0; i < kFunctions; ++i) {
-    const std::string_view text(name);
-    name += text.size() + 1;
-    pfs_real_all[i] = found[i] != nullptr ? found[i] : Substitute(text);
-  }
+  for (size_t i = 0; i < kFunctions; ++i) pfs_real_all[i] = found[i] != nullptr ? found[i] : Substitute(kNames + kPlaces[i].at);
   errno = error;
 }

@@ -13,9 +13,11 @@
 #include <cstring>
 
 #include "base/clip.h"
+#include "base/placement.h"
 #include "record/engine/runtime.h"
 #include "run/address_map.h"
 #include "run/real.h"
+#include "run/start_path.h"
 
 #if !__GLIBC_PREREQ(2, 35)
 struct dl_find_object {
@@ -37,7 +39,8 @@ constinit Module modules[kModules] = {};
 std::atomic<size_t> module_count{0};
 SmallLock lock;  // of modules
 
-char program_path[PATH_MAX] = "";
+char long_path[PATH_MAX] = "";
+PFS_SET_IN_EVERY_PROCESS constinit StartPath program(long_path);
 
 struct SiteNode : Mapped<SiteNode> {
   Site site;
@@ -99,10 +102,9 @@ constexpr size_t kMostComponent = 12;  // legal in every family (wait/synch/mute
 
 }  // namespace
 
-void StartSites() {
+PFS_IN_EVERY_PROCESS void StartSites() {
   g_text_of_code = [](const void* address) { return SiteOf(address)->text; };
-  const ssize_t bytes = readlink("/proc/self/exe", program_path, sizeof program_path - 1);
-  program_path[std::max<ssize_t>(bytes, 0)] = 0;
+  program.Set([](char* to, size_t bytes) { return static_cast<size_t>(std::max<ssize_t>(readlink("/proc/self/exe", to, bytes), 0)); });
 }
 
 const link_map* MapOf(const void* address) {
@@ -122,7 +124,7 @@ const Module* ModuleOf(const void* address) {
   const auto begin = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
   const auto end = reinterpret_cast<uintptr_t>(found.dlfo_map_end);
   // The name of the program itself is empty.
-  const char* const path = map->l_name == nullptr || map->l_name[0] == 0 ? program_path : map->l_name;
+  const char* const path = map->l_name == nullptr || map->l_name[0] == 0 ? program.text() : map->l_name;
   if (const Module* known = FindModule(begin, map->l_addr, path); known != nullptr) return known;
   const SmallLock::Guard guard(lock);
   if (const Module* known = FindModule(begin, map->l_addr, path); known != nullptr) return known;

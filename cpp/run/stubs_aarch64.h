@@ -9,7 +9,7 @@
 
 // Saves the registers of the arguments, finds all functions and jumps to the one that x17 points to.
 asm(R"(
-.pushsection .text.pfs_real,"ax"
+.pushsection .text.startup.pfs,"ax"
 .type pfs_run_first, %function
 pfs_run_first:
   stp x29, x30, [sp, #-16]!

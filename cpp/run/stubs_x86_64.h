@@ -8,7 +8,7 @@
 
 // Saves the registers of the arguments, finds all functions and jumps to the one that %r11 points to.
 asm(R"(
-.pushsection .text.pfs_real,"ax"
+.pushsection .text.startup.pfs,"ax"
 .type pfs_run_first, @function
 pfs_run_first:
   push %rbp

@@ -2,7 +2,6 @@
 //
 // MySQL has no barriers: they are conditions here, with names such as barrier-code+0x1f3b. A wait is a cancellation point, so events and
 // owners end in destructors, and nothing is noexcept.
-#include <gnu/libc-version.h>
 #include <threads.h>
 
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/placement.h"
 #include "capi/owner_on_leave.h"
 #include "run/real.h"
 #include "run/wait_calls.h"
@@ -22,7 +22,7 @@ namespace {
 
 // Returns which word of a condition has its flags: glibc 2.41 has moved it. A condition is made as pthread_condattr_setpshared() asks for,
 // whose attribute is one bit, too; no reader of a header can know which C library the program will have.
-int WordOfFlags() {
+PFS_IN_EVERY_PROCESS int WordOfFlags() {
   constexpr int kOldWord = offsetof(pthread_cond_t, __data.__wrefs) / sizeof(int), kNewWord = kOldWord - 2;
   pthread_condattr_t attributes = {};
   attributes.__align = 1;
@@ -32,7 +32,7 @@ int WordOfFlags() {
   std::memcpy(words, &shared, sizeof shared);
   return (words[kOldWord] & 1) == 0 && (words[kNewWord] & 1) != 0 ? kNewWord : kOldWord;
 }
-const int g_word_of_flags = WordOfFlags();
+PFS_SET_IN_EVERY_PROCESS int g_word_of_flags = WordOfFlags();
 
 // glibc keeps whether a condition is shared between processes in its first bit of references.
 bool IsShared(const pthread_cond_t* c) {
@@ -40,7 +40,12 @@ bool IsShared(const pthread_cond_t* c) {
 }
 
 // Since 2.25 a condition begins with a counter of its waits, whose lowest bit is for something else.
-const bool g_counts_waits = strverscmp(gnu_get_libc_version(), "2.25") >= 0;
+// getentropy() is as old.
+PFS_IN_EVERY_PROCESS bool CountsWaits() {
+  pfs_run_find_all();
+  return PFS_HAS(getentropy);
+}
+PFS_SET_IN_EVERY_PROCESS bool g_counts_waits = CountsWaits();
 
 uint64_t WaitsOf(const pthread_cond_t* c) { return __atomic_load_n(reinterpret_cast<const uint64_t*>(c), __ATOMIC_RELAXED) >> 1; }
 

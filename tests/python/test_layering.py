@@ -101,7 +101,7 @@ def long_files(root: Path) -> list[str]:
 
 def pybind11_outside_bindings(root: Path) -> list[str]:
     outside = [path for path in sources(root) if room_of(path, root) != "bindings"]
-    # libperfschema-run.so calls functions of CPython as weak symbols, without its headers: cpp/run/python_api.h declares them.
+    # libperfschema-run.so calls functions of CPython without its headers: cpp/run/python_api.h declares them.
     asks = {path for path in outside if room_of(path, root) == "run" and path.name.startswith("python")}
     pattern = r"pybind11|\bpy::|Python\.h"
     return [

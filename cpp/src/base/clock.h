@@ -31,6 +31,10 @@
 
 namespace perfschema {
 
+// Returns the seconds of the wall clock at the kernel's last tick: from the vDSO, without a system call. It is time(), whose address the
+// dynamic linker would have to ask code of the C library for at the start of each process.
+uint64_t WallSeconds();
+
 __extension__ using Wide = unsigned __int128;  // product of two 64-bit numbers
 
 // The order is that of performance_timers: highest frequency first. The number is stored in flag words and in the segment.

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <string>
 
+#include "base/placement.h"
 #include "record/context/principals.h"
 #include "record/context/threads.h"
 #include "record/declared/facts.h"
@@ -26,6 +27,9 @@ namespace perfschema {
 namespace {
 
 bool trace_is_due = false;  // the forked child has begun, but its trace has not
+// Whether the handlers of the parent and of the child are registered. Without the child's, nothing is done before the fork either.
+PFS_SET_IN_EVERY_PROCESS constinit bool is_heard = false, is_heard_in_child = false;
+
 // A child without a header of its own counts here.
 constinit ShmHeader nowhere = {};
 
@@ -139,7 +143,7 @@ void NoteHolds(ShmInstance* instances) {
 void BeforeFork() {
   // Holding the lock over fork() means that no object is half made in the child. A handler that forks inside the slow
   // path cannot take it.
-  g_forking.holds_lock = g_forking.is_heard_in_child && !t_locals.in_cold_lock && LockCold();
+  g_forking.holds_lock = is_heard_in_child && !t_locals.in_cold_lock && LockCold();
   g_forking.locks_are_held = true;
   g_forking.child_may_wait = false;
   if (!g_forking.holds_lock) return;
@@ -189,7 +193,7 @@ void PutThreadAside() {
 }
 
 // Most children exec or end soon: they wait for their first event, and touch few pages until then. Each page costs a microsecond.
-PFS_IN_EVERY_CHILD void AfterForkInChild() {
+PFS_IN_EVERY_PROCESS void AfterForkInChild() {
   ThreadState* const thread = t_locals.state;
   const bool is_recorded = g_runtime.on && !IsStillForked();
   const bool must_go_on = is_recorded && thread != nullptr && !HasNothingOpen(*thread);
@@ -260,16 +264,15 @@ bool ContinueChild(bool has_lock) {
   return true;
 }
 
-bool HearOfForksInParent() {
-  static constinit bool is_heard = false;
+PFS_IN_EVERY_PROCESS bool HearOfForksInParent() {
   is_heard = is_heard || pthread_atfork(BeforeFork, AfterForkInParent, nullptr) == 0;
   return is_heard;
 }
 
-bool HearOfForks() {
+PFS_IN_EVERY_PROCESS bool HearOfForks() {
   if (!HearOfForksInParent()) return false;
-  g_forking.is_heard_in_child = g_forking.is_heard_in_child || pthread_atfork(nullptr, nullptr, AfterForkInChild) == 0;
-  return g_forking.is_heard_in_child;
+  is_heard_in_child = is_heard_in_child || pthread_atfork(nullptr, nullptr, AfterForkInChild) == 0;
+  return is_heard_in_child;
 }
 
 void StartTraceInChild() {

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "shm/layout.h"
 #include "shm/place.h"
 
@@ -71,7 +72,7 @@ bool IsSegmentOf(int directory, const Leftover& file) {
   uint64_t head[8] = {};
   const ssize_t got = pread(fd, head, sizeof head, 0);
   close(fd);
-  if (file.bytes == 0) return time(nullptr) - file.written.tv_sec > kSecondsToBegin;
+  if (file.bytes == 0) return static_cast<time_t>(WallSeconds()) - file.written.tv_sec > kSecondsToBegin;
   return got == static_cast<ssize_t>(sizeof head) && (head[offsetof(ShmHeader, magic) / 8] == kSegmentMagic || IsUnfinished(head)) &&
          head[offsetof(ShmHeader, pid) / 8] == file.pid && head[offsetof(ShmHeader, pid_namespace) / 8] == PidNamespace();
 }

@@ -1,7 +1,5 @@
 #include "snapshot/moment.h"
 
-#include <ctime>
-
 #include "base/clock.h"
 
 namespace perfschema {
@@ -23,7 +21,7 @@ uint64_t ReadMoment::Now(const ShmHeader& header) {
 }
 
 uint64_t ReadMoment::NowSeconds(const ShmHeader& header) {
-  if (t_moment == nullptr || !t_moment->is_given_) return static_cast<uint64_t>(std::time(nullptr));
+  if (t_moment == nullptr || !t_moment->is_given_) return WallSeconds();
   return (header.epoch_unix_micros + *t_moment->now_ / 1'000'000) / 1'000'000;
 }
 

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/clock.h"
+
 namespace perfschema {
 namespace {
 
@@ -16,7 +18,7 @@ std::string Failed(const char* what, const std::string& path, int error) {
 }
 
 std::string UtcNow() {
-  const std::time_t now = std::time(nullptr);
+  const auto now = static_cast<std::time_t>(WallSeconds());
   std::tm parts{};
   gmtime_r(&now, &parts);
   char text[32];

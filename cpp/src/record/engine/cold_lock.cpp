@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "base/placement.h"
 #include "record/context/principals.h"
 #include "record/declared/facts.h"
 #include "record/engine/adopted.h"
@@ -162,7 +163,7 @@ void EnterSegmentInChild() {
   g_forking.is_inside = true;
 }
 
-PFS_IN_EVERY_CHILD void ContinueColdLockInChild(bool was_locked, bool has_segment) {
+PFS_IN_EVERY_PROCESS void ContinueColdLockInChild(bool was_locked, bool has_segment) {
   if (has_segment && HolderOf(Holder().load(kRelaxed)) == kOutsider) {
     stuck_word = Holder().load(kRelaxed);  // dead, for this process: no outsider has a lock on its file
     check_again_at = 0;

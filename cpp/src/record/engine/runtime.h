@@ -93,7 +93,6 @@ enum class Phase { kNew, kStarted, kForked };
 struct Forking {
   pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;  // the cold lock inside this process
   bool is_inside = false;                                  // this process also holds the word of the segment. Guarded by cold_mutex
-  bool is_heard_in_child = false;                          // without that, nothing is done before the fork either
   bool holds_lock = false;                                 // the parent holds the cold lock over fork()
   // Some thread holds a lock exclusively, and the child may release it without a call. Also true if not checked.
   bool locks_are_held = true;
@@ -210,10 +209,6 @@ void RefreshSetup();
 // parent runs, for a caller that wants them earlier than the child's.
 bool HearOfForks();
 bool HearOfForksInParent();
-
-// Marks the functions that each forked child runs. They lie together, because the kernel brings the code of a child back in ranges of
-// 64 KiB, each of which takes a microsecond or two.
-#define PFS_IN_EVERY_CHILD __attribute__((section(".text.hot.fork")))
 
 // Gives a forked child its own segment, at its first use of pfs. Returns false if there is no memory, and pfs is off.
 // `has_lock`: the caller holds the cold lock; else there is no other thread. REQUIRES: IsStillForked().

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/clip.h"
+#include "base/placement.h"
 
 namespace perfschema {
 namespace {
@@ -68,7 +69,7 @@ uint32_t AddSource(std::string_view text, uint32_t hash) {
 
 }  // namespace
 
-const char* (*g_text_of_code)(const void* address) = nullptr;
+PFS_SET_IN_EVERY_PROCESS const char* (*g_text_of_code)(const void* address) = nullptr;
 
 bool StartSources() {
   uint64_t size = 64;

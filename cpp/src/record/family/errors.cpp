@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <ctime>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "record/engine/classes.h"
 #include "record/probe/nested.h"
@@ -65,7 +65,7 @@ PFS_ALWAYS_INLINE void Count(int32_t number, uint32_t word) {
   if ((found & kIsGlobal) != 0) flags &= ~kFlagThread;
   const NestedProbe probe(*thread);
   if (!probe) return;
-  const auto now = static_cast<uint64_t>(std::time(nullptr));  // the kernel's last tick, from the vDSO: no system call
+  const auto now = WallSeconds();
   AddToSums<Kind::kError>(*thread, column, flags, [&](ShmCell& cell) {
     Word* const words = CellWords(cell);
     words[word].store(words[word].load(kRelaxed) + 1, kRelease);

@@ -1,5 +1,6 @@
 #include "record/family/file_name.h"
 
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -76,12 +77,20 @@ bool IsPageReadable(uintptr_t at) {
 
 uintptr_t EndOfHeap() { return reinterpret_cast<uintptr_t>(sbrk(0)); }
 
-// Returns where the heap of brk(2) begins, or a later place in it. It stays readable up to its end.
+// Returns where the heap of brk(2) begins, or a later place in it. It stays readable up to its end. The pages are not read: most of a
+// heap is not there until it is used.
 uintptr_t FindHeap() {
-  constexpr int kMostPages = 64;  // the first pieces of memory that a program allocates lie in so many
-  uintptr_t at = EndOfHeap() & ~(kPage - 1);
-  for (int i = 0; i < kMostPages && IsPageReadable(at - kPage); ++i) at -= kPage;
-  return at;
+  constexpr uintptr_t kMostPages = 64;  // the first pieces of memory that a program allocates lie in so many
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t end = EndOfHeap() & ~(page - 1);
+  uintptr_t pages = 0;
+  for (uintptr_t more = kMostPages; more != 0; more /= 2) {
+    unsigned char resident[kMostPages];
+    const uintptr_t bytes = (pages + more) * page;
+    const bool is_mapped = pages + more <= kMostPages && mincore(reinterpret_cast<void*>(end - bytes), bytes, resident) == 0;
+    if (is_mapped) pages += more;
+  }
+  return end - pages * page;
 }
 
 bool IsInHeap(const char* path) {
