@@ -127,6 +127,20 @@ int main(int argc, char** argv) {
       PADDING;
       if (pfs_send(fds[0], buffer, 64, 0) != 64 || pfs_recv(fds[1], buffer, 64, 0) != 64) return 3;
     }
+  } else if (strcmp(what, "socketfile") == 0) {
+    int fds[2];
+    if (pfs_socketpair(socket_key, AF_UNIX, SOCK_STREAM, 0, fds) != 0) return 3;
+    TIMES(n) {
+      PADDING;
+      if (pfs_write(fds[0], buffer, 64) != 64 || pfs_read(fds[1], buffer, 64) != 64) return 3;
+    }
+  } else if (strcmp(what, "idle") == 0) {
+    pfs_wait_t wait;
+    TIMES(n) {
+      PADDING;
+      pfs_idle_begin(&wait);
+      pfs_idle_end(&wait);
+    }
   } else if (strcmp(what, "row") == 0 || strcmp(what, "tablelock") == 0) {
     static const char* const indexes[] = {"PRIMARY"};
     pfs_table_t* table = pfs_table_open(PFS_OBJECT_TABLE, "bench", "rows", NULL, indexes, 1);

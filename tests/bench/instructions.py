@@ -72,6 +72,11 @@ CASES = {
     "socket/counted": Case("socket", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
     "socket/sampled": Case("socket", _SAMPLED),
     "socket/all": Case("socket"),
+    # The calls that files have, on sockets.
+    "socketfile/sampled": Case("socketfile", _SAMPLED),
+    "socketfile/all": Case("socketfile"),
+    "idle/timed": Case("idle", _NO_RECORD),
+    "idle/all": Case("idle"),
     # Begin and end of a wait, with nothing between them.
     "row/counted": Case("row", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
     "row/sampled": Case("row", _SAMPLED),

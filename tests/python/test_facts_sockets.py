@@ -442,6 +442,28 @@ def test_H11_calls_of_files_and_sockets_do_not_mix() -> None:
 
 
 @fresh_process()
+@pytest.mark.parametrize("setting", ["all on", "timed only", "counted", "sampled", "sampled, all recorded"])
+def test_H11_read_and_write_count_with_any_settings(setting: str) -> None:
+    """H11: a call of files on a socket has a fast path of its own with each of these. The counts are the same."""
+    a, b = pair("h/pair")
+    chosen = pfs.setup_instruments[SOCKET + "h/pair"]
+    pfs.setup_consumers["events_waits_current"].enabled = setting not in ("timed only", "counted", "sampled")
+    chosen.timed = {"counted": False, "sampled": "SAMPLED", "sampled, all recorded": "SAMPLED"}.get(setting, True)
+    for _ in range(200):
+        assert C.write(a.fd, 6) == 6
+        assert C.read(b.fd, 9) == 6
+    assert C.read(-1, 9) == -1
+    os.set_blocking(b.fd, False)
+    assert C.read(b.fd, 9) == -1
+    assert (lanes(of(a))[:2], moved(of(a))) == ((0, 200), (0, 1200))
+    assert (lanes(of(b))[:2], moved(of(b))) == ((201, 0), (1200, 0))
+    assert (lanes(one(SOCKETS))[:2], moved(one(SOCKETS))) == ((201, 200), (1200, 1200))
+    assert one(WAITS, EVENT_NAME=SOCKET + "h/pair")["COUNT_STAR"] == sum(lanes(one(SOCKETS)))
+    left_out = one(SOCKETS)["COUNT_NOT_SAMPLED"]
+    assert 350 < left_out < 401 if "sampled" in setting else left_out == 0
+
+
+@fresh_process()
 def test_H9_a_socket_that_could_not_be_made_counts_for_its_instrument() -> None:
     """H9 for sockets: create, MISC, no object, no row."""
     key = socket_key("h/socket")

@@ -93,11 +93,11 @@ int pfs_close_at(int fd, PFS_SITE_) {
 }
 
 ssize_t pfs_read_at(int fd, void* buffer, size_t size, PFS_SITE_) {
-  return Transfer(fd, Operation::kRead, size, kNoOffset, {file, line}, [=] { return read(fd, buffer, size); });
+  return TransferAnywhere(fd, Operation::kRead, size, {file, line}, [=] { return read(fd, buffer, size); });
 }
 
 ssize_t pfs_write_at(int fd, const void* buffer, size_t size, PFS_SITE_) {
-  return Transfer(fd, Operation::kWrite, size, kNoOffset, {file, line}, [=] { return write(fd, buffer, size); });
+  return TransferAnywhere(fd, Operation::kWrite, size, {file, line}, [=] { return write(fd, buffer, size); });
 }
 
 ssize_t pfs_pread_at(int fd, void* buffer, size_t size, off_t offset, PFS_SITE_) {

@@ -26,9 +26,10 @@ int BeginIn(pfs_wait_t* wait, Begin begin) {
   return 1;
 }
 
-void EndIn(pfs_wait_t* wait) {
-  wait->instance = nullptr;  // a second end does nothing
-  EndObjectlessWait(*std::launder(reinterpret_cast<Wait*>(wait->opaque)));
+// Returns the wait that ends. A second end does nothing.
+const Wait& EndingIn(pfs_wait_t* wait) {
+  wait->instance = nullptr;
+  return *std::launder(reinterpret_cast<Wait*>(wait->opaque));
 }
 
 void Change(pfs_metadata_lock_t* lock, uint32_t shift, uint32_t value, uint32_t most) {
@@ -74,13 +75,13 @@ int pfs_metadata_wait_begin_(pfs_wait_t* wait, pfs_metadata_lock_t* lock, PFS_SI
 
 void pfs_metadata_wait_end_(pfs_wait_t* wait, int rc) {
   (void)rc;
-  EndIn(wait);
+  EndMetadataWait(EndingIn(wait));
 }
 
 int pfs_idle_begin_at(pfs_wait_t* wait, PFS_SITE_) {
   return BeginIn(wait, [&](Wait& begun) { return perfschema::BeginIdle(begun, file, line); });
 }
 
-void pfs_idle_end_(pfs_wait_t* wait) { EndIn(wait); }
+void pfs_idle_end_(pfs_wait_t* wait) { EndIdle(EndingIn(wait)); }
 
 }  // extern "C"

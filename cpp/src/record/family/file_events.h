@@ -128,30 +128,40 @@ PFS_ALWAYS_INLINE FileEvent<Operate, Bytes> EventOf(ShmFile& file, Operation ope
   return {{file, operation, requested_bytes, offset, file.class_index.load(kRelaxed), VersionFor(file, operation)}, call, bytes_of};
 }
 
-template <Counting kWay, typename Operate, typename Bytes>
+// kOnSocket: the call is of files, and the descriptor is a socket. The compiler makes a copy of these for the one operation that it finds.
+template <Counting kWay, bool kOnSocket, typename Operate, typename Bytes>
 [[gnu::noinline]] auto UnrecordedFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
                                                const char* source_file, uint32_t line) {
   FileEvent<Operate, Bytes> event = EventOf(*file, operation, wanted.requested_bytes, wanted.offset, wanted.call, wanted.bytes_of);
   return UnrecordedCall<kWay>(event, source_file, line);
 }
 
-template <typename Operate, typename Bytes>
+template <bool kOnSocket, typename Operate, typename Bytes>
 [[gnu::noinline]] auto UnsampledFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
                                               const char* source_file, uint32_t line) {
   UnsampledFileEvent<Operate, Bytes> event(EventOf(*file, operation, wanted.requested_bytes, wanted.offset, wanted.call, wanted.bytes_of));
   return UnrecordedCall<Counting::kCounted>(event, source_file, line);
 }
 
+// Chooses the path by settings that both the file and the operation can have.
+template <bool kOnSocket, typename Operate, typename Bytes>
+PFS_ALWAYS_INLINE auto OperationBySettings(ShmFile* file, uint32_t flags, Operation operation, const FileCall<Operate, Bytes>& wanted,
+                                           const char* source_file, uint32_t line) {
+  if (IsTimedOnly(flags)) return UnrecordedFileOperation<Counting::kTimed, kOnSocket>(file, operation, wanted, source_file, line);
+  if (IsCounted(flags)) return UnrecordedFileOperation<Counting::kCounted, kOnSocket>(file, operation, wanted, source_file, line);
+  if (IsSampled(flags) && IsBetweenSamples()) return UnsampledFileOperation<kOnSocket>(file, operation, wanted, source_file, line);
+  return SlowFileOperation(file, operation, wanted, source_file, line);
+}
+
 // Chooses the path.
-template <typename Operate, typename Bytes>
+template <bool kMayBeSocket, typename Operate, typename Bytes>
 [[gnu::noinline]] auto FileOperationBySettings(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
                                                const char* source_file, uint32_t line) {
   const uint32_t flags = file->flags.load(kRelaxed);
   if (((flags & kFlagSocket) != 0) == IsOfSocket(operation)) {
-    if (IsTimedOnly(flags)) return UnrecordedFileOperation<Counting::kTimed>(file, operation, wanted, source_file, line);
-    if (IsCounted(flags)) return UnrecordedFileOperation<Counting::kCounted>(file, operation, wanted, source_file, line);
-    if (IsSampled(flags) && IsBetweenSamples()) return UnsampledFileOperation(file, operation, wanted, source_file, line);
+    return OperationBySettings<false>(file, flags, operation, wanted, source_file, line);
   }
+  if constexpr (kMayBeSocket) return OperationBySettings<true>(file, flags, OnSocket(operation), wanted, source_file, line);
   return SlowFileOperation(file, operation, wanted, source_file, line);
 }
 
@@ -172,7 +182,7 @@ PFS_ALWAYS_INLINE auto DescriptorOperation(int fd, Operation operation, int64_t 
       }
     }
     const FileCall<Operate, Bytes> wanted{requested_bytes, offset, call, bytes_of};
-    return FileOperationBySettings(file, operation, wanted, source_file, line);
+    return FileOperationBySettings<kMayBeSocket>(file, operation, wanted, source_file, line);
   }
   FileEvent<Operate, Bytes> event = EventOf(*file, operation, requested_bytes, offset, call, bytes_of);
   // A size that no call accepts takes the slow path: the fast path need not ask whether NUMBER_OF_BYTES is NULL.

@@ -199,20 +199,72 @@ bool BeginMetadataWait(Wait& wait, const ShmMetadataLock& lock, const char* file
   return true;
 }
 
+void EndMetadataWait(const Wait& wait) {
+  if (!MayEndFast(wait)) return EndBySettings(wait);
+  const uint64_t end_ticks = ReadCycle();
+  if (!FastEnd(wait, ClassEnd{wait.class_index}, end_ticks)) Finish(wait, end_ticks);
+}
+
+// ---- Idle --------------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// The hooks of the fast path for a begin.
+struct IdleBegin {
+  static constexpr uintptr_t kPlaces = kPlacesWithDetails;
+  static constexpr bool kIsAlone = true;
+
+  uint32_t class_of_idle;
+
+  PFS_ALWAYS_INLINE Operation operation() const { return Operation::kIdle; }
+  PFS_ALWAYS_INLINE uint32_t class_index() const { return class_of_idle; }
+  PFS_ALWAYS_INLINE uint64_t object() const { return 0; }
+  PFS_ALWAYS_INLINE static WaitDetails Details() {
+    WaitDetails details;
+    details.has_parent = false;
+    details.outlives_call = true;
+    return details;
+  }
+  PFS_ALWAYS_INLINE static uint64_t WriteDetails(ThreadState& thread, ShmWaitRecord& record) {
+    perfschema::WriteDetails(thread, record, Details());
+    return 0;
+  }
+};
+
+// Begins idle of other settings than those of FastBegin. REQUIRES: it is enabled.
+[[gnu::noinline]] bool BeginIdleBySettings(Wait& wait, uint32_t flags, uint32_t class_index, bool has_fast_timer, const char* file,
+                                           uint32_t line) {
+  const uint32_t timed_flags = flags & ~ByNanoseconds::kFlags;
+  if (has_fast_timer && IsTimedOnly(timed_flags) && UnrecordedBegin<Counting::kTimed, ByNanoseconds>(wait, class_index)) return true;
+  if (IsCounted(flags) && UnrecordedBegin<Counting::kCounted>(wait, class_index)) return true;
+  if (IsSampled(flags) && UnsampledBegin(wait, class_index)) return true;
+  return BeginWait<true>(wait, flags, class_index, Operation::kIdle, 0, file, line, IdleBegin::Details());
+}
+
+// Ends idle of other settings than those of FastEnd.
+[[gnu::noinline]] void EndIdleBySettings(const Wait& wait) {
+  if (wait.flags != (kTimedOnlyFlags | ByNanoseconds::kFlags) || !MayEndUnrecorded(wait)) return EndBySettings(wait);
+  const uint64_t end_ticks = ByNanoseconds::Read();
+  if (!UnrecordedEnd<Counting::kTimed, ByNanoseconds>(wait, ClassEnd{wait.class_index}, end_ticks)) Finish(wait, end_ticks);
+}
+
+}  // namespace
+
 bool BeginIdle(Wait& wait, const char* file, uint32_t line) {
   const uint32_t class_index = ClassOf(Family::kIdle);
   const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return false;
-  WaitDetails details;
-  details.has_parent = false;
-  details.outlives_call = true;
-  return BeginWait<true>(wait, flags, class_index, Operation::kIdle, 0, file, line, details);
+  constexpr uint32_t kTimer = kFlagSlowTimer | kFlagTimerMask;
+  const bool has_fast_timer = (flags & kTimer) == ByNanoseconds::kFlags && g_time_base.is_cycle;
+  const bool is_fast = has_fast_timer && IsAllOn(flags, kFlagSlowTimer);
+  if (__builtin_expect(is_fast, 1) && FastBegin<ByNanoseconds>(wait, IdleBegin{class_index}, flags, file, line)) return true;
+  return BeginIdleBySettings(wait, flags, class_index, has_fast_timer, file, line);
 }
 
-void EndObjectlessWait(const Wait& wait) {
-  if (!MayEndFast(wait)) return EndBySettings(wait);
-  const uint64_t end_ticks = ReadCycle();
-  if (!FastEnd(wait, ClassEnd{wait.class_index}, end_ticks)) Finish(wait, end_ticks);
+void EndIdle(const Wait& wait) {
+  if (!MayEndFast<ByNanoseconds>(wait)) return EndIdleBySettings(wait);
+  const uint64_t end_ticks = ByNanoseconds::Read();
+  if (!FastEnd<ByNanoseconds>(wait, ClassEnd{wait.class_index}, end_ticks)) Finish(wait, end_ticks);
 }
 
 }  // namespace perfschema

@@ -27,8 +27,8 @@ void RefreshMetadataLocks();
 
 bool BeginMetadataWait(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line);
 bool BeginIdle(Wait& wait, const char* file, uint32_t line);
-// Ends a wait of both kinds. Does nothing, and counts a loss, if another instrumentation is attached to the calling thread than at the
-// begin.
-void EndObjectlessWait(const Wait& wait);
+// These do nothing, and count a loss, if another instrumentation is attached to the calling thread than at the begin.
+void EndMetadataWait(const Wait& wait);
+void EndIdle(const Wait& wait);
 
 }  // namespace perfschema

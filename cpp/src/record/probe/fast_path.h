@@ -14,6 +14,7 @@
 //
 // The family of an event supplies these hooks:
 //   kPlaces                                   places that its record takes: 1, or kPlacesWithDetails
+//   kIsAlone                                  optional: the event has no NESTING_EVENT_ID
 //   class_index(), operation(), object()      what the record shows
 //   WriteDetails(thread, record)              writes the second place, if there is one; returns bits of the record's state
 //   WriteEnd(record), kEndBits                completes the second place; bits that the end adds to the state
@@ -65,6 +66,19 @@ inline constexpr uint64_t kNotSampled = kNotTimed - 1;  // the same, because of 
 inline constexpr uint64_t kShortTicks = uint64_t{1} << 25;
 // Returns the product that TimerScale::Scale returns: it fits into 64 bits. REQUIRES: ticks < kShortTicks, of the cycle counter.
 PFS_ALWAYS_INLINE uint64_t ShortPicos(uint64_t ticks) { return (ticks * g_runtime.picos_per_tick[0]) >> TimerScale::kFractionBits; }
+
+// How the events of most families are timed.
+struct ByCycles {
+  static constexpr uint32_t kFlags = 0;  // of the settings
+  PFS_ALWAYS_INLINE static uint64_t Read() { return ReadCycle(); }
+  PFS_ALWAYS_INLINE static uint64_t Picos(uint64_t ticks) { return ShortPicos(ticks); }  // REQUIRES: ticks < kShortTicks
+};
+// How idle is timed. REQUIRES: the cycle counter is the time base.
+struct ByNanoseconds {
+  static constexpr uint32_t kFlags = kFlagSlowTimer | static_cast<uint32_t>(TimerId::kNanosecond) << kFlagTimerShift;
+  PFS_ALWAYS_INLINE static uint64_t Read() { return g_time_base.Units<3>(ReadCycle()); }
+  PFS_ALWAYS_INLINE static uint64_t Picos(uint64_t ticks) { return ticks * 1000; }
+};
 
 // ---- Steps -------------------------------------------------------------------------------------------------------------------------
 
@@ -130,17 +144,22 @@ PFS_ALWAYS_INLINE bool OpenFast(OpenedRecord& opened, const Event& event, Thread
   const uint64_t event_id = thread.event_id + 1;
   thread.event_id = event_id;
   thread.open_waits[0] = record;
-  WriteBeginFast(*record, event_id, event.object(), thread,
-                 WhatOf(event.class_index(), event.operation(), thread.parent_type, source.source));
+  if constexpr (requires { Event::kIsAlone; }) {
+    WriteBegin(*record, event_id, event.object(), 0, WhatOf(event.class_index(), event.operation(), 0, source.source));
+  } else {
+    WriteBeginFast(*record, event_id, event.object(), thread,
+                   WhatOf(event.class_index(), event.operation(), thread.parent_type, source.source));
+  }
   opened = {record, thread.waits.open_bits | (both_flags & kThreadViews)};
   if constexpr (Event::kPlaces > 1) opened.state |= event.WriteDetails(thread, *record);
   return true;
 }
 
 // Leaves the probe with the wait open, and returns the first reading of the timer.
+template <typename Timer = ByCycles>
 PFS_ALWAYS_INLINE uint64_t StartFast(ThreadState& thread, const OpenedRecord& opened) {
   LeaveProbe(thread, 1);
-  const uint64_t start_ticks = ReadCycle();
+  const uint64_t start_ticks = Timer::Read();
   opened.record->start_ticks.store(start_ticks, kRelease);  // pairs with EventReader::CopyChunk
   opened.record->state.store(opened.state, kRelease);       // publishes the open event; pairs with EventReader::CopyChunk
   return start_ticks;
@@ -173,9 +192,9 @@ PFS_ALWAYS_INLINE void AddOneFast(HalfWord& seq, ShmStat& stat, uint64_t wait_ps
 // Counts an event that took `ticks`, where its thread has counted before; publishes it by publish() before. Returns false, and does
 // nothing, in an uncommon case: it is long, a new minimum or maximum, the first one since a TRUNCATE, the operation failed, or another
 // event has begun in it, so that its end is not its own EVENT_ID, and its chunk may not be the one that is being written (fast_bytes).
-template <Counting kWay, typename Event, typename Publish>
+template <Counting kWay, typename Timer = ByCycles, typename Event, typename Publish>
 PFS_ALWAYS_INLINE bool CountFast(const Event& event, ThreadState& thread, uint32_t class_index, uint64_t ticks, Publish publish) {
-  const uint64_t wait_ps = ShortPicos(ticks);
+  const uint64_t wait_ps = Timer::Picos(ticks);
   const uint32_t own_at = class_index * static_cast<uint32_t>(sizeof(ShmCell));
   ShmCell& own = *reinterpret_cast<ShmCell*>(reinterpret_cast<char*>(thread.cells) + own_at);
   const auto stat = event.StatIn(thread);
@@ -201,7 +220,7 @@ PFS_ALWAYS_INLINE uint32_t ClassIndexOf(const ShmRecord& record) {
 }
 
 // Ends the thread's only open event. Returns false in an uncommon case: it is inside the probe, and nothing else has been done.
-template <typename Event>
+template <typename Timer = ByCycles, typename Event>
 PFS_ALWAYS_INLINE bool CloseFast(const Event& event, ThreadState& thread, ShmWaitRecord& record, uint64_t ticks, uint64_t end_ticks) {
   // The class comes from the record and not from the object, whose line may still be on its way: over scattered mutexes that is 5 % of the
   // floor.
@@ -210,7 +229,7 @@ PFS_ALWAYS_INLINE bool CloseFast(const Event& event, ThreadState& thread, ShmWai
     event.WriteEnd(record);
     PublishEnd(record, end_ticks, Event::kEndBits);
   };
-  if (!CountFast<Counting::kTimed>(event, thread, class_index, ticks, publish)) return false;
+  if (!CountFast<Counting::kTimed, Timer>(event, thread, class_index, ticks, publish)) return false;
   LeaveProbe(thread, 0);
   return true;
 }
@@ -315,8 +334,8 @@ PFS_ALWAYS_INLINE auto UnrecordedCall(Event& event, const char* file, uint32_t l
 
 // ---- Begin and end apart -------------------------------------------------------------------------------------------------------------
 
-// Begins a wait. Returns false if the slow path must: nothing has been done. REQUIRES: IsAllOn(flags).
-template <typename Event>
+// Begins a wait. Returns false if the slow path must: nothing has been done. REQUIRES: IsAllOn(flags), but for the timer's.
+template <typename Timer = ByCycles, typename Event>
 PFS_ALWAYS_INLINE bool FastBegin(Wait& wait, const Event& event, uint32_t flags, const char* file, uint32_t line) {
   ThreadState* const thread = FreeThread();
   if (thread == nullptr) return false;
@@ -333,16 +352,17 @@ PFS_ALWAYS_INLINE bool FastBegin(Wait& wait, const Event& event, uint32_t flags,
   thread->wait_frames[0] = PlaceOf(wait);
   wait.thread = thread;
   wait.record = opened.record;
+  opened.state |= Timer::kFlags & kFlagTimerMask;
   wait.begun_state = opened.state;
   wait.outer = 0;
-  wait.flags = kAllOnFlags;
+  wait.flags = kAllOnFlags | Timer::kFlags;
   wait.class_index = event.class_index();
-  wait.start_ticks = StartFast(*thread, opened);
+  wait.start_ticks = StartFast<Timer>(*thread, opened);
   return true;
 }
 
-// The same for a wait without a record. REQUIRES: IsTimedOnly() or IsCounted().
-template <Counting kWay>
+// The same for a wait without a record. REQUIRES: IsTimedOnly(), but for the timer's, or IsCounted().
+template <Counting kWay, typename Timer = ByCycles>
 PFS_ALWAYS_INLINE bool UnrecordedBegin(Wait& wait, uint32_t class_index) {
   ThreadState* const thread = FreeThread();
   if (thread == nullptr || !IsInstrumented(thread)) return false;
@@ -350,9 +370,9 @@ PFS_ALWAYS_INLINE bool UnrecordedBegin(Wait& wait, uint32_t class_index) {
   wait.record = nullptr;
   wait.begun_state = 0;
   wait.outer = 0;
-  wait.flags = kWay == Counting::kTimed ? kTimedOnlyFlags : kCountedFlags;
+  wait.flags = kWay == Counting::kTimed ? kTimedOnlyFlags | Timer::kFlags : kCountedFlags;
   wait.class_index = class_index;
-  if constexpr (kWay == Counting::kTimed) wait.start_ticks = ReadCycle();
+  if constexpr (kWay == Counting::kTimed) wait.start_ticks = Timer::Read();
   return true;
 }
 
@@ -365,8 +385,9 @@ PFS_ALWAYS_INLINE bool UnsampledBegin(Wait& wait, uint32_t class_index) {
 
 // Returns whether the fast path may try to end the wait: its settings are those, it began in this thread, which is in no other wait that is
 // recorded. If so, the caller reads the timer and calls FastEnd().
+template <typename Timer = ByCycles>
 PFS_ALWAYS_INLINE bool MayEndFast(const Wait& wait) {
-  return __builtin_expect(wait.flags == kAllOnFlags && wait.thread == t_locals.state && wait.thread->nesting == 1, 1);
+  return __builtin_expect(wait.flags == (kAllOnFlags | Timer::kFlags) && wait.thread == t_locals.state && wait.thread->nesting == 1, 1);
 }
 
 // The same for a wait without a record. REQUIRES: its settings are kTimedOnlyFlags, kCountedFlags or kUnsampledFlags.
@@ -376,13 +397,13 @@ PFS_ALWAYS_INLINE bool MayEndUnrecorded(const Wait& wait) {
 
 // Ends a wait. Returns false if the slow path must finish it from `end_ticks` on: the caller is inside the probe, and nothing else has been
 // done. Begins and ends may overlap, so that the record may be another event's by now, or belong to a task of the thread that does not run.
-template <typename Event>
+template <typename Timer = ByCycles, typename Event>
 PFS_ALWAYS_INLINE bool FastEnd(const Wait& wait, const Event& event, uint64_t end_ticks) {
   ThreadState& thread = *wait.thread;
   ShmWaitRecord& record = *wait.record;
   EnterProbe(thread);
   if (__builtin_expect(LoadOwn(record.state) != wait.begun_state || thread.open_waits[0] != &record, 0)) return false;
-  return CloseFast(event, thread, record, end_ticks - LoadOwn(record.start_ticks), end_ticks);
+  return CloseFast<Timer>(event, thread, record, end_ticks - LoadOwn(record.start_ticks), end_ticks);
 }
 
 // The hooks for the end of a wait that was not sampled. REQUIRES: End's statistic is a cell.
@@ -397,13 +418,13 @@ struct UnsampledEnd : End {
 
 // Ends a wait without a record. Returns false if the slow path must finish it: the caller is inside the probe, and nothing else has been
 // done.
-template <Counting kWay, typename Event>
+template <Counting kWay, typename Timer = ByCycles, typename Event>
 PFS_ALWAYS_INLINE bool UnrecordedEnd(const Wait& wait, const Event& event, uint64_t end_ticks) {
   ThreadState& thread = *wait.thread;
   const uint64_t nesting = thread.nesting;
   EnterProbe(thread);
   const uint64_t ticks = kWay == Counting::kTimed ? end_ticks - wait.start_ticks : 0;
-  if (!CountFast<kWay>(event, thread, wait.class_index, ticks, [] {})) return false;
+  if (!CountFast<kWay, Timer>(event, thread, wait.class_index, ticks, [] {})) return false;
   LeaveProbe(thread, nesting);
   return true;
 }
