@@ -108,8 +108,7 @@ using namespace perfschema::run;
 
 // As the part of the C library that is linked statically has it, which would be code of one more page.
 extern "C" void* __dso_handle __attribute__((visibility("hidden")));
-extern "C" __attribute__((visibility("hidden"))) PFS_IN_EVERY_PROCESS int pthread_atfork(void (*prepare)(), void (*in_parent)(),
-                                                                                         void (*in_child)()) {
+extern "C" PFS_IN_EVERY_PROCESS int pthread_atfork(void (*prepare)(), void (*in_parent)(), void (*in_child)()) {
   return PFS_REAL(__register_atfork)(prepare, in_parent, in_child, &__dso_handle);
 }
 

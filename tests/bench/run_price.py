@@ -218,7 +218,7 @@ def postgres(setting: str, folder: Path, client: str = "") -> Iterator[Measure]:
 
     with server(command, folder, setting, takes, **rights) as pid:
         load(*pgbench, "-i", "-q", "-s", "1", "postgres")
-        run = [*pgbench, "-n", "-c", "2", "-t", "300", "postgres"]
+        run = [*pgbench, "-n", "-c", "2", "-t", "1500", "postgres"]
 
         def measure() -> float:
             begin = processor_time(pid)

@@ -168,7 +168,7 @@ TEST_F(ChunkQueueStress, threads_that_stop_inside_take_no_more_than_their_hand_c
   }
   const auto until = std::chrono::steady_clock::now() + StressTime();
   const auto latest = until + std::chrono::seconds(60);  // on a busy machine
-  while (std::chrono::steady_clock::now() < until || (left < 200 && std::chrono::steady_clock::now() < latest)) {
+  while (std::chrono::steady_clock::now() < until || (left < 50 && std::chrono::steady_clock::now() < latest)) {
     for (std::thread& thread : threads) pthread_kill(thread.native_handle(), SIGUSR1);
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }

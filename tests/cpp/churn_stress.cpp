@@ -213,6 +213,7 @@ TEST(Churn, cells_of_live_threads_do_not_pile_up) {
   constexpr int kRwlock = 3;
   const auto cells = [] { return g_runtime.segment.array(ArrayId::kCells).used.load(); };
   std::array<std::atomic<Object*>, kUsers> given{};
+  Object over(0);  // its user ends
   std::atomic<bool> stop{false};
   Counts counts;
   Truncate(kGlobal);
@@ -221,22 +222,27 @@ TEST(Churn, cells_of_live_threads_do_not_pile_up) {
   for (std::atomic<Object*>& mine : given) {
     users.emplace_back([&] {
       while (!stop.load()) {
+        mine.wait(nullptr);
         Object* const object = mine.load();
-        if (object == nullptr) {
-          std::this_thread::yield();
-          continue;
-        }
+        if (object == &over) continue;
         object->Use(counts);
         mine.store(nullptr);
+        mine.notify_one();
       }
     });
   }
   for (uint64_t i = 0; i < kObjects; ++i) {
     Object object(kRwlock);
-    given[i % kUsers].store(&object);
-    while (given[i % kUsers].load() != nullptr) std::this_thread::yield();
+    std::atomic<Object*>& user = given[i % kUsers];
+    user.store(&object);
+    user.notify_one();
+    user.wait(&object);
   }
   stop.store(true);
+  for (std::atomic<Object*>& user : given) {
+    user.store(&over);
+    user.notify_one();
+  }
   for (std::thread& user : users) user.join();
   EXPECT_EQ(Total(kRwlock), kObjects);
   EXPECT_EQ(StatusNumber("Performance_schema_object_cells_lost"), lost);

@@ -94,6 +94,21 @@ inline uint64_t Seed() {
   return seed;
 }
 
+// Takes all cases of a list, or, under a sanitizer, where each takes ten times as long, one in kOneIn of them: others in each run, and all
+// of them with the seeds from 0 to kOneIn - 1.
+class Sample {
+ public:
+#ifdef PFS_SANITIZED
+  static constexpr uint64_t kOneIn = 15;
+#else
+  static constexpr uint64_t kOneIn = 1;
+#endif
+  bool TakesNext() { return at_++ % kOneIn == 0; }
+
+ private:
+  uint64_t at_ = Seed();
+};
+
 inline std::chrono::milliseconds StressTime() {
   const char* chosen = std::getenv("PFS_STRESS_SECONDS");
   return std::chrono::milliseconds(static_cast<int64_t>(1000 * (chosen != nullptr ? std::strtod(chosen, nullptr) : 1.5)));

@@ -23,12 +23,6 @@ constexpr const char* kSmall =
     "performance_schema_max_digest_length=128,performance_schema_instrument='%=ON',performance_schema_consumer_events_waits_history_long="
     "ON";
 
-#ifdef PFS_SANITIZED
-constexpr uint64_t kOneIn = 5;
-#else
-constexpr uint64_t kOneIn = 1;
-#endif
-
 // What happens in the program just before this one reads a piece of its file.
 std::function<void()> before_pread;
 // If not 0, files have holes of so many bytes wherever there are only zeros.
@@ -84,17 +78,7 @@ class DamagedSegment : public testing::Test {
   }
 };
 
-TEST_F(DamagedSegment, is_read_or_refused_whatever_the_damage) { DamageAndRead(3000 / kOneIn, Seed()); }
-
-// Reads the next damage of a list, or, under a sanitizer, which takes ten times as long, one in kOneIn of them:
-// others in each run, and all of them with the seeds from 0 to kOneIn - 1.
-class Sample {
- public:
-  bool TakesNext() { return at_++ % kOneIn == 0; }
-
- private:
-  uint64_t at_ = Seed();
-};
+TEST_F(DamagedSegment, is_read_or_refused_whatever_the_damage) { DamageAndRead(3000 / Sample::kOneIn, Seed()); }
 
 void Read(const std::string& input) { LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size()); }
 
