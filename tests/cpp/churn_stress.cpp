@@ -209,7 +209,7 @@ TEST(Churn, conservation_with_a_truncater) { Rounds(true, 8); }
 // pile up: no event is lost, and few cells are taken.
 TEST(Churn, cells_of_live_threads_do_not_pile_up) {
   constexpr size_t kUsers = 12;
-  constexpr uint64_t kObjects = 20'000;  // more than can wait at once (shm/plan.cpp)
+  constexpr uint64_t kTurns = 1'700, kObjects = kTurns * kUsers;  // more than can wait at once (shm/plan.cpp)
   constexpr int kRwlock = 3;
   const auto cells = [] { return g_runtime.segment.array(ArrayId::kCells).used.load(); };
   std::array<std::atomic<Object*>, kUsers> given{};
@@ -231,12 +231,14 @@ TEST(Churn, cells_of_live_threads_do_not_pile_up) {
       }
     });
   }
-  for (uint64_t i = 0; i < kObjects; ++i) {
-    Object object(kRwlock);
-    std::atomic<Object*>& user = given[i % kUsers];
-    user.store(&object);
-    user.notify_one();
-    user.wait(&object);
+  for (uint64_t turn = 0; turn < kTurns; ++turn) {
+    std::array<std::unique_ptr<Object>, kUsers> objects;
+    for (size_t i = 0; i < kUsers; ++i) {
+      objects[i] = std::make_unique<Object>(kRwlock);
+      given[i].store(objects[i].get());
+      given[i].notify_one();
+    }
+    for (size_t i = 0; i < kUsers; ++i) given[i].wait(objects[i].get());
   }
   stop.store(true);
   for (std::atomic<Object*>& user : given) {

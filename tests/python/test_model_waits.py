@@ -19,7 +19,7 @@ from tests.python._programs.fresh_process import ROOT, environment
 Program = list[tuple[Any, ...]]
 Judge = Callable[[Program], str]
 
-EXAMPLES = int(os.environ.get("PFS_MODEL_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("PFS_MODEL_EXAMPLES", "70"))
 LONG = int(os.environ.get("PFS_MODEL_LONG", "12"))
 
 T = N = range(6)  # which thread, which of something
