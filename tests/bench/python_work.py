@@ -131,12 +131,17 @@ def once(path: Path, *before: str) -> float:
     return float(done.stdout.split()[-1])
 
 
-def instructions(path: Path, *before: str) -> int:
+def instructions(path: Path, *before: str, from_start: bool = False) -> int:
     library = path.with_name("counter.so")
     if not library.exists():
         compiler = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
         subprocess.run(compiler, input=COUNTER, text=True, check=True)
-    valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null"]
+    valgrind = [
+        "valgrind",
+        "--tool=callgrind",
+        f"--instr-atstart={'yes' if from_start else 'no'}",
+        "--callgrind-out-file=/dev/null",
+    ]
     command = [*before, *valgrind, sys.executable, str(path)]
     same = os.environ | {"PYTHONHASHSEED": "0", "PFS_WORK_BEGIN": str(library)}
     done = subprocess.run(
@@ -147,8 +152,9 @@ def instructions(path: Path, *before: str) -> int:
 
 def pair_of_instructions(name: str, folder: Path) -> tuple[int, int]:
     """Returns the instructions of a program, plain and under pfs."""
-    path = write(name, TIMES[name][1], folder)
-    return instructions(path), instructions(path, *PFS_RUN, "--force", "--")
+    path, from_start = write(name, TIMES[name][1], folder), "BEGIN()" not in PROGRAMS[name]
+    under = (*PFS_RUN, "--force", "--")
+    return instructions(path, from_start=from_start), instructions(path, *under, from_start=from_start)
 
 
 def main() -> None:
