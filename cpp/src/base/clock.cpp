@@ -78,6 +78,9 @@ uint64_t NominalFrequency(TimerId timer) {
   }
 }
 
+// lround() is libm's, which each program would have to load.
+uint64_t Rounded(double positive) { return (static_cast<uint64_t>(2 * positive) + 1) / 2; }
+
 }  // namespace
 
 TimeBase g_time_base{0, uint64_t{1000} << TimerScale::kFractionBits, false};
@@ -144,7 +147,7 @@ std::string WhyNoCycleCounter([[maybe_unused]] const char* clock_source_folder) 
 std::string MeasuredCycleRate(std::string_view boot) {
 #if defined(__x86_64__)
   if (boot.empty() || !WhyNoCycleCounter().empty()) return {};
-  return std::to_string(static_cast<uint64_t>(CycleFrequencySince(SampleCycle()) * 1000 + 0.5)) + " " + std::string(boot);
+  return std::to_string(Rounded(CycleFrequencySince(SampleCycle()) * 1000)) + " " + std::string(boot);
 #else
   return {};  // a register has the rate
 #endif
@@ -180,7 +183,7 @@ void StartTimers(bool use_cycle, TimerScale scales[kTimerCount], uint64_t known_
     const double exact = known_rate != 0 ? static_cast<double>(known_rate) / 1000 : CycleFrequencySince(epoch);
 #endif
     cycle.origin = epoch.cycles;
-    cycle.frequency = static_cast<uint64_t>(exact + 0.5);
+    cycle.frequency = Rounded(exact);
     cycle.multiplier =
         static_cast<uint64_t>(static_cast<double>(kPicosPerSecond << 8) * (uint64_t{1} << (TimerScale::kFractionBits - 8)) / exact);
   } else {
@@ -192,7 +195,7 @@ void StartTimers(bool use_cycle, TimerScale scales[kTimerCount], uint64_t known_
 
 TimerFacts MeasureTimer(TimerId timer, const TimeBase& base) {
   TimerFacts facts{NominalFrequency(timer), 0, 0};
-  if (timer == TimerId::kCycle && base.is_cycle) facts.frequency = static_cast<uint64_t>(CycleFrequencySince(SampleCycle()) + 0.5);
+  if (timer == TimerId::kCycle && base.is_cycle) facts.frequency = Rounded(CycleFrequencySince(SampleCycle()));
 
   facts.overhead = ~uint64_t{0};
   for (int i = 0; i < 20; ++i) {
