@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
 
 import pfs
 from tests import LOCKS_ARE_SEMAPHORES
-from tests.python.test_run import PFS, own_folder, pytestmark, report_of, run
+from tests.python.test_run import PFS, ROOT, own_folder, pytestmark, report_of, run
 from tests.python.test_subinterpreters import INTERPRETERS
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
@@ -410,6 +411,25 @@ def test_nothing_is_imported_outside_of_pfs_run() -> None:
     plain = run(sys.executable, "-c", code, check=True)
     assert run(sys.executable, "-c", code, check=True, env=environment).stdout == plain.stdout
     assert plain.stdout.startswith("[] False")
+
+
+IMPORTS = """
+import importlib.util
+[path] = {line.split()[-1] for line in open("/proc/self/maps") if "libperfschema-run.so" in line}
+module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("_pfs_run_native", path))
+print(module.key("test", "embedded") > 0)
+"""
+
+
+def test_a_program_that_loads_python_later_may_import_the_layer(tmp_path: Path) -> None:
+    """Its functions were not there when the library looked for them."""
+    library = next(filter(None, (find_library(f"python3.{minor}") for minor in range(11, 16))), None)
+    if library is None:
+        pytest.skip("needs a shared libpython: apt-get install python3-dev")
+    program = tmp_path / "embeds"
+    subprocess.run(["cc", "-O1", "-o", program, ROOT / "tests/programs/unchanged/embeds.c", "-ldl"], check=True)
+    done = run(*PFS, "run", "--no-report", "--force", "--", program, library, IMPORTS)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
 def test_the_parts_of_python_are_checked() -> None:
