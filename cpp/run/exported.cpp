@@ -116,4 +116,16 @@ PFS_IN_EVERY_PROCESS const link_map* OwnObject() {
   return object;
 }
 
+PFS_IN_EVERY_PROCESS void FindAll(const link_map* first, const char* names, std::span<const NamePlace> places, void** found) {
+  size_t missing = places.size();
+  for (const link_map* object = first; object != nullptr && missing != 0; object = object->l_next) {
+    const Exported exported(*object);
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (found[i] != nullptr) continue;
+      found[i] = exported.Find({names + places[i].at, places[i].hash});
+      if (found[i] != nullptr) --missing;
+    }
+  }
+}
+
 }  // namespace perfschema::run

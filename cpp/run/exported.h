@@ -6,8 +6,10 @@
 
 #include <link.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace perfschema::run {
@@ -60,5 +62,24 @@ class Exported {
 const link_map* FirstObject();
 // Returns the object that this library is.
 const link_map* OwnObject();
+
+// Is where a name begins in a text of names that end with a zero each, and its hash. Text, because pointers would be relocated at each
+// start.
+struct NamePlace {
+  uint32_t at, hash;
+};
+template <size_t kCount>
+constexpr std::array<NamePlace, kCount> PlacesIn(const char* names) {
+  std::array<NamePlace, kCount> places = {};
+  uint32_t at = 0;
+  for (NamePlace& place : places) {
+    const std::string_view name(names + at);
+    place = {at, HashOfSymbol(name)};
+    at += static_cast<uint32_t>(name.size()) + 1;
+  }
+  return places;
+}
+// Stores the address of each name in the first object, from `first` on, that exports it. REQUIRES: `found` has nullptr for each name.
+void FindAll(const link_map* first, const char* names, std::span<const NamePlace> places, void** found);
 
 }  // namespace perfschema::run

@@ -63,7 +63,7 @@ void LeavePreload() {
 // An allocator of the program's own may lock mutexes inside malloc(). Start-up calls functions of the C library that allocate, so it
 // must not begin in such a lock.
 PFS_IN_EVERY_PROCESS bool HasForeignAllocator() {
-  const SymbolName allocate("malloc"), of_the_c_library("getppid");
+  constexpr SymbolName allocate("malloc"), of_the_c_library("getppid");
   for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
     const Exported exported(*object);
     if (exported.Find(allocate) != nullptr) return exported.Find(of_the_c_library) == nullptr;

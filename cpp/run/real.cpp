@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -95,7 +94,7 @@ PFS_IN_EVERY_PROCESS void* Substitute(std::string_view name) {
   return name.starts_with("dl") ? as_pointer(NoPointer) : as_pointer(NoSuchFunction);
 }
 
-// The names of all functions, in the order of the pointers. Text, because pointers would be relocated at each start.
+// The names of all functions, in the order of the pointers.
 #define PFS_RUN_NAME(name) #name "\0"
 constexpr char kNames[] = PFS_RUN_ALL(PFS_RUN_NAME);
 #undef PFS_RUN_NAME
@@ -103,20 +102,7 @@ constexpr char kNames[] = PFS_RUN_ALL(PFS_RUN_NAME);
 constexpr size_t kFunctions = 0 PFS_RUN_ALL(PFS_RUN_COUNT);
 #undef PFS_RUN_COUNT
 
-// Where each name begins in the text, and its hash.
-struct NamePlace {
-  uint32_t at, hash;
-};
-constexpr std::array<NamePlace, kFunctions> kPlaces = [] {
-  std::array<NamePlace, kFunctions> places = {};
-  uint32_t at = 0;
-  for (NamePlace& place : places) {
-    const std::string_view name(kNames + at);
-    place = {at, HashOfSymbol(name)};
-    at += static_cast<uint32_t>(name.size()) + 1;
-  }
-  return places;
-}();
+constexpr auto kPlaces = PlacesIn<kFunctions>(kNames);
 
 }  // namespace
 
@@ -145,15 +131,7 @@ PFS_IN_EVERY_PROCESS void pfs_run_find_all() {
   const int error = errno;
   void* found[kFunctions] = {};
   const link_map* const own = OwnObject();
-  size_t missing = kFunctions;
-  for (const link_map* object = own != nullptr ? own->l_next : nullptr; object != nullptr && missing != 0; object = object->l_next) {
-    const Exported exported(*object);
-    for (size_t i = 0; i < kFunctions; ++i) {
-      if (found[i] != nullptr) continue;
-      found[i] = exported.Find({kNames + kPlaces[i].at, kPlaces[i].hash});
-      if (found[i] != nullptr) --missing;
-    }
-  }
+  if (own != nullptr) FindAll(own->l_next, kNames, kPlaces, found);
   for (size_t i = 0; i < kFunctions; ++i) pfs_real_all[i] = found[i] != nullptr ? found[i] : Substitute(kNames + kPlaces[i].at);
   errno = error;
 }

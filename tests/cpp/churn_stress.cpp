@@ -214,17 +214,16 @@ TEST(Churn, cells_of_live_threads_do_not_pile_up) {
   const auto cells = [] { return g_runtime.segment.array(ArrayId::kCells).used.load(); };
   std::array<std::atomic<Object*>, kUsers> given{};
   Object over(0);  // its user ends
-  std::atomic<bool> stop{false};
   Counts counts;
   Truncate(kGlobal);
   const uint64_t lost = StatusNumber("Performance_schema_object_cells_lost"), before = cells();
   std::vector<std::thread> users;
   for (std::atomic<Object*>& mine : given) {
     users.emplace_back([&] {
-      while (!stop.load()) {
+      for (;;) {
         mine.wait(nullptr);
         Object* const object = mine.load();
-        if (object == &over) continue;
+        if (object == &over) return;
         object->Use(counts);
         mine.store(nullptr);
         mine.notify_one();
@@ -240,7 +239,6 @@ TEST(Churn, cells_of_live_threads_do_not_pile_up) {
     }
     for (size_t i = 0; i < kUsers; ++i) given[i].wait(objects[i].get());
   }
-  stop.store(true);
   for (std::atomic<Object*>& user : given) {
     user.store(&over);
     user.notify_one();

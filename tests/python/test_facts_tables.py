@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+import time
 from functools import partial
 from typing import Any
 
@@ -112,6 +113,24 @@ def test_C11_untimed_events_count_and_keep_the_timed_part() -> None:
     assert (now["COUNT_STAR"], now["SUM_TIMER_WAIT"], now["MIN_TIMER_WAIT"]) == (6, was["SUM_TIMER_WAIT"], was["MIN_TIMER_WAIT"])
     assert now["AVG_TIMER_WAIT"] == was["SUM_TIMER_WAIT"] // 6
     assert [row["TIMER_WAIT"] is None for row in events(HISTORY, EVENT_NAME=IO)] == [False, True]
+
+
+@fresh_process("performance_schema_cycle_timer={cycles}")
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("cycles", ["ON", "OFF"])
+def test_idle_takes_its_time_whatever_the_time_base_is(cycles: str, recorded: bool) -> None:
+    """C11: with a record and without one; nanoseconds come from the cycle counter or from CLOCK_MONOTONIC."""
+    for consumer in ("events_waits_history", "events_waits_history_long"):
+        pfs.setup_consumers[consumer].enabled = False
+    pfs.setup_consumers["events_waits_current"].enabled = recorded
+    begun = time.monotonic_ns()
+    for _ in range(5):
+        wait = idle_begin()
+        time.sleep(0.004)
+        idle_end(wait)
+    most = (time.monotonic_ns() - begun) * 1000
+    shown = one(WAITS, EVENT_NAME=IDLE)
+    assert (shown["COUNT_STAR"], 20 * 10**9 <= shown["SUM_TIMER_WAIT"] <= most) == (5, True)
 
 
 @fresh_process()

@@ -223,10 +223,4 @@ TimerFacts MeasureTimer(TimerId timer, const TimeBase& base) {
   return facts;
 }
 
-uint64_t WallSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME_COARSE, &now);
-  return static_cast<uint64_t>(now.tv_sec);
-}
-
 }  // namespace perfschema

@@ -31,10 +31,6 @@
 
 namespace perfschema {
 
-// Returns the seconds of the wall clock at the kernel's last tick: from the vDSO, without a system call. It is time(), whose address the
-// dynamic linker would have to ask code of the C library for at the start of each process.
-uint64_t WallSeconds();
-
 __extension__ using Wide = unsigned __int128;  // product of two 64-bit numbers
 
 // The order is that of performance_timers: highest frequency first. The number is stored in flag words and in the segment.
@@ -82,6 +78,9 @@ inline uint64_t ReadClockNanos(clockid_t clock) {
 
 // Returns the microseconds since 1970, UTC.
 inline uint64_t WallClockMicros() { return ReadClockNanos(CLOCK_REALTIME) / 1000; }
+// Returns the seconds at the kernel's last tick. It is time(), whose address the dynamic linker would have to ask code of the C library for
+// at the start of each process.
+inline uint64_t WallSeconds() { return ReadClockNanos(CLOCK_REALTIME_COARSE) / 1'000'000'000; }
 
 // Is the counter behind CYCLE, NANOSECOND, MICROSECOND and MILLISECOND.
 struct TimeBase {

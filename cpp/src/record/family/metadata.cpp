@@ -131,10 +131,7 @@ struct ClassEnd {
 // Begins a wait of other settings than those of FastBegin.
 [[gnu::noinline]] bool BeginBySettings(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line) {
   const uint32_t flags = lock.flags.load(kRelaxed), class_index = MetadataBegin{lock}.class_index();
-  if (IsTimedOnly(flags) && UnrecordedBegin<Counting::kTimed>(wait, class_index)) return true;
-  if (IsCounted(flags) && UnrecordedBegin<Counting::kCounted>(wait, class_index)) return true;
-  if (IsSampled(flags) && UnsampledBegin(wait, class_index)) return true;
-  return SlowBegin(wait, lock, file, line);
+  return BeginUnrecorded(wait, flags, class_index) || SlowBegin(wait, lock, file, line);
 }
 
 // Does the same where the thread does not remember its cell or the cell is of an earlier generation. REQUIRES: inside the probe.
@@ -181,13 +178,22 @@ PFS_ALWAYS_INLINE void AddToClassCell(ThreadState& thread, uint32_t class_index,
 }
 
 // Ends a wait that FastEnd may not.
+template <typename Timer>
 [[gnu::noinline]] void EndBySettings(const Wait& wait) {
-  const bool is_timed = wait.flags == kTimedOnlyFlags;
+  const bool is_timed = wait.flags == (kTimedOnlyFlags | Timer::kFlags);
   if ((!is_timed && wait.flags != kCountedFlags) || !MayEndUnrecorded(wait)) return EndUnsampled(wait);
   const ClassEnd end{wait.class_index};
-  const uint64_t end_ticks = is_timed ? ReadCycle() : 0;
-  if (is_timed ? UnrecordedEnd<Counting::kTimed>(wait, end, end_ticks) : UnrecordedEnd<Counting::kCounted>(wait, end, end_ticks)) return;
+  const uint64_t end_ticks = is_timed ? Timer::Read() : 0;
+  if (is_timed ? UnrecordedEnd<Counting::kTimed, Timer>(wait, end, end_ticks) : UnrecordedEnd<Counting::kCounted>(wait, end, end_ticks))
+    return;
   Finish(wait, end_ticks);
+}
+
+template <typename Timer>
+PFS_ALWAYS_INLINE void EndWaitOfClass(const Wait& wait) {
+  if (!MayEndFast<Timer>(wait)) return EndBySettings<Timer>(wait);
+  const uint64_t end_ticks = Timer::Read();
+  if (!FastEnd<Timer>(wait, ClassEnd{wait.class_index}, end_ticks)) Finish(wait, end_ticks);
 }
 
 }  // namespace
@@ -199,11 +205,7 @@ bool BeginMetadataWait(Wait& wait, const ShmMetadataLock& lock, const char* file
   return true;
 }
 
-void EndMetadataWait(const Wait& wait) {
-  if (!MayEndFast(wait)) return EndBySettings(wait);
-  const uint64_t end_ticks = ReadCycle();
-  if (!FastEnd(wait, ClassEnd{wait.class_index}, end_ticks)) Finish(wait, end_ticks);
-}
+void EndMetadataWait(const Wait& wait) { EndWaitOfClass<ByCycles>(wait); }
 
 // ---- Idle --------------------------------------------------------------------------------------------------------------------------
 
@@ -232,20 +234,9 @@ struct IdleBegin {
 };
 
 // Begins idle of other settings than those of FastBegin. REQUIRES: it is enabled.
-[[gnu::noinline]] bool BeginIdleBySettings(Wait& wait, uint32_t flags, uint32_t class_index, bool has_fast_timer, const char* file,
-                                           uint32_t line) {
-  const uint32_t timed_flags = flags & ~ByNanoseconds::kFlags;
-  if (has_fast_timer && IsTimedOnly(timed_flags) && UnrecordedBegin<Counting::kTimed, ByNanoseconds>(wait, class_index)) return true;
-  if (IsCounted(flags) && UnrecordedBegin<Counting::kCounted>(wait, class_index)) return true;
-  if (IsSampled(flags) && UnsampledBegin(wait, class_index)) return true;
+[[gnu::noinline]] bool BeginIdleBySettings(Wait& wait, uint32_t flags, uint32_t class_index, const char* file, uint32_t line) {
+  if (BeginUnrecorded<ByNanoseconds>(wait, flags, class_index)) return true;
   return BeginWait<true>(wait, flags, class_index, Operation::kIdle, 0, file, line, IdleBegin::Details());
-}
-
-// Ends idle of other settings than those of FastEnd.
-[[gnu::noinline]] void EndIdleBySettings(const Wait& wait) {
-  if (wait.flags != (kTimedOnlyFlags | ByNanoseconds::kFlags) || !MayEndUnrecorded(wait)) return EndBySettings(wait);
-  const uint64_t end_ticks = ByNanoseconds::Read();
-  if (!UnrecordedEnd<Counting::kTimed, ByNanoseconds>(wait, ClassEnd{wait.class_index}, end_ticks)) Finish(wait, end_ticks);
 }
 
 }  // namespace
@@ -254,17 +245,11 @@ bool BeginIdle(Wait& wait, const char* file, uint32_t line) {
   const uint32_t class_index = ClassOf(Family::kIdle);
   const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return false;
-  constexpr uint32_t kTimer = kFlagSlowTimer | kFlagTimerMask;
-  const bool has_fast_timer = (flags & kTimer) == ByNanoseconds::kFlags && g_time_base.is_cycle;
-  const bool is_fast = has_fast_timer && IsAllOn(flags, kFlagSlowTimer);
+  const bool is_fast = IsAllOn(flags ^ ByNanoseconds::kFlags);
   if (__builtin_expect(is_fast, 1) && FastBegin<ByNanoseconds>(wait, IdleBegin{class_index}, flags, file, line)) return true;
-  return BeginIdleBySettings(wait, flags, class_index, has_fast_timer, file, line);
+  return BeginIdleBySettings(wait, flags, class_index, file, line);
 }
 
-void EndIdle(const Wait& wait) {
-  if (!MayEndFast<ByNanoseconds>(wait)) return EndIdleBySettings(wait);
-  const uint64_t end_ticks = ByNanoseconds::Read();
-  if (!FastEnd<ByNanoseconds>(wait, ClassEnd{wait.class_index}, end_ticks)) Finish(wait, end_ticks);
-}
+void EndIdle(const Wait& wait) { EndWaitOfClass<ByNanoseconds>(wait); }
 
 }  // namespace perfschema

@@ -42,11 +42,12 @@ inline constexpr uint32_t kCountedFlags = kFlagEnabled | kFlagThread;  // neithe
 inline constexpr uint32_t kUnsampledFlags = kCountedFlags | kFlagSampled;
 // Returns whether everything is on. `kind`: kFlagSocket if the caller asks for a socket. One comparison finds each uncommon setting.
 constexpr bool IsAllOn(uint32_t flags, uint32_t kind = 0) {
-  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagSocket | kFlagContended | kFlagHolds | kFlagSampled)) ==
+  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagTimerMask | kFlagDead | kFlagSocket | kFlagContended | kFlagHolds | kFlagSampled)) ==
          (kAllOnFlags | kind);
 }
 constexpr bool IsTimedOnly(uint32_t flags) {
-  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagContended | kFlagHolds | kFlagSampled)) == kTimedOnlyFlags;
+  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagTimerMask | kFlagDead | kFlagContended | kFlagHolds | kFlagSampled)) ==
+         kTimedOnlyFlags;
 }
 constexpr bool IsCounted(uint32_t flags) {
   return (flags & (kCountedFlags | kFlagTimed | kFlagCurrent | kFlagDead | kFlagHolds | kFlagSampled)) == kCountedFlags;
@@ -67,16 +68,16 @@ inline constexpr uint64_t kShortTicks = uint64_t{1} << 25;
 // Returns the product that TimerScale::Scale returns: it fits into 64 bits. REQUIRES: ticks < kShortTicks, of the cycle counter.
 PFS_ALWAYS_INLINE uint64_t ShortPicos(uint64_t ticks) { return (ticks * g_runtime.picos_per_tick[0]) >> TimerScale::kFractionBits; }
 
-// How the events of most families are timed.
+// How the events of most families are timed. Settings that have a timer's flags are those of the cycle counter without them.
 struct ByCycles {
-  static constexpr uint32_t kFlags = 0;  // of the settings
+  static constexpr uint32_t kFlags = 0;
   PFS_ALWAYS_INLINE static uint64_t Read() { return ReadCycle(); }
   PFS_ALWAYS_INLINE static uint64_t Picos(uint64_t ticks) { return ShortPicos(ticks); }  // REQUIRES: ticks < kShortTicks
 };
-// How idle is timed. REQUIRES: the cycle counter is the time base.
+// How idle is timed.
 struct ByNanoseconds {
   static constexpr uint32_t kFlags = kFlagSlowTimer | static_cast<uint32_t>(TimerId::kNanosecond) << kFlagTimerShift;
-  PFS_ALWAYS_INLINE static uint64_t Read() { return g_time_base.Units<3>(ReadCycle()); }
+  PFS_ALWAYS_INLINE static uint64_t Read() { return g_time_base.Units<3>(g_time_base.Counter()); }
   PFS_ALWAYS_INLINE static uint64_t Picos(uint64_t ticks) { return ticks * 1000; }
 };
 
@@ -381,6 +382,14 @@ PFS_ALWAYS_INLINE bool UnsampledBegin(Wait& wait, uint32_t class_index) {
   if (!IsBetweenSamples() || !UnrecordedBegin<Counting::kCounted>(wait, class_index)) return false;
   wait.flags = kUnsampledFlags;
   return true;
+}
+
+// The same by the settings, which may be any.
+template <typename Timer = ByCycles>
+PFS_ALWAYS_INLINE bool BeginUnrecorded(Wait& wait, uint32_t flags, uint32_t class_index) {
+  if (IsTimedOnly(flags ^ Timer::kFlags)) return UnrecordedBegin<Counting::kTimed, Timer>(wait, class_index);
+  if (IsCounted(flags)) return UnrecordedBegin<Counting::kCounted>(wait, class_index);
+  return IsSampled(flags) && UnsampledBegin(wait, class_index);
 }
 
 // Returns whether the fast path may try to end the wait: its settings are those, it began in this thread, which is in no other wait that is
