@@ -113,6 +113,11 @@ int main(int argc, char** argv) {
       if (pfs_pread(fd, buffer, sizeof buffer, 0) != (ssize_t)sizeof buffer) return 3;
     }
     pfs_close(fd);
+  } else if (strcmp(what, "openclose") == 0) {
+    TIMES(n) {
+      PADDING;
+      if (pfs_close(pfs_open(file_key, "/proc/self/exe", O_RDONLY)) != 0) return 3;
+    }
   } else if (strcmp(what, "fread") == 0) {
     FILE* stream = pfs_fopen(file_key, "/proc/self/exe", "rb");
     TIMES(n) {

@@ -66,6 +66,9 @@ CASES = {
     "pread/counted": Case("pread", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
     "pread/sampled": Case("pread", _SAMPLED),
     "pread/all": Case("pread"),
+    # Of a file whose name is known.
+    "openclose/sampled": Case("openclose", _SAMPLED),
+    "openclose/all": Case("openclose"),
     "fread/all": Case("fread"),
     # send and recv.
     "socket/disabled": Case("socket", "performance_schema_instrument='wait/%=OFF'"),

@@ -4,6 +4,7 @@ own."""
 from __future__ import annotations
 
 import os
+import random
 import re
 import tempfile
 import time
@@ -470,6 +471,24 @@ def test_H5_open_count_and_absolute_name() -> None:
 
 
 @fresh_process()
+def test_H5_names_are_resolved_by_their_text_alone() -> None:
+    """H5: names of 400 paths of odd parts, absolute and relative, are what a plain model makes of them."""
+    key = key_of("file", "h/data")
+    source = random.Random(5)
+    for _ in range(400):
+        parts = source.choices(["", ".", "..", "...", "a", ".b", "..c", "d.", "e..f"], k=source.randint(1, 6))
+        path = source.choice(["", "/", "//"]) + "/".join(parts)
+        resolved: list[str] = []
+        for part in (path if path.startswith("/") else f"{os.getcwd()}/{path}").split("/"):
+            if part == "..":
+                resolved = resolved[:-1]
+            elif part not in ("", "."):
+                resolved.append(part)
+        C.stat(key, path)
+        assert events()[-1]["OBJECT_NAME"] == "/" + "/".join(resolved), path
+
+
+@fresh_process()
 def test_H6_delete_removes_the_row_and_keeps_the_totals() -> None:
     """H6: delete: file_instances -1, statistics move to the event name; a failed delete changes nothing; later events of open
     descriptors count by event name."""
@@ -689,6 +708,45 @@ def test_H10_bytes_are_those_that_were_moved() -> None:
         ("write", 0),
     ]
     C.close(fd)
+
+
+@fresh_process()
+@pytest.mark.parametrize("setting", ["all on", "timed only", "counted", "sampled", "sampled, all recorded"])
+def test_H11_calls_on_a_known_name_count_with_any_settings(setting: str) -> None:
+    """H11: open, stat and close of a known file have fast paths with each of these. The counts are the same, and the events show
+    the file and its name; a call that fails, or has another key, is the slow path's."""
+    key, other = key_of("file", "h/data"), key_of("file", "h/other")
+    path = os.getcwd() + "/f"
+    C.close(opened(key, path))
+    C.stat(key, path)
+    chosen = pfs.setup_instruments[FILE + "h/data"]
+    pfs.setup_consumers["events_waits_current"].enabled = setting not in ("timed only", "counted", "sampled")
+    if "sampled" in setting:
+        chosen.timed = "SAMPLED"
+    elif setting == "counted":
+        chosen.timed = False
+    for turn in range(100):
+        fd = C.open(other if turn % 10 == 5 else key, path, os.O_RDWR, 0)
+        assert one("file_instances")["OPEN_COUNT"] == 1
+        assert C.stat(key, path) == 0
+        assert C.close(fd) == 0
+        assert one("file_instances")["OPEN_COUNT"] == 0
+    assert C.open(key, path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600) == -1
+    file = one(FILES_BY_INSTANCE)
+    # A failed open has no instance: it counts by event name only.
+    assert (file["COUNT_STAR"], file["COUNT_MISC"]) == (303, 303)
+    assert [row["COUNT_MISC"] for row in rows(FILES, EVENT_NAME=FILE + "h/data")] == [304]
+    assert one(WAITS, EVENT_NAME=FILE + "h/data")["COUNT_STAR"] == 304
+    assert count(WAITS_BY_THREAD) == 304
+    left_out = one(FILES, EVENT_NAME=FILE + "h/data")["COUNT_NOT_SAMPLED"]
+    assert 270 < left_out < 304 if "sampled" in setting else left_out == 0
+    if setting == "all on":
+        ok = [event for event in events() if event["OPERATION"] != "open" or event["OBJECT_INSTANCE_BEGIN"]]
+        assert [event["OPERATION"] for event in ok] == ["open", "close", "stat"] + ["open", "stat", "close"] * 100
+        assert len({event["OBJECT_INSTANCE_BEGIN"] for event in ok}) == 1
+        assert {(event["EVENT_NAME"], event["OBJECT_NAME"]) for event in ok} == {(FILE + "h/data", path)}
+        assert file["SUM_TIMER_MISC"] == sum(event["TIMER_WAIT"] for event in ok)
+    assert losses() == {}
 
 
 @fresh_process()

@@ -302,6 +302,31 @@ def test_is_it_the_gil(tmp_path: Path) -> None:
     assert 0 < int(gil["thread/python/read"]) / 1e12 < 2.1, "one thread, for 2 s"
 
 
+@pytest.mark.parametrize(("options", "is_on"), [((), False), (("--all-on",), True)])
+def test_the_mutexes_inside_the_gil_are_off_without_all_on(tmp_path: Path, options: tuple[str, ...], is_on: bool) -> None:
+    """Two threads that compute wait for the GIL's condition. Its mutexes would only be many short events."""
+    program = """
+import threading, time
+end = time.monotonic() + 0.3
+def burn():
+    while time.monotonic() < end: sum(range(1000))
+threads = [threading.Thread(target=burn) for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+    done = run(*PFS, "run", "--keep", "--no-report", *options, "--", sys.executable, written(tmp_path, program))
+    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
+    with pfs.attach(segment) as schema:
+        instruments = schema.table("setup_instruments").set_index("NAME")
+        waits = schema.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")["COUNT_STAR"]
+    of_gil = [name for name in instruments.index if name.startswith("wait/synch/mutex/python/gil")]
+    assert "wait/synch/mutex/python/gil" in of_gil
+    for name in of_gil:
+        assert bool(instruments["ENABLED"][name] == "YES") is is_on
+        assert bool(waits.get(name, 0) > 0) is is_on, name
+    assert waits["wait/synch/cond/python/gil"] > 0
+
+
 # ---- The program does not notice
 
 SHOWN = """\

@@ -1,7 +1,9 @@
-// base/hash.h: FNV-1a, for private tables and for keys whose owner compares the full key.
+// base/hash.h: hashes of texts, for private tables and for keys whose owner compares the full key. Hash is FNV-1a, byte by byte.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace perfschema {
@@ -27,5 +29,20 @@ class Hash {
  private:
   uint64_t value_;
 };
+
+// Returns a hash that takes whole words: for long texts. Its high bits are the good ones.
+inline uint64_t HashByWords(std::string_view text) {
+  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;
+  uint64_t hash = text.size();
+  size_t at = 0;
+  for (uint64_t word; at + sizeof word <= text.size(); at += sizeof word) {
+    std::memcpy(&word, text.data() + at, sizeof word);
+    hash = (hash ^ word) * kFactor;
+    hash ^= hash >> 32;
+  }
+  uint64_t rest = 0;
+  for (; at < text.size(); ++at) rest = rest << 8 | static_cast<uint8_t>(text[at]);
+  return (hash ^ rest) * kFactor;
+}
 
 }  // namespace perfschema

@@ -96,6 +96,8 @@ def _options_text(only: Sequence[str], all_on: bool, environment: str | None) ->
     entries = [f"performance_schema_max_{family}_classes={size}" for family, size in SIZES.items()]
     if not all_on:
         entries += [f"performance_schema_instrument='wait/synch/{family}/%=CONTENDED'" for family in ("mutex", "rwlock")]
+        # CPython holds them for nanoseconds, a hundred times in a request: who waits for the GIL waits for its condition.
+        entries.append("performance_schema_instrument='wait/synch/mutex/python/gil%=OFF'")
     for part, patterns in PARTS.items():
         if only and part not in only:
             entries += [f"performance_schema_instrument='{pattern}=OFF'" for pattern in patterns]

@@ -17,7 +17,30 @@
 
 namespace perfschema {
 
+namespace {
+
+// Returns whether an absolute path has no part that is left out or resolved: // or /. or /.. or a / at its end.
+bool IsResolved(std::string_view path) {
+  for (size_t at = 0; at < path.size(); at = path.find('/', at)) {
+    const std::string_view rest = path.substr(++at);
+    if (rest.empty() || rest[0] == '/') return false;
+    const size_t dots = rest[0] != '.' ? 0 : rest.size() > 1 && rest[1] == '.' ? 2 : 1;
+    if (dots != 0 && (rest.size() == dots || rest[dots] == '/')) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 FileName::FileName(const char* path) {
+  if (path[0] == '/') {
+    bytes = strnlen(path, kMaxObjectName + 1);
+    if (bytes <= kMaxObjectName && IsResolved({path, bytes})) {
+      std::memcpy(text, path, bytes);
+      return;
+    }
+    bytes = 0;
+  }
   const int error = errno;
   if (path[0] != '/') {
     if (getcwd(text, sizeof text - 1) == nullptr) text[0] = 0;

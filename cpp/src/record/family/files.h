@@ -42,6 +42,8 @@ inline ShmFile* FileOfDescriptor(int fd) {
   return index == 0 ? nullptr : &g_runtime.files[index];
 }
 
+inline bool IsLiveFile(const ShmFile* file) { return file != nullptr && (file->flags.load(kRelaxed) & kFlagDead) == 0; }
+
 constexpr uint8_t LaneOf(Operation operation) { return kOperations[static_cast<uint32_t>(operation)].lane; }
 
 // IsSameObject() returns whether the object of an operation is still what it was when the operation began, at VersionFor(). A socket may be
@@ -169,7 +171,21 @@ template <typename Operate, typename Bytes>
   return result;
 }
 
-// ---- Creating and destroying a ShmFile: for files.cpp and sockets.cpp. All REQUIRE the cold lock.
+// ---- What keeps a file: descriptors, and operations on its name. None needs the cold lock -------------------------------------------
+
+// Keeps a file, as a descriptor or an operation does, if it is live and still has that name. The name was the file's when it was found, and
+// no two files have the same word, so this file is that one.
+bool KeepFile(ShmFile& file, uint64_t name);
+// Lets it go again.
+void ReleaseFile(ShmFile& file);
+// The same for a descriptor that is closed, perhaps in a forked child before its first event.
+void ReleaseClosedFile(ShmFile& file);
+// Returns what the descriptor names. It names nothing from here on, and its part in the file is the caller's.
+ShmFile* TakeDescriptor(int fd);
+// Gives a descriptor to the file that had the name when the call began. Returns false if it cannot.
+bool GiveDescriptorWithoutLock(int fd, ShmFile& file, uint64_t name);
+
+// ---- Creating and destroying a ShmFile. All REQUIRE the cold lock ---------------------------------------------------------------------
 
 // Returns a slot for an object of the class, not yet live, or nullptr if the array is full, which is not counted.
 ShmFile* AllocateFileSlot(uint32_t class_index);
@@ -184,6 +200,11 @@ void GiveDescriptor(int fd, ShmFile& file);
 // In a forked child: sockets that another thread of the parent was closing are nobody's here. Descriptors are counted again where the copy
 // of the segment may not agree with them.
 void ForgetSocketsInChild();
+// Gives a descriptor to the file of that name, which is made if there is none. Returns nullptr, and counts a loss, if it cannot be made.
+// `own_name`: a copy of the name that a new file takes; 0 = there is none.
+ShmFile* BindDescriptor(uint32_t class_index, int fd, std::string_view name, uint64_t* own_name, bool temporary);
+// Does what is left to do for a file that nothing keeps. Nothing is done twice, whoever comes, and if the slot is another file's by now.
+void BuryIfUnused(ShmFile& file);
 // Its row disappears, its statistics move to its class. The slot stays while open_count says so.
 void RetireFile(ShmFile& file);
 
@@ -207,9 +228,10 @@ void EndFileClose(FileWait* call, int rc);
 // Notes what an operation on a name has found, for BeginOnKnownName().
 void NoteRecentFile(const NamedFileWait& call, const char* path);
 // Looks for a file that has just this absolute name, and begins an open or another operation for the file's instrument. Returns false if
-// that is not so: then the caller begins for an instrument of its own. REQUIRES: the name may be read.
+// that is not so, or the instrument is not `only_class`, if that is given: then the caller begins for an instrument of its own. REQUIRES:
+// the name may be read.
 bool BeginOnKnownName(NamedFileWait* call, Operation operation, const char* path, uint64_t state_bits, int open_flags,
-                      const char* source_file, uint32_t line);
+                      const char* source_file, uint32_t line, uint32_t only_class = 0);
 
 // Operations that name a file: stat, delete, rename, truncate, mkdir, rmdir.
 bool BeginFileName(NamedFileWait* call, uint32_t key, Operation operation, const char* path, const char* source_file, uint32_t line);

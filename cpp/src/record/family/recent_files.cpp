@@ -2,6 +2,7 @@
 // without the cold lock.
 #include <cstring>
 
+#include "base/hash.h"
 #include "record/engine/names.h"
 #include "record/family/files.h"
 
@@ -13,17 +14,7 @@ namespace {
 constexpr uint32_t kRecent = 1024;
 constinit HalfWord recent_files[kRecent] = {};
 
-HalfWord& RecentFile(std::string_view path) {
-  uint64_t hash = path.size();
-  size_t at = 0;
-  for (uint64_t word; at + sizeof word <= path.size(); at += sizeof word) {
-    std::memcpy(&word, path.data() + at, sizeof word);
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 32;
-  }
-  for (; at < path.size(); ++at) hash = (hash ^ static_cast<uint8_t>(path[at])) * 0x9e3779b97f4a7c15u;
-  return recent_files[hash >> 54];
-}
+HalfWord& RecentFile(std::string_view path) { return recent_files[HashByWords(path) >> 54]; }
 static_assert(kRecent == 1u << (64 - 54));
 
 }  // namespace
@@ -36,7 +27,7 @@ void NoteRecentFile(const NamedFileWait& call, const char* path) {
 }
 
 bool BeginOnKnownName(NamedFileWait* call, Operation operation, const char* path, uint64_t state_bits, int open_flags,
-                      const char* source_file, uint32_t line) {
+                      const char* source_file, uint32_t line, uint32_t only_class) {
   if (path[0] != '/' || g_runtime.phase.load(kAcquire) != Phase::kStarted || !__atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE))
     return false;
   const std::string_view text(path, strnlen(path, kMaxObjectName + 1));
@@ -45,6 +36,7 @@ bool BeginOnKnownName(NamedFileWait* call, Operation operation, const char* path
   ShmFile& file = g_runtime.files[index];
   const uint64_t name = file.name.load(kAcquire);
   const uint32_t class_index = file.class_index.load(kAcquire);
+  if (only_class != 0 && class_index != only_class) return false;
   if (class_index == 0 || g_runtime.classes[class_index].family != static_cast<uint32_t>(Family::kFile) || !IsNameNow(name, text))
     return false;
   call->named = &file;

@@ -1,0 +1,324 @@
+// record/family/file_calls.cpp: the events of calls after which there is another file, or another name: open, close, stat, rename ...
+#include <cerrno>
+#include <utility>
+
+#include "record/engine/classes.h"
+#include "record/engine/names.h"
+#include "record/engine/no_signals.h"
+#include "record/family/file_events.h"
+#include "record/family/file_index.h"
+#include "record/family/file_name.h"
+
+namespace perfschema {
+namespace {
+
+// The hooks of the fast path for the begin of a call whose object is known by class only.
+struct CallBegin {
+  static constexpr uintptr_t kPlaces = kPlacesWithDetails;
+
+  uint32_t class_of_file;
+  Operation called;
+  const WaitDetails& details;
+
+  PFS_ALWAYS_INLINE Operation operation() const { return called; }
+  PFS_ALWAYS_INLINE uint32_t class_index() const { return class_of_file; }
+  PFS_ALWAYS_INLINE uint64_t object() const { return 0; }
+  PFS_ALWAYS_INLINE uint64_t WriteDetails(ThreadState& thread, ShmWaitRecord& record) const {
+    perfschema::WriteDetails(thread, record, details);
+    return details.state_bits;
+  }
+};
+
+// The hooks for the end of a call on a file that is known by then.
+struct KnownFileEnd : FileHooks {
+  PFS_ALWAYS_INLINE void WriteEnd(ShmWaitRecord& record) const {
+    record.object.store(ObjectOf(file, -1), kRelease);  // pairs with EventReader::CopyChunk
+  }
+};
+
+// Ends the event of a call that leads to a known file. find() sets call.file after the timer is read, and returns whether the event has
+// the class and the name of that file from its begin on. finish(ended) does what the fast path cannot, inside the probe.
+template <typename Find, typename Finish>
+void EndOnKnown(const FileWait& call, Find find, Finish finish) {
+  const bool is_fast = MayEndFast(call.wait), is_unsampled = call.wait.flags == kUnsampledFlags && MayEndUnrecorded(call.wait);
+  if (!is_fast && !is_unsampled) return finish(EndWait(call.wait));
+  const uint64_t end_ticks = is_fast ? ReadCycle() : 0;
+  if (find()) {
+    const KnownFileEnd end{{*call.file, call.operation, -1, -1, call.wait.class_index, call.version}};
+    if (is_fast ? FastEnd(call.wait, end, end_ticks) : UnrecordedEnd<Counting::kCounted>(call.wait, UnsampledEnd<KnownFileEnd>{end}, 0))
+      return;
+  } else {
+    EnterProbe(*call.wait.thread);
+  }
+  finish(is_fast ? EndedAt(call.wait, end_ticks) : EndedUntimed(call.wait.flags));
+}
+
+}  // namespace
+
+bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, const WaitDetails& details, const char* source_file,
+                  uint32_t line) {
+  const uint32_t flags = g_runtime.classes[class_index].flags.load(kRelaxed);
+  if ((flags & kFlagEnabled) == 0) return false;
+  call->file = nullptr;
+  call->operation = operation;
+  if (IsAllOn(flags, flags & kFlagSocket)) {
+    if (FastBegin(call->wait, CallBegin{class_index, operation, details}, flags, source_file, line)) return true;
+  } else if (BeginUnrecorded(call->wait, flags, class_index)) {
+    return true;
+  }
+  return BeginWait<true>(call->wait, flags, class_index, operation, 0, source_file, line, details);
+}
+
+void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) {
+  if (file == nullptr) return;
+  if (const uint32_t class_index = file->class_index.load(kRelaxed); class_index != 0) call.wait.class_index = class_index;
+  ShmWaitRecord* record = call.wait.record;
+  if (record == nullptr) return;
+  if (record->state.load(kRelaxed) != call.wait.begun_state) return;
+  // Release, as in WriteBegin: pairs with EventReader::CopyChunk.
+  record->what.store((record->what.load(kRelaxed) & ~uint64_t{0xffff}) | call.wait.class_index, kRelease);
+  record->object.store(reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header), kRelease);
+  const uint64_t name = file->name.load(kRelaxed);
+  if (name == 0) return;
+  ShmWaitDetails& details = record->details();
+  details.flags_and_name.store((details.flags_and_name.load(kRelaxed) & 0xffffffffu) | name << 32, kRelease);
+  details.version_and_type.store(name >> 32, kRelease);
+  *more_state_bits |= kRecordHasName;
+}
+
+namespace {
+
+// Makes the name known before the call is made, which may block for long. The program may read it at any time, also if the system refuses
+// the call. All of this happens before the timer is read.
+void FindName(NamedFileWait* call, uint32_t class_index, const char* path) {
+  constexpr uint32_t kShown = kFlagEnabled | kFlagCurrent;
+  if (path == nullptr || (g_runtime.classes[class_index].flags.load(kRelaxed) & kShown) != kShown) return;
+  if (!call->is_readable && !IsReadable(path)) return;
+  const int error = errno;
+  const FileName name(path);
+  const uint32_t hash = HashName(name.view());
+  call->is_readable = true;
+  call->named = FindWithoutLock(name.view(), hash, &call->name);
+  if (call->named == nullptr) {
+    call->name = 0;
+    if (ColdLock lock; lock) {
+      call->named = FindByName(name.view(), hash);
+      call->name = call->named != nullptr ? call->named->name.load(kRelaxed) : call->own_name = AcquireNameWord(name.view());
+    }
+  }
+  errno = error;
+}
+
+// REQUIRES: cold lock.
+void ReleaseOwnName(NamedFileWait* call) { ReleaseName(NameOf(std::exchange(call->own_name, 0))); }
+
+// Calls use(name) with the name of the call. Computes it only if FindName() did not, or another name has taken its place. REQUIRES: cold
+// lock; the program may read `path`.
+template <typename Use>
+auto WithName(const NamedFileWait& call, const char* path, Use use) {
+  const uint32_t granule = NameOf(call.name);
+  if (granule != 0 && NameVersion(granule) == call.name >> 32) return use(NameText(granule));
+  const FileName name(path);
+  return use(name.view());
+}
+
+bool BeginByName(NamedFileWait* call, uint32_t key, Operation operation, const char* path, uint64_t state_bits, uint32_t open_flags,
+                 const char* source_file, uint32_t line) {
+  if (!EnsureStarted()) return false;
+  const uint32_t class_index = ClassOfKey(Family::kFile, key);
+  if (class_index == 0 || (g_runtime.classes[class_index].flags.load(kRelaxed) & kFlagEnabled) == 0) return false;
+  // pfs run, which knows that the name may be read, has looked for such a file already.
+  if (path != nullptr && !call->is_readable) {
+    call->is_readable = IsReadable(path);
+    const bool is_begun = call->is_readable &&
+                          BeginOnKnownName(call, operation, path, state_bits, static_cast<int>(open_flags), source_file, line, class_index);
+    if (is_begun) return true;
+  }
+  FindName(call, class_index, path);
+  NoteRecentFile(*call, path);
+  if (call->name != 0) state_bits |= kRecordHasName;
+  const WaitDetails details{state_bits, 0, call->name << 32 | open_flags, call->name >> 32};
+  if (BeginOnClass(call, class_index, operation, details, source_file, line)) return true;
+  if (call->own_name != 0) {
+    if (ColdLock lock; lock) ReleaseOwnName(call);
+  }
+  return false;
+}
+
+}  // namespace
+
+bool BeginFileOpen(NamedFileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file,
+                   uint32_t line) {
+  return BeginByName(call, key, operation, path, kRecordHasFlags, static_cast<uint32_t>(open_flags), source_file, line);
+}
+
+void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary) {
+  const int error = errno;
+  const auto give_without_lock = [&] {
+    if (temporary || call->named == nullptr || !GiveDescriptorWithoutLock(fd, *call->named, call->name)) return false;
+    call->file = call->named;
+    return call->file->class_index.load(kRelaxed) == call->wait.class_index;
+  };
+  EndOnKnown(*call, give_without_lock, [&](const EndedWait& ended) {
+    uint64_t more = 0;
+    if (fd < 0 && call->own_name != 0) {
+      if (ColdLock lock; lock) ReleaseOwnName(call);
+    }
+    if (fd >= 0 && path != nullptr) {
+      if (call->file == nullptr) (void)give_without_lock();
+      if (call->file == nullptr) {
+        if (ColdLock lock; lock) {
+          const auto bind = [&](std::string_view name) {
+            return BindDescriptor(call->wait.class_index, fd, name, &call->own_name, temporary);
+          };
+          call->file = WithName(*call, path, bind);
+          ReleaseOwnName(call);
+        } else {
+          CountLoss(Loss::kFileHandles);  // what is done with the descriptor will not be followed
+        }
+      }
+      NameRecord(*call, call->file, &more);
+    }
+    FinishFileWait(*call, call->operation, ended, 0, more, [] {});
+  });
+  errno = error;
+}
+
+// No lock: the descriptor's part in the file is the caller's until it lets go.
+bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line) {
+  ShmFile* const file = TakeDescriptor(fd);
+  if (file == nullptr) return false;
+  const uint32_t flags = file->flags.load(kRelaxed);
+  if ((flags & kFlagEnabled) != 0) {
+    const Operation operation = (flags & kFlagSocket) != 0 ? Operation::kSocketClose : Operation::kClose;
+    const uint32_t class_index = file->class_index.load(kRelaxed), version = file->version.load(kRelaxed);
+    call->file = file;
+    call->operation = operation;
+    call->version = version;
+    if (IsAllOn(flags, flags & kFlagSocket)) {
+      if (FastBegin(call->wait, FileHooks{*file, operation, -1, -1, class_index, version}, flags, source_file, line)) return true;
+    } else if (BeginUnrecorded(call->wait, flags, class_index)) {
+      return true;
+    }
+    if (BeginFileWait(call, file, flags, operation, -1, -1, source_file, line)) {
+      call->version = version;
+      return true;
+    }
+  }
+  ReleaseClosedFile(*file);
+  return false;
+}
+
+void EndFileClose(FileWait* call, int rc) {
+  (void)rc;  // on Linux the descriptor is gone whatever close() says
+  const int error = errno;
+  // Closed it is, whosever event that was.
+  if (MayEnd(call->wait)) {
+    EndOnKnown(
+        *call, [] { return true; }, [&](const EndedWait& ended) { FinishFileWait(*call, call->operation, ended, 0, 0, [] {}); });
+  }
+  // In a child that was forked meanwhile the slot may be free, or another's.
+  if (call->file->version.load(kRelaxed) == call->version) ReleaseFile(*call->file);
+  errno = error;
+}
+
+bool BeginFileName(NamedFileWait* call, uint32_t key, Operation operation, const char* path, const char* source_file, uint32_t line) {
+  return BeginByName(call, key, operation, path, 0, 0, source_file, line);
+}
+
+namespace {
+
+bool NamesFile(Operation operation) { return operation != Operation::kMkdir && operation != Operation::kRmdir; }
+
+// The common end of operations by name. The file is looked up here, after the timer: the lookup is no part of the event, and where the
+// system said EFAULT the name is none of ours to read. `on_success` changes the file under the cold lock once the event is counted on it.
+template <typename OnSuccess>
+void EndByName(NamedFileWait* call, const char* path, int rc, const EndedWait& ended, OnSuccess on_success) {
+  const int error = errno;
+  const NoSignals once;  // instead of twice, for each lock
+  uint64_t more = 0;
+  if (NamesFile(call->operation) && path != nullptr && (rc == 0 || error != EFAULT)) {
+    if (ColdLock lock; lock) {
+      call->file = WithName(*call, path, [](std::string_view name) { return FindByName(name, HashName(name)); });
+      if (call->file != nullptr) call->file->open_count.fetch_add(1, kRelaxed);  // stays until the end
+    }
+  }
+  NameRecord(*call, call->file, &more);
+  FinishFileWait(*call, call->operation, ended, 0, more, [&] {
+    if (ColdLock lock; lock) {
+      ReleaseOwnName(call);
+      if (call->file != nullptr) call->file->open_count.fetch_sub(1);  // pairs with LetGo
+      if (rc == 0) on_success();
+      if (call->file != nullptr) BuryIfUnused(*call->file);
+    }
+  });
+  errno = error;
+}
+
+}  // namespace
+
+void EndFileName(NamedFileWait* call, const char* path, int rc) {
+  const int error = errno;
+  bool is_kept = false;
+  const auto keep = [&] {
+    is_kept = NamesFile(call->operation) && call->named != nullptr && !IsStillForked() && KeepFile(*call->named, call->name);
+    if (is_kept) call->file = call->named;
+    return is_kept && call->file->class_index.load(kRelaxed) == call->wait.class_index;
+  };
+  EndOnKnown(*call, keep, [&](const EndedWait& ended) {
+    if (!is_kept) (void)keep();
+    if (!is_kept) return EndByName(call, path, rc, ended, [] {});
+    uint64_t more = 0;
+    NameRecord(*call, call->file, &more);
+    FinishFileWait(*call, call->operation, ended, 0, more, [] {});
+  });
+  if (is_kept) ReleaseFile(*call->file);
+  errno = error;
+}
+
+namespace {
+
+// REQUIRES: cold lock, for both.
+void WasDeleted(ShmFile* file) {
+  if (IsLiveFile(file)) RetireFile(*file);
+}
+
+void WasRenamed(ShmFile* file, const char* new_path) {
+  const FileName name(new_path);
+  const uint32_t hash = HashName(name.view());
+  ShmFile* replaced = FindByName(name.view(), hash);
+  if (replaced != nullptr && replaced != file) RetireFile(*replaced);  // the file of that name is no more
+  if (!IsLiveFile(file) || replaced == file) return;
+  // The same instance under the new name; events that have happened keep the old one.
+  TakeFromBucket(*file);
+  ReleaseName(NameOf(file->name.load(kRelaxed)));
+  SetFileName(*file, name.view());
+  file->hash.store(hash, kRelaxed);
+  AddToBucket(*file);
+}
+
+// Does `then` with the file of a name where no event is counted.
+template <typename Then>
+void WithoutEvent(const char* path, Then then) {
+  if (!EnsureStarted() || path == nullptr) return;
+  const int error = errno;
+  if (ColdLock lock; lock && g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed) > 1) {
+    const FileName name(path);
+    then(FindByName(name.view(), HashName(name.view())));
+  }
+  errno = error;
+}
+
+}  // namespace
+
+void EndFileDelete(NamedFileWait* call, const char* path, int rc) {
+  if (call == nullptr) return WithoutEvent(path, WasDeleted);
+  EndByName(call, path, rc, EndWait(call->wait), [&] { WasDeleted(call->file); });
+}
+
+void EndFileRename(NamedFileWait* call, const char* old_path, const char* new_path, int rc) {
+  if (call == nullptr) return WithoutEvent(old_path, [&](ShmFile* file) { WasRenamed(file, new_path); });
+  EndByName(call, old_path, rc, EndWait(call->wait), [&] { WasRenamed(call->file, new_path); });
+}
+
+}  // namespace perfschema
