@@ -101,27 +101,6 @@ struct FileEvent : FileHooks {
   }
 };
 
-// TIMED = 'SAMPLED' did not choose the event.
-template <typename Operate, typename Bytes>
-struct UnsampledFileEvent : FileEvent<Operate, Bytes> {
-  PFS_ALWAYS_INLINE explicit UnsampledFileEvent(const FileEvent<Operate, Bytes>& event) : FileEvent<Operate, Bytes>(event) {}
-
-  template <Counting kWay>
-  PFS_ALWAYS_INLINE void Add(ThreadState&, ShmCell* cell, ShmCell& own, uint64_t) const {
-    {
-      const CellWriter writer(cell->seq);
-      AddCount(cell->stat);
-      cell->amount.store(LoadOwn(cell->amount) + Moved(this->bytes), kRelease);  // pairs with ReadCell
-      StoreUnsampledWord(*cell, LoadUnsampledWord(*cell) + kOneUnsampled);
-    }
-    AddUnsampledToAmount(own);
-  }
-  PFS_ALWAYS_INLINE auto FinishUnrecorded(ThreadState& thread, uint64_t, typename FileEvent<Operate, Bytes>::Result result) const {
-    FinishUnrecordedFile(thread, this->class_of_file, this->file, {this->called, this->version}, this->bytes, kNotSampled);
-    return result;
-  }
-};
-
 template <typename Operate, typename Bytes>
 PFS_ALWAYS_INLINE FileEvent<Operate, Bytes> EventOf(ShmFile& file, Operation operation, int64_t requested_bytes, int64_t offset,
                                                     Operate call, Bytes bytes_of) {
@@ -129,27 +108,51 @@ PFS_ALWAYS_INLINE FileEvent<Operate, Bytes> EventOf(ShmFile& file, Operation ope
 }
 
 // kOnSocket: the call is of files, and the descriptor is a socket. The compiler makes a copy of these for the one operation that it finds.
-template <Counting kWay, bool kOnSocket, typename Operate, typename Bytes>
-[[gnu::noinline]] auto UnrecordedFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
-                                               const char* source_file, uint32_t line) {
+template <bool kOnSocket, typename Operate, typename Bytes>
+[[gnu::noinline]] auto TimedFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
+                                          const char* source_file, uint32_t line) {
   FileEvent<Operate, Bytes> event = EventOf(*file, operation, wanted.requested_bytes, wanted.offset, wanted.call, wanted.bytes_of);
-  return UnrecordedCall<kWay>(event, source_file, line);
+  return UnrecordedCall<Counting::kTimed>(event, source_file, line);
 }
 
+// An event that is only counted, when it begins: in one register.
+struct CountedOperation {
+  uint16_t class_index;
+  Operation operation;
+  uint8_t lane : 7, is_sampled : 1;  // it is one of those that TIMED = 'SAMPLED' does not choose
+  uint32_t version;
+};
+static_assert(sizeof(CountedOperation) == sizeof(uint64_t));
+// Counts it when the call is made: nothing need be known before. All calls share it, so it is in the cache as often as any of them.
+// `bytes`: as in EndFileWait. Preserves errno.
+template <bool kOnSocket>
+[[gnu::noinline]] void CountFileOperation(ShmFile& file, CountedOperation begun, int64_t bytes);
+
+// Returns whether the next event is only counted.
+PFS_ALWAYS_INLINE bool IsOnlyCounted(uint32_t flags) { return IsCounted(flags) || (IsSampled(flags) && IsBetweenSamples()); }
+
+// Makes the call of an event that is only counted.
 template <bool kOnSocket, typename Operate, typename Bytes>
-[[gnu::noinline]] auto UnsampledFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
-                                              const char* source_file, uint32_t line) {
-  UnsampledFileEvent<Operate, Bytes> event(EventOf(*file, operation, wanted.requested_bytes, wanted.offset, wanted.call, wanted.bytes_of));
-  return UnrecordedCall<Counting::kCounted>(event, source_file, line);
+PFS_ALWAYS_INLINE auto CountedCall(ShmFile& file, uint32_t flags, Operation operation, Operate call, Bytes bytes_of) {
+  const auto class_index = static_cast<uint16_t>(file.class_index.load(kRelaxed));
+  const CountedOperation begun{class_index, operation, LaneOf(operation), (flags & kFlagSampled) != 0,
+                               kOnSocket ? file.version.load(kRelaxed) : 0};
+  decltype(call()) result;
+  try {
+    result = call();
+  } catch (...) {  // the unwinding of pthread_cancel
+    CountFileOperation<kOnSocket>(file, begun, -1);
+    throw;
+  }
+  CountFileOperation<kOnSocket>(file, begun, bytes_of(result));
+  return result;
 }
 
 // Chooses the path by settings that both the file and the operation can have.
 template <bool kOnSocket, typename Operate, typename Bytes>
 PFS_ALWAYS_INLINE auto OperationBySettings(ShmFile* file, uint32_t flags, Operation operation, const FileCall<Operate, Bytes>& wanted,
                                            const char* source_file, uint32_t line) {
-  if (IsTimedOnly(flags)) return UnrecordedFileOperation<Counting::kTimed, kOnSocket>(file, operation, wanted, source_file, line);
-  if (IsCounted(flags)) return UnrecordedFileOperation<Counting::kCounted, kOnSocket>(file, operation, wanted, source_file, line);
-  if (IsSampled(flags) && IsBetweenSamples()) return UnsampledFileOperation<kOnSocket>(file, operation, wanted, source_file, line);
+  if (IsTimedOnly(flags)) return TimedFileOperation<kOnSocket>(file, operation, wanted, source_file, line);
   return SlowFileOperation(file, operation, wanted, source_file, line);
 }
 
@@ -175,7 +178,14 @@ PFS_ALWAYS_INLINE auto DescriptorOperation(int fd, Operation operation, int64_t 
   const uint32_t flags = file->flags.load(kRelaxed);
   if (__builtin_expect(!IsAllOn(flags, IsOfSocket(operation) ? kFlagSocket : 0), 0)) {
     if ((flags & kFlagEnabled) == 0) return call();
-    if constexpr (kMayBeSocket) {
+    const bool is_socket = (flags & kFlagSocket) != 0;
+    if (is_socket == IsOfSocket(operation)) {
+      if (IsOnlyCounted(flags)) {
+        return IsOfSocket(operation) ? CountedCall<true>(*file, flags, operation, call, bytes_of)
+                                     : CountedCall<false>(*file, flags, operation, call, bytes_of);
+      }
+    } else if constexpr (kMayBeSocket) {
+      if (IsOnlyCounted(flags)) return CountedCall<true>(*file, flags, OnSocket(operation), call, bytes_of);
       if (IsAllOn(flags, kFlagSocket) && requested_bytes >= 0) {
         FileEvent<Operate, Bytes> event = EventOf(*file, OnSocket(operation), requested_bytes, -1, call, bytes_of);
         return FastCall(event, flags, source_file, line);

@@ -10,7 +10,7 @@ namespace perfschema {
 namespace {
 
 // Starts pfs if it has not started.
-uint32_t ClassOf(Family family) {
+uint32_t StartedClassOf(Family family) {
   if (const uint32_t index = ClassOfKey(family, 1); __builtin_expect(index != 0, 1)) return index;
   return EnsureStarted() ? ClassOfKey(family, 1) : 0;
 }
@@ -19,7 +19,7 @@ uint32_t ClassOf(Family family) {
 
 ShmMetadataLock* CreateMetadataLock(uint64_t identity, uint32_t state, std::string_view schema, std::string_view name,
                                     std::string_view column, const char* file, uint32_t line) {
-  const uint32_t class_index = ClassOf(Family::kMetadata);
+  const uint32_t class_index = StartedClassOf(Family::kMetadata);
   if (class_index == 0 || (g_runtime.classes[class_index].flags.load(kRelaxed) & kFlagEnabled) == 0) return nullptr;
   const int error = errno;
   ThreadState* thread = CurrentThread();
@@ -242,7 +242,7 @@ struct IdleBegin {
 }  // namespace
 
 bool BeginIdle(Wait& wait, const char* file, uint32_t line) {
-  const uint32_t class_index = ClassOf(Family::kIdle);
+  const uint32_t class_index = StartedClassOf(Family::kIdle);
   const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return false;
   const bool is_fast = IsAllOn(flags ^ ByNanoseconds::kFlags);
