@@ -39,6 +39,14 @@ template <typename Call>
   return call(name.get());
 }
 
+// Begins the event of a call on a file that is known by this name. Returns false for others. REQUIRES: the name may be read.
+inline bool BeginsOnKnownName(NamedFileWait* wait, Operation operation, const char* path, uint64_t state_bits, int flags,
+                              const void* caller) {
+  const uint32_t class_index = FindKnownName(wait, path);
+  return class_index != 0 &&
+         BeginOnKnownName(wait, class_index, operation, state_bits, static_cast<uint32_t>(flags), SiteAt(caller).file, kIsCode);
+}
+
 // Makes an open.
 template <typename Call>
 int Opened(Operation operation, int directory, const char* path, int flags, bool is_temporary, const void* caller, Call call) {
@@ -46,7 +54,7 @@ int Opened(Operation operation, int directory, const char* path, int flags, bool
   const bool is_readable = IsReadable(path);
   const auto descriptor = [](auto fd) { return static_cast<int>(fd); };
   NamedFileWait wait;
-  if (is_readable && !is_temporary && BeginOnKnownName(&wait, operation, path, kRecordHasFlags, flags, SiteAt(caller).file, kIsCode)) {
+  if (is_readable && !is_temporary && BeginsOnKnownName(&wait, operation, path, kRecordHasFlags, flags, caller)) {
     const auto fd = static_cast<int>(capi::OpenAs(&wait, true, path, false, call, descriptor));
     if (fd >= 0) ForgetAdopted(fd);
     return fd;
@@ -71,7 +79,7 @@ int OnName(Operation operation, int directory, const char* path, const void* cal
   if (IsPlain()) return static_cast<int>(call());
   const bool is_readable = IsReadable(path);
   NamedFileWait wait;
-  if (is_readable && BeginOnKnownName(&wait, operation, path, 0, 0, SiteAt(caller).file, kIsCode)) {
+  if (is_readable && BeginsOnKnownName(&wait, operation, path, 0, 0, caller)) {
     return capi::OnNameAs(
         &wait, true, [=] { return static_cast<int>(call()); }, [=](NamedFileWait* begun, int rc) { end(begun, path, rc); });
   }

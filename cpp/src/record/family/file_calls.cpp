@@ -86,6 +86,12 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   *more_state_bits |= kRecordHasName;
 }
 
+bool BeginOnKnownName(NamedFileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags,
+                      const char* source_file, uint32_t line) {
+  const WaitDetails details{state_bits | kRecordHasName, 0, call->name << 32 | open_flags, call->name >> 32};
+  return BeginOnClass(call, class_index, operation, details, source_file, line);
+}
+
 namespace {
 
 // Makes the name known before the call is made, which may block for long. The program may read it at any time, also if the system refuses
@@ -130,9 +136,9 @@ bool BeginByName(NamedFileWait* call, uint32_t key, Operation operation, const c
   // pfs run, which knows that the name may be read, has looked for such a file already.
   if (path != nullptr && !call->is_readable) {
     call->is_readable = IsReadable(path);
-    const bool is_begun = call->is_readable &&
-                          BeginOnKnownName(call, operation, path, state_bits, static_cast<int>(open_flags), source_file, line, class_index);
-    if (is_begun) return true;
+    if (call->is_readable && FindKnownName(call, path) == class_index) {
+      return BeginOnKnownName(call, class_index, operation, state_bits, open_flags, source_file, line);
+    }
   }
   FindName(call, class_index, path);
   NoteRecentFile(*call, path);

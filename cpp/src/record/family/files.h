@@ -225,13 +225,14 @@ void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary);
 bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line);
 void EndFileClose(FileWait* call, int rc);
 
-// Notes what an operation on a name has found, for BeginOnKnownName().
+// Notes what an operation on a name has found, for FindKnownName().
 void NoteRecentFile(const NamedFileWait& call, const char* path);
-// Looks for a file that has just this absolute name, and begins an open or another operation for the file's instrument. Returns false if
-// that is not so, or the instrument is not `only_class`, if that is given: then the caller begins for an instrument of its own. REQUIRES:
-// the name may be read.
-bool BeginOnKnownName(NamedFileWait* call, Operation operation, const char* path, uint64_t state_bits, int open_flags,
-                      const char* source_file, uint32_t line, uint32_t only_class = 0);
+// Looks for a file that has just this absolute name. Returns its instrument, 0 if there is none. REQUIRES: the name may be read.
+uint32_t FindKnownName(NamedFileWait* call, const char* path);
+// Begins an open or another operation on a file that FindKnownName() has found, for that instrument. Returns false if it is disabled: then
+// the caller begins for an instrument of its own.
+bool BeginOnKnownName(NamedFileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags,
+                      const char* source_file, uint32_t line);
 
 // Operations that name a file: stat, delete, rename, truncate, mkdir, rmdir.
 bool BeginFileName(NamedFileWait* call, uint32_t key, Operation operation, const char* path, const char* source_file, uint32_t line);

@@ -26,26 +26,18 @@ void NoteRecentFile(const NamedFileWait& call, const char* path) {
     RecentFile(text).store(static_cast<uint32_t>(call.named - g_runtime.files), kRelaxed);
 }
 
-bool BeginOnKnownName(NamedFileWait* call, Operation operation, const char* path, uint64_t state_bits, int open_flags,
-                      const char* source_file, uint32_t line, uint32_t only_class) {
-  if (path[0] != '/' || g_runtime.phase.load(kAcquire) != Phase::kStarted || !__atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE))
-    return false;
+uint32_t FindKnownName(NamedFileWait* call, const char* path) {
+  if (path[0] != '/' || g_runtime.phase.load(kAcquire) != Phase::kStarted || !__atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE)) return 0;
   const std::string_view text(path, strnlen(path, kMaxObjectName + 1));
   const uint32_t index = RecentFile(text).load(kRelaxed);
-  if (index == 0 || index >= g_runtime.segment.array(ArrayId::kFiles).used.load(kAcquire)) return false;
+  if (index == 0 || index >= g_runtime.segment.array(ArrayId::kFiles).used.load(kAcquire)) return 0;
   ShmFile& file = g_runtime.files[index];
   const uint64_t name = file.name.load(kAcquire);
   const uint32_t class_index = file.class_index.load(kAcquire);
-  if (only_class != 0 && class_index != only_class) return false;
-  if (class_index == 0 || g_runtime.classes[class_index].family != static_cast<uint32_t>(Family::kFile) || !IsNameNow(name, text))
-    return false;
+  if (class_index == 0 || g_runtime.classes[class_index].family != static_cast<uint32_t>(Family::kFile) || !IsNameNow(name, text)) return 0;
   call->named = &file;
   call->name = name;
-  const WaitDetails details{state_bits | kRecordHasName, 0, name << 32 | static_cast<uint32_t>(open_flags), name >> 32};
-  if (BeginOnClass(call, class_index, operation, details, source_file, line)) return true;
-  call->named = nullptr;
-  call->name = 0;
-  return false;
+  return class_index;
 }
 
 }  // namespace perfschema
