@@ -99,6 +99,7 @@ uint64_t ReadTimer(TimerId timer, const TimeBase& base) {
   }
 }
 
+#if defined(__x86_64__)
 // Returns the text of a small file, empty if it cannot be read.
 std::string TextOf(const std::string& path) {
   char text[256];
@@ -118,6 +119,7 @@ bool HasWord(std::string_view text, std::string_view word) {
   }
   return false;
 }
+#endif
 }  // namespace
 
 uint64_t ReadSlowTimer(TimerId timer) {
@@ -144,7 +146,7 @@ std::string WhyNoCycleCounter([[maybe_unused]] const char* clock_source_folder) 
 #endif
 }
 
-std::string MeasuredCycleRate(std::string_view boot) {
+std::string MeasuredCycleRate([[maybe_unused]] std::string_view boot) {
 #if defined(__x86_64__)
   if (boot.empty() || !WhyNoCycleCounter().empty()) return {};
   return std::to_string(Rounded(CycleFrequencySince(SampleCycle()) * 1000)) + " " + std::string(boot);
