@@ -79,7 +79,12 @@ class AddressMap {
   static constexpr uint32_t kMostSteps = 256;  // beyond: the chains change while they are read
   static constexpr size_t kNodesOfBlock = 128;
 
-  static size_t PlaceOf(uintptr_t address) { return ((address >> 2) * 0x9e3779b97f4a7c15u) >> (64 - kBits); }
+  // Neighbors in memory are neighbors here, so that a program with its locks in a few pages touches a few pages of the table, too.
+  static size_t PlaceOf(uintptr_t address) {
+    constexpr uint32_t kUnit = 5;  // locks and handles take 32 bytes or more, most of them
+    const uintptr_t unit = address >> kUnit;
+    return (unit ^ unit >> kBits ^ unit >> 2 * kBits) & ((size_t{1} << kBits) - 1);
+  }
   std::atomic<Node*>& HeadOf(uintptr_t address) { return heads_[PlaceOf(address)]; }
   const std::atomic<Node*>& HeadOf(uintptr_t address) const { return heads_[PlaceOf(address)]; }
 

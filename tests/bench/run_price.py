@@ -1,7 +1,7 @@
 """Measures what `pfs run` costs: an uncontended lock, and the processor time of servers.
 
     python tests/bench/run_price.py locks [--rounds 5]
-    python tests/bench/run_price.py redis nginx postgres pgbench [--pairs 60] [--options TEXT]
+    python tests/bench/run_price.py redis nginx postgres pgbench [--pairs 60] [--options TEXT | --floor]
 
 `locks` runs tests/bench/run_locks.c plain and under libperfschema-run.so with several settings, in turn. It prints nanoseconds
 of a lock and an unlock, the fastest of all rounds, and what is promised of them.
@@ -10,12 +10,14 @@ A name of a program runs it twice, plain and under pfs with its defaults, to whi
 to both in turn: redis-benchmark, wrk, pgbench. It prints the processor time that the program took with pfs over that without,
 for the same number of requests, twice: the median of the pairs, and the ratio of the lower quartiles, which other work on the
 machine changes less. Each has a 95 % bootstrap interval. `postgres` is the server under pgbench, `pgbench` is that client.
+--floor takes run_floor.c instead of pfs: two readings of the timer around each call, and nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import glob
 import json
 import os
@@ -39,11 +41,22 @@ ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = ("plain", "inert", "off", "contended", "all on")
 
 
+@functools.cache
+def floor_library() -> str:
+    target = f"{tempfile.mkdtemp(prefix='pfs-floor-', dir='/dev/shm')}/run_floor.so"  # servers of other users load it
+    os.chmod(os.path.dirname(target), 0o755)
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", target, ROOT / "tests/bench/run_floor.c"], check=True)
+    return target
+
+
 def run_environment(setting: str, folder: str) -> dict[str, str]:
-    """Returns the environment of a program: plain, or recorded with a setting. Options of pfs may follow a comma."""
+    """Returns the environment of a program: plain, with the floor, or recorded with a setting. Options of pfs may follow a
+    comma."""
     setting, _, options = setting.partition(",")
     if setting == "plain":
         return dict(os.environ)
+    if setting == "floor":
+        return os.environ | {"LD_PRELOAD": floor_library()}
     only = ["files"] if setting == "off" else []
     more = environment(folder, only=only, all_on=setting == "all on")
     if setting == "inert":
@@ -244,13 +257,13 @@ def pgbench(setting: str, folder: Path) -> Iterator[Measure]:
 PROGRAMS = {"redis": redis, "nginx": nginx, "postgres": postgres, "pgbench": pgbench}
 
 
-def show_program(name: str, pairs: int, options: str) -> None:
+def show_program(name: str, pairs: int, setting: str) -> None:
     with contextlib.ExitStack() as stack:
         folders = [Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pfs-price-", dir="/dev/shm"))) for _ in range(2)]
         for folder in folders:
             folder.chmod(0o755)
         plain = stack.enter_context(PROGRAMS[name]("plain", folders[0]))
-        under = stack.enter_context(PROGRAMS[name](f"contended,{options}", folders[1]))
+        under = stack.enter_context(PROGRAMS[name](setting, folders[1]))
         plain(), under()
         times = []  # (plain, under pfs)
         for i in range(pairs):
@@ -288,14 +301,16 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--milliseconds", type=float, default=20)
     parser.add_argument("--pairs", type=int, default=60)
-    parser.add_argument("--options", default="", help="PFS_OPTIONS besides those of pfs run")
+    settings = parser.add_mutually_exclusive_group()
+    settings.add_argument("--options", default="", help="PFS_OPTIONS besides those of pfs run")
+    settings.add_argument("--floor", action="store_true", help="two readings of the timer around each call, instead of pfs")
     options = parser.parse_args()
     good = True
     for name in options.what:
         if name == "locks":
             good &= show_locks(options.rounds, options.milliseconds)
         else:
-            show_program(name, options.pairs, options.options)
+            show_program(name, options.pairs, "floor" if options.floor else f"contended,{options.options}")
     return 0 if good else 1
 
 

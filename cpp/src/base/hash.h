@@ -34,15 +34,19 @@ class Hash {
 inline uint64_t HashByWords(std::string_view text) {
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;
   uint64_t hash = text.size();
+  const auto add = [&](uint64_t word) {
+    hash = (hash ^ word) * kFactor;
+    hash ^= hash >> 32;
+  };
   size_t at = 0;
   for (uint64_t word; at + sizeof word <= text.size(); at += sizeof word) {
     std::memcpy(&word, text.data() + at, sizeof word);
-    hash = (hash ^ word) * kFactor;
-    hash ^= hash >> 32;
+    add(word);
   }
   uint64_t rest = 0;
   for (; at < text.size(); ++at) rest = rest << 8 | static_cast<uint8_t>(text[at]);
-  return (hash ^ rest) * kFactor;
+  add(rest);
+  return hash * kFactor;
 }
 
 }  // namespace perfschema

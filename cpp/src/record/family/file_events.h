@@ -148,23 +148,17 @@ PFS_ALWAYS_INLINE auto CountedCall(ShmFile& file, uint32_t flags, Operation oper
   return result;
 }
 
-// Chooses the path by settings that both the file and the operation can have.
-template <bool kOnSocket, typename Operate, typename Bytes>
-PFS_ALWAYS_INLINE auto OperationBySettings(ShmFile* file, uint32_t flags, Operation operation, const FileCall<Operate, Bytes>& wanted,
-                                           const char* source_file, uint32_t line) {
-  if (IsTimedOnly(flags)) return TimedFileOperation<kOnSocket>(file, operation, wanted, source_file, line);
-  return SlowFileOperation(file, operation, wanted, source_file, line);
-}
-
-// Chooses the path.
+// Chooses the path by settings that are neither everything on nor counted only.
 template <bool kMayBeSocket, typename Operate, typename Bytes>
 [[gnu::noinline]] auto FileOperationBySettings(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
                                                const char* source_file, uint32_t line) {
   const uint32_t flags = file->flags.load(kRelaxed);
   if (((flags & kFlagSocket) != 0) == IsOfSocket(operation)) {
-    return OperationBySettings<false>(file, flags, operation, wanted, source_file, line);
+    if (IsTimedOnly(flags)) return TimedFileOperation<false>(file, operation, wanted, source_file, line);
+  } else if constexpr (kMayBeSocket) {
+    const Operation on_socket = OnSocket(operation);
+    if (IsTimedOnly(flags)) return TimedFileOperation<true>(file, on_socket, wanted, source_file, line);
   }
-  if constexpr (kMayBeSocket) return OperationBySettings<true>(file, flags, OnSocket(operation), wanted, source_file, line);
   return SlowFileOperation(file, operation, wanted, source_file, line);
 }
 
@@ -178,18 +172,16 @@ PFS_ALWAYS_INLINE auto DescriptorOperation(int fd, Operation operation, int64_t 
   const uint32_t flags = file->flags.load(kRelaxed);
   if (__builtin_expect(!IsAllOn(flags, IsOfSocket(operation) ? kFlagSocket : 0), 0)) {
     if ((flags & kFlagEnabled) == 0) return call();
-    const bool is_socket = (flags & kFlagSocket) != 0;
-    if (is_socket == IsOfSocket(operation)) {
-      if (IsOnlyCounted(flags)) {
-        return IsOfSocket(operation) ? CountedCall<true>(*file, flags, operation, call, bytes_of)
-                                     : CountedCall<false>(*file, flags, operation, call, bytes_of);
-      }
-    } else if constexpr (kMayBeSocket) {
-      if (IsOnlyCounted(flags)) return CountedCall<true>(*file, flags, OnSocket(operation), call, bytes_of);
+    if constexpr (kMayBeSocket) {
       if (IsAllOn(flags, kFlagSocket) && requested_bytes >= 0) {
         FileEvent<Operate, Bytes> event = EventOf(*file, OnSocket(operation), requested_bytes, -1, call, bytes_of);
         return FastCall(event, flags, source_file, line);
       }
+    }
+    const bool is_own_kind = ((flags & kFlagSocket) != 0) == IsOfSocket(operation);
+    if ((kMayBeSocket || is_own_kind) && __builtin_expect(IsOnlyCounted(flags), 0)) {
+      if (is_own_kind && !IsOfSocket(operation)) return CountedCall<false>(*file, flags, operation, call, bytes_of);
+      return CountedCall<true>(*file, flags, is_own_kind ? operation : OnSocket(operation), call, bytes_of);
     }
     const FileCall<Operate, Bytes> wanted{requested_bytes, offset, call, bytes_of};
     return FileOperationBySettings<kMayBeSocket>(file, operation, wanted, source_file, line);

@@ -10,7 +10,8 @@
 
 namespace perfschema {
 
-inline constexpr uint32_t kFileBuckets = 1u << 16;
+// The table has 16 pages, which a program with some hundred files touches all. Chains are short up to some ten thousand files.
+inline constexpr uint32_t kFileBuckets = 1u << 14;
 inline constexpr size_t kFileIndexBytes = kFileBuckets * sizeof(HalfWord);
 // `memory`: zeros. Once.
 void StartFileIndex(void* memory);
