@@ -16,6 +16,7 @@ machine changes less. Each has a 95 % bootstrap interval. `postgres` is the serv
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import functools
 import glob
@@ -43,8 +44,10 @@ SETTINGS = ("plain", "inert", "off", "contended", "all on")
 
 @functools.cache
 def floor_library() -> str:
-    target = f"{tempfile.mkdtemp(prefix='pfs-floor-', dir='/dev/shm')}/run_floor.so"  # servers of other users load it
-    os.chmod(os.path.dirname(target), 0o755)
+    folder = tempfile.mkdtemp(prefix="pfs-floor-", dir="/dev/shm")
+    atexit.register(shutil.rmtree, folder)
+    os.chmod(folder, 0o755)  # servers of other users load it
+    target = f"{folder}/run_floor.so"
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", target, ROOT / "tests/bench/run_floor.c"], check=True)
     return target
 

@@ -711,7 +711,7 @@ def test_H10_bytes_are_those_that_were_moved() -> None:
 
 
 @fresh_process()
-@pytest.mark.parametrize("setting", ["all on", "timed only", "counted", "sampled", "sampled, all recorded"])
+@pytest.mark.parametrize("setting", PATHS)
 def test_H11_calls_on_a_known_name_count_with_any_settings(setting: str) -> None:
     """H11: open, stat and close of a known file have fast paths with each of these. The counts are the same, and the events show
     the file and its name; a call that fails, or has another key, is the slow path's."""
@@ -719,12 +719,7 @@ def test_H11_calls_on_a_known_name_count_with_any_settings(setting: str) -> None
     path = os.getcwd() + "/f"
     C.close(opened(key, path))
     C.stat(key, path)
-    chosen = pfs.setup_instruments[FILE + "h/data"]
-    pfs.setup_consumers["events_waits_current"].enabled = setting not in ("timed only", "counted", "sampled")
-    if "sampled" in setting:
-        chosen.timed = "SAMPLED"
-    elif setting == "counted":
-        chosen.timed = False
+    choose_path(FILE + "h/data", setting)
     for turn in range(100):
         fd = C.open(other if turn % 10 == 5 else key, path, os.O_RDWR, 0)
         assert one("file_instances")["OPEN_COUNT"] == 1

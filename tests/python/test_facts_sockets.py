@@ -442,16 +442,11 @@ def test_H11_calls_of_files_and_sockets_do_not_mix() -> None:
 
 
 @fresh_process()
-@pytest.mark.parametrize("setting", ["all on", "timed only", "counted", "sampled", "sampled, all recorded"])
+@pytest.mark.parametrize("setting", PATHS)
 def test_H11_read_and_write_count_with_any_settings(setting: str) -> None:
     """H11: a call of files on a socket has a fast path of its own with each of these. The counts are the same."""
     a, b = pair("h/pair")
-    chosen = pfs.setup_instruments[SOCKET + "h/pair"]
-    pfs.setup_consumers["events_waits_current"].enabled = setting not in ("timed only", "counted", "sampled")
-    if "sampled" in setting:
-        chosen.timed = "SAMPLED"
-    elif setting == "counted":
-        chosen.timed = False
+    choose_path(SOCKET + "h/pair", setting)
     for _ in range(200):
         assert C.write(a.fd, 6) == 6
         assert C.read(b.fd, 9) == 6

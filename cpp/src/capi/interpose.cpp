@@ -38,7 +38,7 @@ bool BeginOnFile(FileWait* call, int fd, Operation operation, int64_t requested_
   if ((flags & perfschema::kFlagEnabled) == 0) return false;
   if ((flags & perfschema::kFlagSocket) != 0) operation = perfschema::OnSocket(operation);
   if (operation == Operation::kNone) return false;
-  return BeginFileWait(call, object, flags, operation, requested_bytes, kNoOffset, file, line);
+  return BeginFileOperation(call, object, flags, operation, requested_bytes, file, line);
 }
 
 }  // namespace
@@ -58,21 +58,13 @@ int pfs_file_wait_begin_at(pfs_wait_t* wait, int fd, enum pfs_file_op op, int64_
   const bool begun = operation == Operation::kClose ? perfschema::BeginFileClose(&call, fd, file, line)
                                                     : BeginOnFile(&call, fd, operation, requested_bytes, file, line);
   if (!begun) return 0;
-  perfschema::KeepUntilEnd(call.wait);
   wait->instance = Marked(wait);
   return 1;
 }
 
 void pfs_file_wait_end_(pfs_wait_t* wait, int64_t bytes) {
-  auto& call = WaitIn<FileWait>(wait);
-  const int error = errno;
   wait->instance = nullptr;  // a second end does nothing
-  if (call.operation == Operation::kClose || call.operation == Operation::kSocketClose) {
-    perfschema::EndFileClose(&call, 0);
-  } else if (MayEnd(call.wait)) {
-    perfschema::EndFileWait(call, call.operation, bytes);
-  }
-  errno = error;
+  perfschema::EndFileOperation(&WaitIn<FileWait>(wait), bytes);
 }
 
 int pfs_file_open_begin_at(pfs_wait_t* wait, pfs_key_t key, const char* path, int flags, PFS_SITE_) {

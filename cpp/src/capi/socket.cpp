@@ -7,7 +7,6 @@
 #include "capi/call.h"
 #include "record/family/sockets.h"
 
-using perfschema::FileHooks;
 using perfschema::FileWait;
 using perfschema::Operation;
 using perfschema::ShmFile;
@@ -102,22 +101,6 @@ int Address(int fd, Operation operation, const sockaddr* address, socklen_t leng
   // A connection in progress has its peer already.
   ender.has_changed = rc == 0 || (operation == Operation::kConnect && (errno == EINPROGRESS || errno == EINTR));
   return rc;
-}
-
-// Begins a wait whose end is a call of its own.
-bool BeginWaitOn(FileWait& call, ShmFile& socket, Operation operation, int64_t requested_bytes, const char* file, uint32_t line) {
-  const uint32_t flags = socket.flags.load(perfschema::kRelaxed);
-  if ((flags & perfschema::kFlagEnabled) == 0) return false;
-  if (perfschema::IsAllOn(flags, perfschema::kFlagSocket)) {
-    call.file = &socket;
-    call.operation = operation;
-    call.version = VersionFor(socket, operation);
-    const FileHooks hooks{socket, operation, requested_bytes, kNoOffset, socket.class_index.load(perfschema::kRelaxed), call.version};
-    if (FastBegin(call.wait, hooks, flags, file, line)) return true;
-  }
-  if (!BeginFileWait(&call, &socket, flags, operation, requested_bytes, kNoOffset, file, line)) return false;
-  perfschema::KeepUntilEnd(call.wait);
-  return true;
 }
 
 }  // namespace
@@ -242,29 +225,19 @@ int pfs_socket_wait_begin_at(pfs_wait_t* wait, int fd, enum pfs_socket_op op, in
   auto& call = *new (wait->opaque) FileWait;
   if (operation == Operation::kSocketClose) {
     if (!perfschema::BeginFileClose(&call, fd, file, line)) return 0;
-    perfschema::KeepUntilEnd(call.wait);
-  } else if (!BeginWaitOn(call, *socket, operation, ShowsBytes(operation) ? requested_bytes : kNoBytes, file, line)) {
-    return 0;
+  } else {
+    const uint32_t flags = socket->flags.load(perfschema::kRelaxed);
+    if ((flags & perfschema::kFlagEnabled) == 0) return 0;
+    const int64_t bytes = ShowsBytes(operation) ? requested_bytes : kNoBytes;
+    if (!perfschema::BeginFileOperation(&call, socket, flags, operation, bytes, file, line)) return 0;
   }
   wait->instance = reinterpret_cast<pfs_instance_t*>(call.file);
   return 1;
 }
 
 void pfs_socket_wait_end_(pfs_wait_t* wait, int64_t bytes) {
-  FileWait& call = WaitIn(wait);
-  const int error = errno;
-  if (call.operation == Operation::kSocketClose) {
-    perfschema::EndFileClose(&call, 0);
-  } else if (MayEndFast(call.wait)) {
-    const uint64_t end_ticks = perfschema::ReadCycle();
-    const bool shows_bytes = (call.wait.begun_state & perfschema::kRecordHasBytes) != 0;
-    const FileHooks hooks{*call.file, call.operation, shows_bytes ? 0 : kNoBytes, kNoOffset, call.wait.class_index, call.version, bytes};
-    if (!FastEnd(call.wait, hooks, end_ticks)) perfschema::EndFileWait(call, call.operation, bytes, EndedAt(call.wait, end_ticks));
-  } else if (MayEnd(call.wait)) {
-    perfschema::EndFileWait(call, call.operation, bytes);
-  }
-  errno = error;
   wait->instance = nullptr;  // a second end does nothing
+  perfschema::EndFileOperation(&WaitIn(wait), bytes);
 }
 
 }  // extern "C"

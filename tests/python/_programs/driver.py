@@ -21,10 +21,10 @@ from pfs import _core
 
 # Tests of facts import these names with "*".
 __all__ = [
-    "Row", "WAITS", "WAITS_BY_INSTANCE", "WAITS_BY_THREAD", "FILES", "FILES_BY_INSTANCE", "HISTORY", "HISTORY_LONG", "CURRENT",
-    "MUTEX", "FILE", "NO_SPINS", "EBUSY", "C", "Cond", "Mutex", "OwnLock", "Rwlock", "Worker", "columns", "consumer", "count",
-    "counts", "events", "every", "instrument", "key_of", "losses", "me", "names_of", "one", "perfschema", "raises", "register",
-    "rows", "settings", "status",
+    "Row", "WAITS", "WAITS_BY_INSTANCE", "WAITS_BY_THREAD", "FILES", "FILES_BY_INSTANCE", "HISTORY", "HISTORY_LONG",
+    "CURRENT", "MUTEX", "FILE", "NO_SPINS", "EBUSY", "PATHS", "C", "Cond", "Mutex", "OwnLock", "Rwlock", "Worker",
+    "choose_path", "columns", "consumer", "count", "counts", "events", "every", "instrument", "key_of", "losses", "me",
+    "names_of", "one", "perfschema", "raises", "register", "rows", "settings", "status",
 ]  # fmt: skip
 
 Row = dict[str, Any]
@@ -296,6 +296,17 @@ def instrument(name: str, enabled: bool | None = None, timed: bool | str | None 
 
 def consumer(name: str, enabled: bool) -> None:
     pfs.setup_consumers[name].enabled = enabled
+
+
+# Settings of an instrument that each have a fast path of their own, and one that has none.
+PATHS = ("all on", "timed only", "counted", "sampled", "sampled, all recorded")
+
+
+def choose_path(name: str, setting: str) -> None:
+    """Gives an instrument one of PATHS."""
+    consumer("events_waits_current", setting in ("all on", "sampled, all recorded"))
+    timed: bool | str = "SAMPLED" if "sampled" in setting else setting != "counted"
+    instrument(name, timed=timed)
 
 
 def settings() -> dict[str, list[Row]]:

@@ -190,27 +190,55 @@ void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary) 
   errno = error;
 }
 
+namespace {
+
+// Compiled for close() apart, which shows no bytes.
+PFS_ALWAYS_INLINE bool BeginOnDescriptor(FileWait* call, ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes,
+                                         const char* source_file, uint32_t line) {
+  const uint32_t class_index = file->class_index.load(kRelaxed), version = file->version.load(kRelaxed);
+  call->file = file;
+  call->operation = operation;
+  call->version = version;
+  if (IsAllOn(flags, flags & kFlagSocket)) {
+    const FileHooks hooks{*file, operation, requested_bytes, -1, class_index, version};
+    if (FastBegin(call->wait, hooks, flags, source_file, line)) return true;
+  } else if (BeginUnrecorded(call->wait, flags, class_index)) {
+    return true;
+  }
+  const WaitDetails details = DetailsOf(*file, requested_bytes);
+  if (!BeginWait<true>(call->wait, flags, class_index, operation, ObjectOf(*file, -1), source_file, line, details)) return false;
+  KeepUntilEnd(call->wait);
+  return true;
+}
+
+}  // namespace
+
+bool BeginFileOperation(FileWait* call, ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes,
+                        const char* source_file, uint32_t line) {
+  return BeginOnDescriptor(call, file, flags, operation, requested_bytes, source_file, line);
+}
+
+void EndFileOperation(FileWait* call, int64_t bytes) {
+  if (call->operation == Operation::kClose || call->operation == Operation::kSocketClose) return EndFileClose(call, 0);
+  const int error = errno;
+  if (MayEndFast(call->wait)) {
+    const uint64_t end_ticks = ReadCycle();
+    const bool shows_bytes = (call->wait.begun_state & kRecordHasBytes) != 0;
+    const FileHooks hooks{*call->file, call->operation, shows_bytes ? 0 : -1, -1, call->wait.class_index, call->version, bytes};
+    if (!FastEnd(call->wait, hooks, end_ticks)) EndFileWait(*call, call->operation, bytes, EndedAt(call->wait, end_ticks));
+  } else if (MayEnd(call->wait)) {
+    EndFileWait(*call, call->operation, bytes);
+  }
+  errno = error;
+}
+
 // No lock: the descriptor's part in the file is the caller's until it lets go.
 bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line) {
   ShmFile* const file = TakeDescriptor(fd);
   if (file == nullptr) return false;
   const uint32_t flags = file->flags.load(kRelaxed);
-  if ((flags & kFlagEnabled) != 0) {
-    const Operation operation = (flags & kFlagSocket) != 0 ? Operation::kSocketClose : Operation::kClose;
-    const uint32_t class_index = file->class_index.load(kRelaxed), version = file->version.load(kRelaxed);
-    call->file = file;
-    call->operation = operation;
-    call->version = version;
-    if (IsAllOn(flags, flags & kFlagSocket)) {
-      if (FastBegin(call->wait, FileHooks{*file, operation, -1, -1, class_index, version}, flags, source_file, line)) return true;
-    } else if (BeginUnrecorded(call->wait, flags, class_index)) {
-      return true;
-    }
-    if (BeginFileWait(call, file, flags, operation, -1, -1, source_file, line)) {
-      call->version = version;
-      return true;
-    }
-  }
+  const Operation operation = (flags & kFlagSocket) != 0 ? Operation::kSocketClose : Operation::kClose;
+  if ((flags & kFlagEnabled) != 0 && BeginOnDescriptor(call, file, flags, operation, -1, source_file, line)) return true;
   ReleaseClosedFile(*file);
   return false;
 }
@@ -218,12 +246,11 @@ bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t li
 void EndFileClose(FileWait* call, int rc) {
   (void)rc;  // on Linux the descriptor is gone whatever close() says
   const int error = errno;
-  // Closed it is, whosever event that was.
   if (MayEnd(call->wait)) {
     EndOnKnown(
         *call, [] { return true; }, [&](const EndedWait& ended) { FinishFileWait(*call, call->operation, ended, 0, 0, [] {}); });
   }
-  // In a child that was forked meanwhile the slot may be free, or another's.
+  // Closed it is, whosever event that was. In a child that was forked meanwhile the slot may be free, or another's.
   if (call->file->version.load(kRelaxed) == call->version) ReleaseFile(*call->file);
   errno = error;
 }

@@ -156,8 +156,7 @@ template <bool kMayBeSocket, typename Operate, typename Bytes>
   if (((flags & kFlagSocket) != 0) == IsOfSocket(operation)) {
     if (IsTimedOnly(flags)) return TimedFileOperation<false>(file, operation, wanted, source_file, line);
   } else if constexpr (kMayBeSocket) {
-    const Operation on_socket = OnSocket(operation);
-    if (IsTimedOnly(flags)) return TimedFileOperation<true>(file, on_socket, wanted, source_file, line);
+    if (IsTimedOnly(flags)) return TimedFileOperation<true>(file, OnSocket(operation), wanted, source_file, line);
   }
   return SlowFileOperation(file, operation, wanted, source_file, line);
 }

@@ -150,7 +150,7 @@ void SetFileName(ShmFile& file, std::string_view name) { file.name.store(name.em
 
 void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state) {
   file.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelaxed);
-  file.state.store(kFileLive | state, kRelease);  // pairs with Keep: the name is the new one
+  file.state.store(kFileLive | state, kRelease);  // pairs with KeepFile: the name is the new one
   file.class_index.store(class_index, kRelease);  // last: live from here on; pairs with Snapshot::files
 }
 

@@ -221,6 +221,12 @@ bool BeginFileOpen(NamedFileWait* call, uint32_t key, Operation operation, const
                    uint32_t line);
 void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary);
 
+// Begins and ends an operation on a descriptor, by whatever path its settings allow. requested_bytes, bytes: as above. REQUIRES:
+// kFlagEnabled is set in `flags`, those of the file, and the operation is one that it can have.
+bool BeginFileOperation(FileWait* call, ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes,
+                        const char* source_file, uint32_t line);
+void EndFileOperation(FileWait* call, int64_t bytes);
+
 // Forgets the descriptor before it is closed: another thread may get the same number at once.
 bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line);
 void EndFileClose(FileWait* call, int rc);
