@@ -462,6 +462,27 @@ def test_H11_read_and_write_count_with_any_settings(setting: str) -> None:
 
 
 @fresh_process()
+@pytest.mark.parametrize("setting", PATHS)
+def test_H11_waits_with_a_begin_and_an_end_count_with_any_settings(setting: str) -> None:
+    """H11: the two calls have the fast paths that one call around the system's has."""
+    a, b = pair("h/pair")
+    choose_path(SOCKET + "h/pair", setting)
+    for _ in range(200):
+        sent = Wait(a.fd, SEND, 6)
+        assert os.write(a.fd, b"sextet") == 6
+        sent.end(6)
+    failed = Wait(b.fd, RECV, 9)
+    failed.end(-1)
+    assert (lanes(of(a))[:2], moved(of(a))) == ((0, 200), (0, 1200))
+    assert (lanes(of(b))[:2], moved(of(b))) == ((1, 0), (0, 0))
+    assert one(WAITS, EVENT_NAME=SOCKET + "h/pair")["COUNT_STAR"] == sum(lanes(one(SOCKETS)))
+    left_out = one(SOCKETS)["COUNT_NOT_SAMPLED"]
+    assert 150 < left_out < 201 if "sampled" in setting else left_out == 0
+    if setting == "all on":
+        assert [event["NUMBER_OF_BYTES"] for event in events(OPERATION="send")] == [6] * 200
+
+
+@fresh_process()
 def test_H9_a_socket_that_could_not_be_made_counts_for_its_instrument() -> None:
     """H9 for sockets: create, MISC, no object, no row."""
     key = socket_key("h/socket")
