@@ -51,9 +51,10 @@ def test_programs_do_not_notice(way: list[str], tmp_path: Path) -> None:
 def test_children_that_are_killed_as_they_start_leave_no_more_than_others(way: list[str], tmp_path: Path) -> None:
     """Each makes its first event, and with it a file, about when it is killed; its parent makes one after the other."""
     programs = lifecycle.build(tmp_path)
-    for _ in range(12):
-        left = lifecycle.run(way, programs.watched, "((t1d)1485)25885", 8, tmp_path).left
-        assert len(left) <= lifecycle.LEFT
+    for step in range(60):
+        text = f"((t1d){1000 + 37 * step % 700})25885"
+        left = lifecycle.run(way, programs.watched, text, 8, tmp_path).left
+        assert len(left) <= lifecycle.LEFT, text
 
 
 def test_a_library_that_kills_children_is_found(way: list[str], tmp_path: Path) -> None:

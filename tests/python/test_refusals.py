@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import random
 import subprocess
@@ -132,9 +133,6 @@ def test_what_a_process_leaves_that_is_killed_at_its_start_is_collected(
             env=environment(folder, **env, REFUSE_FIRST=str(first), REFUSE_COUNT="1"),
         )  # fmt: skip
         left = segments_in(folder)
-        for name in left:  # an empty file says nothing of its process, so it must be old
-            if (folder / name).stat().st_blocks == 0:
-                os.utime(folder / name, (0, 0))
         for found in scan(str(folder)):  # the others: all that is in them is their own process's
             assert unreadable(Path(found.path)) is None, (first, found)
         seen += len(left)
@@ -153,10 +151,20 @@ def test_what_a_process_leaves_that_is_killed_at_its_start_is_collected(
     assert seen > 0
 
 
-def test_an_empty_file_of_another_process_stays_while_it_is_new(build: Build, tmp_path: Path) -> None:
-    """It may be that of a process of another container, which begins."""
-    (tmp_path / "999999998.pfs").touch()
-    (tmp_path / "999999999.pfs").touch()
-    os.utime(tmp_path / "999999999.pfs", (0, 0))
-    run(build("children"), "0", "work", cwd=tmp_path, env={"PFS_OPTIONS": "performance_schema_max_dead_segments=0"})
+def test_an_empty_file_of_another_process_stays_while_it_is_locked(build: Build, tmp_path: Path) -> None:
+    """It may be that of a process of another container, which begins. One that nobody has locked is of the dead."""
+    with (tmp_path / "999999998.pfs").open("wb") as begun:
+        fcntl.lockf(begun, fcntl.LOCK_EX)
+        (tmp_path / "999999999.pfs").touch()
+        run(build("children"), "0", "work", cwd=tmp_path, env={"PFS_OPTIONS": "performance_schema_max_dead_segments=0"})
     assert segments_in(tmp_path) == ["999999998.pfs"]
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2, 9])
+def test_a_process_whose_file_is_removed_before_it_is_locked_makes_another(build: Build, tmp_path: Path, lost: int) -> None:
+    """9: it does not try for ever. The program goes on, and nobody sees its segment."""
+    library = tmp_path / "loses_file.so"
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, PROGRAMS / "preloaded" / "loses_file.c"], check=True)
+    env = {"LD_PRELOAD": str(library), "LOSE_COUNT": str(lost), "PFS_KEEP": "1"}
+    assert run(build("children"), "0", "work", cwd=tmp_path, env=env) == "0 children, 0 bad\n"
+    assert len(segments_in(tmp_path)) == (lost != 9)

@@ -65,16 +65,26 @@ std::vector<Leftover> Leftovers(int folder) {
 constexpr time_t kSecondsToBegin = 60;  // longer than any process takes from making its file to writing its header
 
 // Returns whether the file is what its name says: a segment of a process of this pid namespace, or what a process leaves that dies
-// while it makes its segment. An empty file does not say whose it is, so only an old one counts.
-bool IsSegmentOf(int directory, const Leftover& file) {
-  const int fd = openat(directory, file.name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return false;
+// while it makes its segment. A file without a header does not say whose it is: it is of the dead if nobody has it locked. Where files have
+// no locks, it must be old. The lock ends with the descriptor.
+bool IsSegmentOf(int fd, const Leftover& file) {
+  const int lock_error = TryLockFile(fd, F_RDLCK);
   uint64_t head[8] = {};
   const ssize_t got = pread(fd, head, sizeof head, 0);
-  close(fd);
-  if (file.bytes == 0) return static_cast<time_t>(WallSeconds()) - file.written.tv_sec > kSecondsToBegin;
+  if (got >= 0 && std::all_of(std::begin(head), std::end(head), [](uint64_t word) { return word == 0; }) && file.bytes == 0) {
+    const bool is_old = static_cast<time_t>(WallSeconds()) - file.written.tv_sec > kSecondsToBegin;
+    return lock_error == 0 || (lock_error != EAGAIN && is_old);
+  }
   return got == static_cast<ssize_t>(sizeof head) && (head[offsetof(ShmHeader, magic) / 8] == kSegmentMagic || IsUnfinished(head)) &&
          head[offsetof(ShmHeader, pid) / 8] == file.pid && head[offsetof(ShmHeader, pid_namespace) / 8] == PidNamespace();
+}
+
+bool Remove(int folder, const Leftover& file) {
+  const int fd = openat(folder, file.name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  const bool is_removed = IsSegmentOf(fd, file) && IsGone(file.pid) && unlinkat(folder, file.name.c_str(), 0) == 0;
+  close(fd);
+  return is_removed;
 }
 
 }  // namespace
@@ -94,7 +104,7 @@ void CollectDeadSegments(int folder, const DeadLimits& limits) try {
   size_t left = dead.size();
   for (const Leftover& file : dead) {
     if ((left <= most && bytes <= most_bytes) || (left == 1 && most != 0)) break;
-    if (!IsSegmentOf(folder, file) || !IsGone(file.pid) || unlinkat(folder, file.name.c_str(), 0) != 0) continue;
+    if (!Remove(folder, file)) continue;
     --left;
     bytes -= std::min(bytes, file.bytes);
   }

@@ -234,6 +234,13 @@ std::string SegmentDirectory() {
   return chosen.empty() ? "/dev/shm/pfs-" + std::to_string(geteuid()) : chosen;
 }
 
+int TryLockFile(int fd, short type) {
+  struct flock whole {};
+  whole.l_type = type;
+  whole.l_whence = SEEK_SET;
+  return fcntl(fd, F_OFD_SETLK, &whole) == 0 ? 0 : errno == EACCES ? EAGAIN : errno;
+}
+
 int MakeSegmentFile(const DeadLimits& limits, std::string* path, mode_t* mode, std::string* remark, std::string* reason) {
   *mode = ModeOfFile(remark);
   const std::string directory = SegmentDirectory();
@@ -242,6 +249,7 @@ int MakeSegmentFile(const DeadLimits& limits, std::string* path, mode_t* mode, s
   CollectDeadSegments(dir, limits);
   std::string name = std::to_string(getpid()) + kSuffix;
   const int fd = MakeIn(dir, directory, &name, reason);
+  if (fd >= 0) (void)TryLockFile(fd, F_WRLCK);  // if it fails, somebody removes the file
   close(dir);
   *path = directory + "/" + name;
   return fd;

@@ -240,12 +240,19 @@ bool Segment::MoveToFile(std::string* reason) {
   mode_t mode = 0600;
   const auto option = [head](OptionId id) { return head->options[static_cast<uint32_t>(id)]; };
   const DeadLimits limits{option(OptionId::max_dead_segments), option(OptionId::max_dead_megabytes) << 20};
-  const int fd = MakeSegmentFile(limits, &path, &mode, &remark, reason);
-  if (fd < 0) return false;
-  struct stat info {};
-  int error = 0;
   head->file_bytes.store(length, kRelaxed);
-  if (fstat(fd, &info) != 0 || !FillFile(fd, with_pool) || fchmod(fd, mode) != 0 /* whatever the umask */ || !MapFile(fd)) error = errno;
+  constexpr int kAttempts = 3;  // another process may have removed the file before it had a header
+  struct stat info {};
+  int fd = -1, error = 0;
+  for (int attempt = 0; attempt < kAttempts && (fd < 0 || info.st_nlink == 0); ++attempt) {
+    if (fd >= 0) close(fd);
+    fd = MakeSegmentFile(limits, &path, &mode, &remark, reason);
+    if (fd < 0) return false;
+    if (!FillFile(fd, with_pool) || fstat(fd, &info) != 0) error = errno;
+    if (error != 0) break;
+  }
+  (void)TryLockFile(fd, F_UNLCK);
+  if (error == 0 && (fchmod(fd, mode) != 0 /* whatever the umask */ || !MapFile(fd))) error = errno;
   if (error == 0 && with_pool != length) MapPool(fd, length, with_pool - length);
   close(fd);  // the program may close descriptors that it does not know, so we keep none open
   if (error != 0) {
