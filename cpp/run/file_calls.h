@@ -39,12 +39,13 @@ template <typename Call>
   return call(name.get());
 }
 
-// Begins the event of a call on a file that is known by this name. Returns false for others. REQUIRES: the name may be read.
+// Begins the event of a call on a name that is known. Returns false for others. REQUIRES: the name may be read.
 inline bool BeginsOnKnownName(NamedFileWait* wait, Operation operation, const char* path, uint64_t state_bits, int flags,
                               const void* caller) {
-  const uint32_t class_index = FindKnownName(wait, path);
-  return class_index != 0 &&
-         BeginOnKnownName(wait, class_index, operation, state_bits, static_cast<uint32_t>(flags), SiteAt(caller).file, kIsCode);
+  const char* const site = SiteAt(caller).file;
+  uint32_t class_index = FindRecentFile(wait, path);
+  if (class_index == 0) class_index = FindPassingName(wait, path, site);
+  return class_index != 0 && BeginOnKnownName(wait, class_index, operation, state_bits, static_cast<uint32_t>(flags), site, kIsCode);
 }
 
 // Makes an open.

@@ -48,6 +48,57 @@ def test_each_call_on_files_counts_once(tmp_path: Path, level: str) -> None:
     assert lost == {}
 
 
+def test_a_name_that_becomes_a_file_counts_for_the_file_from_then_on(tmp_path: Path) -> None:
+    """Again and again the program asks for a file that is not there. Then it makes the file, removes it, and makes it again."""
+    source = tmp_path / "asks.c"
+    source.write_text("""
+        #include <errno.h>
+        #include <fcntl.h>
+        #include <stdio.h>
+        #include <sys/stat.h>
+        #include <unistd.h>
+        static void ask(const char* path, int times, int expected) {
+          struct stat info;
+          for (int i = 0; i < times; ++i) {
+            errno = 0;
+            stat(path, &info);
+            if (errno != expected) printf("%d, not %d\\n", errno, expected);
+            if (expected != 0 && open(path, O_RDONLY) >= 0) puts("opened");
+          }
+        }
+        int main(int argc, char** argv) {
+          ask(argv[1], 20, ENOENT);
+          close(creat(argv[1], 0600));
+          ask(argv[1], 3, 0);
+          unlink(argv[1]);
+          ask(argv[1], 20, ENOENT);
+          close(creat(argv[1], 0600));
+          ask(argv[1], 3, 0);
+          return argc - 2;
+        }
+    """)
+    subprocess.run(["cc", "-o", tmp_path / "asks", source], check=True)
+    path = str(tmp_path / "journal.db-journal")
+    output, segment = recorded(tmp_path, tmp_path / "asks", path)
+    assert output == ""
+    with pfs.attach(str(segment)) as schema:
+        files = schema.table("file_summary_by_instance").set_index("FILE_NAME")
+        assert int(files.loc[path, "COUNT_MISC"]) == 2 + 3, "the second file: creat, close, stat"
+        waits = schema.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")
+        total = 2 * (20 + 20 + 2 + 3) + 1
+        assert int(waits.loc[files.loc[path, "EVENT_NAME"], "COUNT_STAR"]) == total
+        history = schema.table("events_waits_history_long")
+        history = history[history["EVENT_NAME"] == files.loc[path, "EVENT_NAME"]]
+        assert set(history["OBJECT_NAME"]) == {path}
+        assert sorted(history["OPERATION"].value_counts().items()) == [
+            ("close", 2),
+            ("create", 2),
+            ("delete", 1),
+            ("open", 40),
+            ("stat", 46),
+        ]
+
+
 def test_threads_of_c11_semaphores_with_names_and_futexes(tmp_path: Path) -> None:
     output, segment = recorded(tmp_path, compiled(tmp_path, "c11_threads", "-O1"))
     assert output == "done\n"

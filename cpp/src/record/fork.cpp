@@ -17,6 +17,7 @@
 #include "record/family/files.h"
 #include "record/family/histograms.h"
 #include "record/family/memory.h"
+#include "record/family/passing_names.h"
 #include "record/probe/cells.h"
 #include "record/probe/chunk_pool.h"
 #include "record/probe/trace.h"
@@ -252,6 +253,7 @@ bool ContinueChild(bool has_lock) {
   ForgetStatistics();
   ForgetInspectorsScans();
   ForgetSocketsInChild();
+  ForgetHoldsOfPassingNamesInChild();
   ForgetFreeListsInChild(g_forking.child_had_lock);
   ContinueThreadsInChild(g_forking.own, g_forking.state);
   ReconnectInChild();

@@ -8,6 +8,7 @@
 #include "record/family/file_events.h"
 #include "record/family/file_index.h"
 #include "record/family/file_name.h"
+#include "record/family/passing_names.h"
 
 namespace perfschema {
 namespace {
@@ -86,10 +87,31 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   *more_state_bits |= kRecordHasName;
 }
 
+namespace {
+
+// REQUIRES: cold lock.
+void ReleaseOwnName(NamedFileWait* call) { ReleaseName(NameOf(std::exchange(call->own_name, 0))); }
+
+// Releases a name that no file has taken.
+void ReleaseUnusedName(NamedFileWait* call) {
+  if (call->passing != 0) LetPassingNameGo(std::exchange(call->passing, 0));
+  if (call->own_name == 0) return;
+  if (ColdLock lock; lock) ReleaseOwnName(call);
+}
+
+PFS_ALWAYS_INLINE bool BeginOnName(NamedFileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags,
+                                   const char* source_file, uint32_t line) {
+  const WaitDetails details{state_bits, 0, call->name << 32 | open_flags, call->name >> 32};
+  if (BeginOnClass(call, class_index, operation, details, source_file, line)) return true;
+  ReleaseUnusedName(call);
+  return false;
+}
+
+}  // namespace
+
 bool BeginOnKnownName(NamedFileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags,
                       const char* source_file, uint32_t line) {
-  const WaitDetails details{state_bits | kRecordHasName, 0, call->name << 32 | open_flags, call->name >> 32};
-  return BeginOnClass(call, class_index, operation, details, source_file, line);
+  return BeginOnName(call, class_index, operation, state_bits | kRecordHasName, open_flags, source_file, line);
 }
 
 namespace {
@@ -107,16 +129,22 @@ void FindName(NamedFileWait* call, uint32_t class_index, const char* path) {
   call->named = FindWithoutLock(name.view(), hash, &call->name);
   if (call->named == nullptr) {
     call->name = 0;
+    call->passing = HoldPassingName(name.view(), hash, &call->name);
+  }
+  if (call->named == nullptr && call->passing == 0) {
+    call->name = 0;
     if (ColdLock lock; lock) {
       call->named = FindByName(name.view(), hash);
-      call->name = call->named != nullptr ? call->named->name.load(kRelaxed) : call->own_name = AcquireNameWord(name.view());
+      if (call->named != nullptr) {
+        call->name = call->named->name.load(kRelaxed);
+      } else {
+        call->passing = AddPassingName(name.view(), hash, &call->name);
+        if (call->passing == 0) call->name = call->own_name = AcquireNameWord(name.view());
+      }
     }
   }
   errno = error;
 }
-
-// REQUIRES: cold lock.
-void ReleaseOwnName(NamedFileWait* call) { ReleaseName(NameOf(std::exchange(call->own_name, 0))); }
 
 // Calls use(name) with the name of the call. Computes it only if FindName() did not, or another name has taken its place. REQUIRES: cold
 // lock; the program may read `path`.
@@ -133,22 +161,18 @@ bool BeginByName(NamedFileWait* call, uint32_t key, Operation operation, const c
   if (!EnsureStarted()) return false;
   const uint32_t class_index = ClassOfKey(Family::kFile, key);
   if (class_index == 0 || (g_runtime.classes[class_index].flags.load(kRelaxed) & kFlagEnabled) == 0) return false;
-  // pfs run, which knows that the name may be read, has looked for such a file already.
+  // pfs run, which knows that the name may be read, has looked for a known one already.
   if (path != nullptr && !call->is_readable) {
     call->is_readable = IsReadable(path);
-    if (call->is_readable && FindKnownName(call, path) == class_index) {
-      return BeginOnKnownName(call, class_index, operation, state_bits, open_flags, source_file, line);
+    if (call->is_readable && FindRecentFile(call, path) == class_index) {
+      return BeginOnName(call, class_index, operation, state_bits | kRecordHasName, open_flags, source_file, line);
     }
   }
   FindName(call, class_index, path);
   NoteRecentFile(*call, path);
+  if (call->passing != 0) NoteSiteOfPassingName(call->passing, source_file, class_index);
   if (call->name != 0) state_bits |= kRecordHasName;
-  const WaitDetails details{state_bits, 0, call->name << 32 | open_flags, call->name >> 32};
-  if (BeginOnClass(call, class_index, operation, details, source_file, line)) return true;
-  if (call->own_name != 0) {
-    if (ColdLock lock; lock) ReleaseOwnName(call);
-  }
-  return false;
+  return BeginOnName(call, class_index, operation, state_bits, open_flags, source_file, line);
 }
 
 }  // namespace
@@ -167,13 +191,14 @@ void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary) 
   };
   EndOnKnown(*call, give_without_lock, [&](const EndedWait& ended) {
     uint64_t more = 0;
-    if (fd < 0 && call->own_name != 0) {
-      if (ColdLock lock; lock) ReleaseOwnName(call);
-    }
     if (fd >= 0 && path != nullptr) {
       if (call->file == nullptr) (void)give_without_lock();
       if (call->file == nullptr) {
         if (ColdLock lock; lock) {
+          if (call->passing != 0) {
+            ForgetSiteOfPassingName(call->passing);
+            call->own_name = TakePassingName(std::exchange(call->passing, 0));
+          }
           const auto bind = [&](std::string_view name) {
             return BindDescriptor(call->wait.class_index, fd, name, &call->own_name, temporary);
           };
@@ -185,7 +210,7 @@ void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary) 
       }
       NameRecord(*call, call->file, &more);
     }
-    FinishFileWait(*call, call->operation, ended, 0, more, [] {});
+    FinishFileWait(*call, call->operation, ended, 0, more, [&] { ReleaseUnusedName(call); });
   });
   errno = error;
 }
@@ -278,6 +303,10 @@ void EndByName(NamedFileWait* call, const char* path, int rc, const EndedWait& e
   }
   NameRecord(*call, call->file, &more);
   FinishFileWait(*call, call->operation, ended, 0, more, [&] {
+    if (call->passing != 0) {
+      ForgetSiteOfPassingName(call->passing);  // it may be a file's name by now
+      LetPassingNameGo(std::exchange(call->passing, 0));
+    }
     if (ColdLock lock; lock) {
       ReleaseOwnName(call);
       if (call->file != nullptr) call->file->open_count.fetch_sub(1);  // pairs with LetGo
@@ -300,10 +329,12 @@ void EndFileName(NamedFileWait* call, const char* path, int rc) {
   };
   EndOnKnown(*call, keep, [&](const EndedWait& ended) {
     if (!is_kept) (void)keep();
-    if (!is_kept) return EndByName(call, path, rc, ended, [] {});
+    const bool is_passing =
+        !is_kept && call->passing != 0 && !IsStillForked() && (!NamesFile(call->operation) || IsStillPassing(call->passing, call->name));
+    if (!is_kept && !is_passing) return EndByName(call, path, rc, ended, [] {});
     uint64_t more = 0;
     NameRecord(*call, call->file, &more);
-    FinishFileWait(*call, call->operation, ended, 0, more, [] {});
+    FinishFileWait(*call, call->operation, ended, 0, more, [&] { ReleaseUnusedName(call); });
   });
   if (is_kept) ReleaseFile(*call->file);
   errno = error;

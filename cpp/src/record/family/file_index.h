@@ -27,5 +27,7 @@ void TakeFromBucket(ShmFile& file);
 // Returns the file of that name, and its name's word, or nullptr: then FindByName() may still find it. Needs no lock: a chain that changes
 // meanwhile leads to files of other names, or in a circle.
 ShmFile* FindWithoutLock(std::string_view name, uint32_t hash, uint64_t* word);
+// Returns whether no file has that name. Needs no lock: where the index changes meanwhile, or a chain is long, it is false.
+bool IsNoFile(std::string_view name, uint32_t hash);
 
 }  // namespace perfschema

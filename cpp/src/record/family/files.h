@@ -19,6 +19,7 @@ struct NamedFileWait : FileWait {
   uint64_t name = 0;         // 0 = not known: no event shows it, or the system will refuse to read it
   uint64_t own_name = 0;     // the same, while it is this call's and no file's
   ShmFile* named = nullptr;  // the file that had the name when the call began; it may have another by now
+  uint32_t passing = 0;      // the place of a name that no file had then (passing_names.h); 0 = none is held
   bool is_readable = false;  // IsReadable() has said so
 };
 
@@ -231,12 +232,14 @@ void EndFileOperation(FileWait* call, int64_t bytes);
 bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line);
 void EndFileClose(FileWait* call, int rc);
 
-// Notes what an operation on a name has found, for FindKnownName().
+// Notes what an operation on a name has found, for FindRecentFile().
 void NoteRecentFile(const NamedFileWait& call, const char* path);
-// Looks for a file that has just this absolute name. Returns its instrument, 0 if there is none. REQUIRES: the name may be read.
-uint32_t FindKnownName(NamedFileWait* call, const char* path);
-// Begins an open or another operation on a file that FindKnownName() has found, for that instrument. Returns false if it is disabled: then
-// the caller begins for an instrument of its own.
+// Looks for a file that has just this absolute name. Returns its instrument, 0 if there is none. REQUIRES: the name may be read, as below.
+uint32_t FindRecentFile(NamedFileWait* call, const char* path);
+// Looks for a name that no file had when the same site (as a begin has it in source_file) last called with it, and holds it.
+uint32_t FindPassingName(NamedFileWait* call, const char* path, const char* site);
+// Begins an open or another operation on a name that FindRecentFile() or FindPassingName() has found, for that instrument. Returns false if
+// it is disabled: then the caller begins for an instrument of its own.
 bool BeginOnKnownName(NamedFileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags,
                       const char* source_file, uint32_t line);
 

@@ -1,10 +1,12 @@
-// record/family/recent_files.cpp: files that are called by the same name again. An operation on one of them finds it without FileName and
-// without the cold lock.
+// record/family/recent_files.cpp: files and passing names that are called by the same name again. An operation on one of them finds it
+// without FileName and without the cold lock.
 #include <cstring>
 
 #include "base/hash.h"
 #include "record/engine/names.h"
+#include "record/family/file_index.h"
 #include "record/family/files.h"
+#include "record/family/passing_names.h"
 
 namespace perfschema {
 namespace {
@@ -26,8 +28,12 @@ void NoteRecentFile(const NamedFileWait& call, const char* path) {
     RecentFile(text).store(static_cast<uint32_t>(call.named - g_runtime.files), kRelaxed);
 }
 
-uint32_t FindKnownName(NamedFileWait* call, const char* path) {
-  if (path[0] != '/' || g_runtime.phase.load(kAcquire) != Phase::kStarted || !__atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE)) return 0;
+static bool MayFind(const char* path) {
+  return path[0] == '/' && g_runtime.phase.load(kAcquire) == Phase::kStarted && __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
+}
+
+uint32_t FindRecentFile(NamedFileWait* call, const char* path) {
+  if (!MayFind(path)) return 0;
   const std::string_view text(path, strnlen(path, kMaxObjectName + 1));
   const uint32_t index = RecentFile(text).load(kRelaxed);
   if (index == 0 || index >= g_runtime.segment.array(ArrayId::kFiles).used.load(kAcquire)) return 0;
@@ -37,6 +43,22 @@ uint32_t FindKnownName(NamedFileWait* call, const char* path) {
   if (class_index == 0 || g_runtime.classes[class_index].family != static_cast<uint32_t>(Family::kFile) || !IsNameNow(name, text)) return 0;
   call->named = &file;
   call->name = name;
+  return class_index;
+}
+
+uint32_t FindPassingName(NamedFileWait* call, const char* path, const char* site) {
+  if (!MayFind(path)) return 0;
+  const std::string_view text(path, strnlen(path, kMaxObjectName + 1));
+  uint64_t word = 0;
+  const uint32_t place = HoldPassingName(text, HashName(text), &word);
+  if (place == 0) return 0;
+  const uint32_t class_index = ClassOfPassingName(place, site);
+  if (class_index == 0) {
+    LetPassingNameGo(place);
+    return 0;
+  }
+  call->passing = place;
+  call->name = word;
   return class_index;
 }
 
