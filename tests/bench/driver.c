@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef PFS_BENCH_PADDING
@@ -117,6 +118,12 @@ int main(int argc, char** argv) {
     TIMES(n) {
       PADDING;
       if (pfs_close(pfs_open(file_key, "/proc/self/exe", O_RDONLY)) != 0) return 3;
+    }
+  } else if (strcmp(what, "missing") == 0) {
+    struct stat info;
+    TIMES(n) {
+      PADDING;
+      if (pfs_stat(file_key, "/proc/self/no-such-file", &info) == 0) return 3;
     }
   } else if (strcmp(what, "fread") == 0) {
     FILE* stream = pfs_fopen(file_key, "/proc/self/exe", "rb");

@@ -69,6 +69,7 @@ CASES = {
     # Of a file whose name is known.
     "openclose/sampled": Case("openclose", _SAMPLED),
     "openclose/all": Case("openclose"),
+    "missing/all": Case("missing"),
     "fread/all": Case("fread"),
     # send and recv.
     "socket/disabled": Case("socket", "performance_schema_instrument='wait/%=OFF'"),
