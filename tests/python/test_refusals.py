@@ -160,11 +160,14 @@ def test_an_empty_file_of_another_process_stays_while_it_is_locked(build: Build,
     assert segments_in(tmp_path) == ["999999998.pfs"]
 
 
+@pytest.mark.parametrize("when", ["early", "late"])
 @pytest.mark.parametrize("lost", [0, 1, 2, 9])
-def test_a_process_whose_file_is_removed_before_it_is_locked_makes_another(build: Build, tmp_path: Path, lost: int) -> None:
+def test_a_process_whose_file_is_removed_as_one_of_the_dead_makes_another(
+    build: Build, tmp_path: Path, lost: int, when: str
+) -> None:
     """9: it does not try for ever. The program goes on, and nobody sees its segment."""
     library = tmp_path / "loses_file.so"
     subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, PROGRAMS / "preloaded" / "loses_file.c"], check=True)
-    env = {"LD_PRELOAD": str(library), "LOSE_COUNT": str(lost), "PFS_KEEP": "1"}
+    env = {"LD_PRELOAD": str(library), "LOSE_COUNT": str(lost), "LOSE_WHEN": when, "PFS_KEEP": "1"}
     assert run(build("children"), "0", "work", cwd=tmp_path, env=env) == "0 children, 0 bad\n"
     assert len(segments_in(tmp_path)) == (lost != 9)

@@ -249,7 +249,6 @@ int MakeSegmentFile(const DeadLimits& limits, std::string* path, mode_t* mode, s
   CollectDeadSegments(dir, limits);
   std::string name = std::to_string(getpid()) + kSuffix;
   const int fd = MakeIn(dir, directory, &name, reason);
-  if (fd >= 0) (void)TryLockFile(fd, F_WRLCK);  // if it fails, somebody removes the file
   close(dir);
   *path = directory + "/" + name;
   return fd;

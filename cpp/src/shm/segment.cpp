@@ -241,15 +241,17 @@ bool Segment::MoveToFile(std::string* reason) {
   const auto option = [head](OptionId id) { return head->options[static_cast<uint32_t>(id)]; };
   const DeadLimits limits{option(OptionId::max_dead_segments), option(OptionId::max_dead_megabytes) << 20};
   head->file_bytes.store(length, kRelaxed);
-  constexpr int kAttempts = 3;  // another process may have removed the file before it had a header
   struct stat info {};
   int fd = -1, error = 0;
-  for (int attempt = 0; attempt < kAttempts && (fd < 0 || info.st_nlink == 0); ++attempt) {
+  // A process that takes the file for one of the dead has it locked before it removes it, or finds that we have it locked.
+  bool is_ours = false;
+  for (int attempts_left = 3; !is_ours && attempts_left > 0 && error == 0; --attempts_left) {
     if (fd >= 0) close(fd);
     fd = MakeSegmentFile(limits, &path, &mode, &remark, reason);
     if (fd < 0) return false;
+    if (TryLockFile(fd, F_WRLCK) == EAGAIN && attempts_left > 1) continue;
     if (!FillFile(fd, with_pool) || fstat(fd, &info) != 0) error = errno;
-    if (error != 0) break;
+    is_ours = info.st_nlink != 0;
   }
   (void)TryLockFile(fd, F_UNLCK);
   if (error == 0 && (fchmod(fd, mode) != 0 /* whatever the umask */ || !MapFile(fd))) error = errno;
