@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "live.h"
+#include "record/engine/classes.h"
 #include "record/engine/runtime.h"
 
 namespace perfschema {
@@ -250,6 +251,33 @@ TEST(Churn, cells_of_live_threads_do_not_pile_up) {
 }
 
 // Setup changes while objects are created on the lock-free path: live objects have the flags of the setup afterwards.
+// A thread that is done with one kind of object makes the next kind from its free slots as well, and not under the cold lock each time.
+TEST(Churn, slots_of_another_class_leave_a_full_list) {
+  std::thread([] {
+    Counts counts;
+    {
+      std::vector<std::unique_ptr<Object>> first;
+      for (uint32_t i = 0; i < 2 * kMostCached; ++i) first.push_back(std::make_unique<Object>(1));
+      for (const auto& object : first) object->Use(counts);
+    }
+    const auto slots_of = [](uint32_t class_index) {
+      uint32_t found = 0;
+      for (uint32_t i = 0; i < t_locals.free_lists->count.load(); ++i) {
+        const uint32_t slot = t_locals.free_lists->slots[i].load();
+        found += g_runtime.instances[slot].class_index.load() == class_index ? 1 : 0;
+      }
+      return found;
+    };
+    const uint32_t class_one = ClassOfKey(Family::kMutex, Keys()[0]), class_two = ClassOfKey(Family::kMutex, Keys()[1]);
+    EXPECT_EQ(slots_of(class_two), kMostCached);
+    for (int i = 0; i < 100; ++i) Object(0).Use(counts);
+    EXPECT_EQ(slots_of(class_one), kMostCached / 2);
+    EXPECT_EQ(slots_of(class_two), kMostCached / 2);
+    for (int i = 0; i < 100; ++i) Object(1).Use(counts);
+    EXPECT_EQ(slots_of(class_one), kMostCached / 2) << "both have enough";
+  }).join();
+}
+
 TEST(Churn, flags_are_those_of_the_setup) {
   const TableFacts* table = nullptr;
   ASSERT_TRUE(FindTable("setup_instruments", &table).ok());

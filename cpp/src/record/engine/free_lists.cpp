@@ -37,6 +37,13 @@ void GiveBack(uint32_t slot) {
   FreeSlot(ArrayId::kInstances, g_runtime.instances, &ShmInstance::identity, slot);
 }
 
+void GiveBackFrom(ShmFreeLists& free_lists, uint32_t place) {
+  const uint32_t last = free_lists.count.load(kRelaxed) - 1;
+  GiveBack(free_lists.slots[place].load(kRelaxed));
+  for (uint32_t i = place; i < last; ++i) free_lists.slots[i].store(free_lists.slots[i + 1].load(kRelaxed), kRelaxed);
+  free_lists.count.store(last, kRelaxed);
+}
+
 void GiveAllBack(ShmFreeLists& free_lists) {
   const uint32_t count = std::min<uint32_t>(free_lists.count.load(kRelaxed), kMostCached);
   for (uint32_t i = 0; i < count; ++i) GiveBack(free_lists.slots[i].load(kRelaxed));
@@ -104,6 +111,23 @@ ShmInstance* TakeFreeSlot(ShmFreeLists& own, uint32_t class_index, const void* i
   return nullptr;
 }
 
+// Makes space for one more slot in a full list that has few slots of the class: gives back one of another class, about that which has
+// waited longest. Otherwise slots of classes that the thread is done with would stay, and each new object would come under the cold lock.
+// Returns false if the list stays full. REQUIRES: cold lock.
+bool MakeSpaceFor(uint32_t class_index, ShmFreeLists& own) {
+  const uint32_t count = own.count.load(kRelaxed);
+  if (count < kMostCached) return true;
+  uint32_t of_class = 0, oldest_other = count;
+  for (uint32_t i = count; i-- > 0;) {
+    const bool is_of_class = g_runtime.instances[own.slots[i].load(kRelaxed)].class_index.load(kRelaxed) == class_index;
+    of_class += is_of_class ? 1 : 0;
+    if (!is_of_class) oldest_other = i;
+  }
+  if (of_class >= kMostCached / 2) return false;
+  GiveBackFrom(own, oldest_other);
+  return true;
+}
+
 }  // namespace
 
 ShmInstance* MakeFromAnyFreeSlot(uint32_t class_index, const void* identity) {
@@ -120,8 +144,9 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
     const uint32_t count = own->count.load(kRelaxed);
     for (uint32_t i = 0; i < count; ++i) Settle(g_runtime.instances[own->slots[i].load(kRelaxed)]);
     // A thread with fewer slots gets an additional one, so that it comes here less often.
-    if (ShmInstance* const object = count == kMostCached ? TakeFreeSlot(*own, class_index, identity) : nullptr; object != nullptr)
-      return object;
+    if (!MakeSpaceFor(class_index, *own)) {
+      if (ShmInstance* const object = TakeFreeSlot(*own, class_index, identity); object != nullptr) return object;
+    }
   }
   ShmInstance* object = AllocateFreeInstance(class_index);
   if (object == nullptr && TakeFreeSlotsBack()) object = AllocateFreeInstance(class_index);
@@ -135,12 +160,8 @@ void KeepRetiredSlot(ShmInstance& object, uint32_t class_index) {
   object.class_index.store(class_index, kRelease);
   ShmFreeLists* const own = OwnFreeLists();
   if (own == nullptr) return GiveBack(IndexOf(object));
-  uint32_t count = own->count.load(kRelaxed);
-  if (count == kMostCached) {  // the slot that has waited longest goes
-    GiveBack(own->slots[0].load(kRelaxed));
-    --count;
-    for (uint32_t i = 0; i < count; ++i) own->slots[i].store(own->slots[i + 1].load(kRelaxed), kRelaxed);
-  }
+  if (own->count.load(kRelaxed) == kMostCached) GiveBackFrom(*own, 0);  // the slot that has waited longest
+  const uint32_t count = own->count.load(kRelaxed);
   if (HalfWord& home = ListOf(object).home; home.load(kRelaxed) != kTravels) home.store(HomeOf(*own), kRelaxed);
   own->slots[count].store(IndexOf(object), kRelaxed);
   own->count.store(count + 1, kRelaxed);
