@@ -242,6 +242,24 @@ def test_variables_and_status_are_mappings() -> None:
         pfs.variables["events_waits_history_size"] = 5  # type: ignore[index]
 
 
+def test_items_and_values_of_a_mapping_are_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One reading of the table each, however many names there are."""
+    readings = 0
+    read = pfs.status._read
+
+    def counted() -> dict[str, int | str]:
+        nonlocal readings
+        readings += 1
+        return read()
+
+    monkeypatch.setattr(pfs.status, "_read", counted)
+    items = dict(pfs.status.items())
+    assert readings == 1
+    assert len(list(pfs.status.values())) == len(items) > 20
+    assert readings == 2
+    assert items.keys() == set(pfs.status)
+
+
 def test_configure_before_first_use(fresh: Run) -> None:
     out = fresh("""
         import pfs

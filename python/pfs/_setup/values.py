@@ -10,7 +10,7 @@ from pfs.errors import InvalidValue, UnknownName
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import ItemsView, Iterator, ValuesView
 
     import pandas as pd
 
@@ -51,6 +51,14 @@ class Values(Mapping[str, "int | str"]):
 
     def __len__(self) -> int:
         return len(self._read())
+
+    def items(self) -> ItemsView[str, int | str]:
+        """Returns all names with their values, of one moment."""
+        return self._read().items()  # the inherited view would read the table again for each
+
+    def values(self) -> ValuesView[int | str]:
+        """Returns all values, of one moment."""
+        return self._read().values()
 
     def frame(self) -> pd.DataFrame:
         """Returns the table as a DataFrame."""
