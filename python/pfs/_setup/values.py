@@ -11,6 +11,7 @@ from pfs.errors import InvalidValue, UnknownName
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterator, ValuesView
+    from typing import Any
 
     import pandas as pd
 
@@ -31,17 +32,19 @@ class Values(Mapping[str, "int | str"]):
         self._table = table
         self._source = source
 
+    def _rows(self) -> list[tuple[Any, ...]]:
+        return self._source.rows(self._table, ("VARIABLE_NAME", "VARIABLE_VALUE"))
+
     def _read(self) -> dict[str, int | str]:
-        rows = self._source.rows(self._table, ("VARIABLE_NAME", "VARIABLE_VALUE"))
-        return {name: _number(value) for name, value in rows}
+        return {name: _number(value) for name, value in self._rows()}
 
     def __getitem__(self, name: str) -> int | str:
-        values = self._read()
+        rows = self._rows()
         wanted = str(name).lower()
-        for known, value in values.items():
+        for known, value in rows:
             if known.lower() in (wanted, "performance_schema_" + wanted):
-                return value
-        raise UnknownKey(f"{self._table} has no '{name}'{hint(str(name), list(values))}")
+                return _number(value)
+        raise UnknownKey(f"{self._table} has no '{name}'{hint(str(name), [known for known, _ in rows])}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._read())
