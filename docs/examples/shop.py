@@ -1,6 +1,6 @@
 """A program to look at from outside: three clerks take orders, an auditor reads prices, until it is ended.
 
-python shop.py FOLDER & pfs top $!
+    python shop.py FOLDER & pfs top $!
 """
 
 import random
