@@ -441,6 +441,13 @@ def test_H11_calls_of_files_and_sockets_do_not_mix() -> None:
     assert count(WAITS) == before + 1
 
 
+def check_left_out(setting: str, calls: int) -> None:
+    """All calls count for the instrument. Of those that succeed, SAMPLED leaves out all but some, fewer than 50."""
+    assert one(WAITS, EVENT_NAME=SOCKET + "h/pair")["COUNT_STAR"] == sum(lanes(one(SOCKETS)))
+    left_out = one(SOCKETS)["COUNT_NOT_SAMPLED"]
+    assert calls - 50 < left_out < calls + 1 if "sampled" in setting else left_out == 0
+
+
 @fresh_process()
 @pytest.mark.parametrize("setting", PATHS)
 def test_H11_read_and_write_count_with_any_settings(setting: str) -> None:
@@ -456,9 +463,7 @@ def test_H11_read_and_write_count_with_any_settings(setting: str) -> None:
     assert (lanes(of(a))[:2], moved(of(a))) == ((0, 200), (0, 1200))
     assert (lanes(of(b))[:2], moved(of(b))) == ((201, 0), (1200, 0))
     assert (lanes(one(SOCKETS))[:2], moved(one(SOCKETS))) == ((201, 200), (1200, 1200))
-    assert one(WAITS, EVENT_NAME=SOCKET + "h/pair")["COUNT_STAR"] == sum(lanes(one(SOCKETS)))
-    left_out = one(SOCKETS)["COUNT_NOT_SAMPLED"]
-    assert 350 < left_out < 401 if "sampled" in setting else left_out == 0
+    check_left_out(setting, 400)
 
 
 @fresh_process()
@@ -475,9 +480,7 @@ def test_H11_waits_with_a_begin_and_an_end_count_with_any_settings(setting: str)
     failed.end(-1)
     assert (lanes(of(a))[:2], moved(of(a))) == ((0, 200), (0, 1200))
     assert (lanes(of(b))[:2], moved(of(b))) == ((1, 0), (0, 0))
-    assert one(WAITS, EVENT_NAME=SOCKET + "h/pair")["COUNT_STAR"] == sum(lanes(one(SOCKETS)))
-    left_out = one(SOCKETS)["COUNT_NOT_SAMPLED"]
-    assert 150 < left_out < 201 if "sampled" in setting else left_out == 0
+    check_left_out(setting, 200)
     if setting == "all on":
         assert [event["NUMBER_OF_BYTES"] for event in events(OPERATION="send")] == [6] * 200
 
