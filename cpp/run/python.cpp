@@ -32,37 +32,20 @@ bool IsOfWaiting(std::string_view module) {
   });
 }
 
-bool IsIn(const char* list, std::string_view module) {
-  if (list == nullptr) return false;
+// What a list of packages says of a module.
+enum class Listed : uint8_t { kNot, kSkipped, kEnd };
+Listed ListedIn(const char* list, std::string_view module) {
+  if (list == nullptr) return Listed::kNot;
   const std::string_view package = module.substr(0, module.find('.'));
   for (std::string_view rest = list; !rest.empty();) {
-    const std::string_view name = rest.substr(0, rest.find(','));
-    if (!name.empty() && name == package) return true;
+    std::string_view name = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    const bool is_end = name.ends_with('!');
+    if (is_end) name.remove_suffix(1);
+    if (!name.empty() && (name == package || name == module)) return is_end ? Listed::kEnd : Listed::kSkipped;
   }
-  return false;
+  return Listed::kNot;
 }
-
-// Holds a reference of an object of Python, or nothing.
-template <typename Object>
-class Reference {
- public:
-  explicit Reference(Object* object) : object_(object) {}
-  ~Reference() { Drop(); }
-  Reference(const Reference&) = delete;
-  Reference& operator=(const Reference&) = delete;
-  void operator=(Object* object) {
-    Drop();
-    object_ = object;
-  }
-  Object* get() const { return object_; }
-
- private:
-  void Drop() {
-    if (object_ != nullptr) g_py.Py_DecRef(reinterpret_cast<PyObject*>(object_));
-  }
-  Object* object_;
-};
 
 // Keeps the collector from running while frames are read: it could run code of the program.
 class WithoutCollection {
@@ -177,6 +160,7 @@ struct Code {
   PyObject* globals;  // the module's; without a reference
   const char* skipped;
   bool is_skipped;  // of waiting, or of a package in `skipped`
+  bool is_end;      // of one there that ends the search
   Role role;
   const Site* file;  // nullptr if it is skipped, or has no file
 };
@@ -199,7 +183,9 @@ class Frames {
     Code& entry = codes_[(Mixed(code.get()) + reinterpret_cast<uintptr_t>(skipped)) % kCodes];
     if (entry.code == code.get() && entry.globals == globals.get() && entry.skipped == skipped) return entry;
     const std::string_view module = ModuleOf(globals.get());
-    Code fresh = {code.get(), globals.get(), skipped, IsOfWaiting(module) || IsIn(skipped, module), Code::Role::kNone, nullptr};
+    const Listed listed = ListedIn(skipped, module);
+    Code fresh = {code.get(),        globals.get(), skipped, IsOfWaiting(module) || listed != Listed::kNot, listed == Listed::kEnd,
+                  Code::Role::kNone, nullptr};
     if (!fresh.is_skipped) fresh.file = SiteOfFile(code.get());
     if (module == "threading") fresh.role = RoleOf(code.get());
     g_py.Py_IncRef(code.get());
@@ -370,7 +356,7 @@ SourceLine PythonLineOfThread(const char* skipped) {
   if (state == nullptr) return line;
   const WithoutCollection without_collection;
   VisitFrames(state, skipped, [&](PyFrame* frame, const Code& code) {
-    if (code.is_skipped) return false;
+    if (code.is_skipped) return code.is_end;
     if (code.file != nullptr) line = {code.file->text, static_cast<uint32_t>(std::max(frames.LineOf(frame, code, false).line, 0))};
     return true;
   });

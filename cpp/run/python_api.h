@@ -7,6 +7,7 @@
 
 #include <link.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace perfschema::run {
@@ -15,6 +16,7 @@ struct PyObject;
 struct PyThreadState;
 struct PyInterpreterState;
 struct PyFrame;
+struct PyMethod;
 
 // F(result, name, parameters)
 #define PFS_PYTHON_FUNCTIONS(F)                                                                  \
@@ -51,7 +53,23 @@ struct PyFrame;
   F(void*, PyCapsule_GetPointer, (PyObject*, const char*))                                       \
   F(PyObject*, PyModuleDef_Init, (void*))                                                        \
   F(PyObject*, PyErr_NoMemory, ())                                                               \
-  F(void, Py_IncRef, (PyObject*))
+  F(void, Py_IncRef, (PyObject*))                                                                \
+  F(PyObject*, PyObject_GetAttrString, (PyObject*, const char*))                                 \
+  F(PyObject*, PyObject_GetItem, (PyObject*, PyObject*))                                         \
+  F(PyObject*, PyObject_Vectorcall, (PyObject*, PyObject* const*, size_t, PyObject*))            \
+  F(PyObject*, PyCFunction_NewEx, (const PyMethod*, PyObject* self, PyObject* module))           \
+  F(PyObject*, PyCFunction_GetSelf, (PyObject*))                                                 \
+  F(PyObject*, PyTuple_GetItem, (PyObject*, intptr_t))                                           \
+  F(PyObject*, PyList_New, (intptr_t))                                                           \
+  F(PyObject*, PyList_GetItem, (PyObject*, intptr_t))                                            \
+  F(int, PyList_SetItem, (PyObject*, intptr_t, PyObject*))                                       \
+  F(int, PyDict_SetItem, (PyObject*, PyObject*, PyObject*))                                      \
+  F(int, PyDict_DelItem, (PyObject*, PyObject*))                                                 \
+  F(PyObject*, PyLong_FromVoidPtr, (void*))                                                      \
+  F(PyObject*, PyWeakref_NewRef, (PyObject*, PyObject*))                                         \
+  F(int, PyContextVar_Get, (PyObject*, PyObject*, PyObject**))                                   \
+  F(PyObject*, PyContextVar_Set, (PyObject*, PyObject*))                                         \
+  F(int, PyContextVar_Reset, (PyObject*, PyObject*))
 
 // The current thread's state: one of them is there.
 #define PFS_PYTHON_STATES(F)                                    \
@@ -63,7 +81,8 @@ struct PyFrame;
   F(char, _PyRuntime)            \
   F(PyObject*, PyExc_TypeError)  \
   F(PyObject*, PyExc_ValueError) \
-  F(char, _Py_NoneStruct)
+  F(char, _Py_NoneStruct)        \
+  F(char, _Py_TrueStruct)
 
 // Has the addresses, which are nullptr without an interpreter. Threads: constant after start.
 struct PythonApi {
@@ -77,19 +96,54 @@ struct PythonApi {
 };
 extern PythonApi g_py __attribute__((visibility("hidden")));
 
+// Holds a reference of an object of Python, or nothing. REQUIRES: the GIL.
+template <typename Object>
+class Reference {
+ public:
+  explicit Reference(Object* object) : object_(object) {}
+  ~Reference() { Drop(); }
+  Reference(const Reference&) = delete;
+  Reference& operator=(const Reference&) = delete;
+  void operator=(Object* object) {
+    Drop();
+    object_ = object;
+  }
+  Object* get() const { return object_; }
+
+ private:
+  void Drop() {
+    if (object_ != nullptr) g_py.Py_DecRef(reinterpret_cast<PyObject*>(object_));
+  }
+  Object* object_;
+};
+
 // Fills `g_py`, and returns the object of the program that is the interpreter; nullptr if there is none that has all of them.
 const link_map* FindPython();
 
 // PyMethodDef and PyModuleDef of the stable ABI.
+constexpr int kTupleOfArguments = 1, kWithNames = 2, kOneArgument = 8, kFast = 0x80;  // METH_VARARGS, METH_KEYWORDS, METH_O, METH_FASTCALL
 struct PyMethod {
+  using Fast = PyObject* (*)(PyObject* self, PyObject* const* arguments, intptr_t count);
+  using FastWithNames = PyObject* (*)(PyObject* self, PyObject* const* arguments, intptr_t count, PyObject* names);
   const char* name;
   union {
-    PyObject* (*call)(PyObject* module, PyObject* arguments);
-    PyObject* (*fast_call)(PyObject* module, PyObject* const* arguments, intptr_t count);
+    PyObject* (*call)(PyObject* self, PyObject* arguments);
+    Fast fast_call;
+    FastWithNames call_with_names;
   };
   int flags;
   const char* doc;
 };
+constexpr PyMethod FastMethod(const char* name, PyMethod::Fast call, const char* doc) {
+  PyMethod method{name, {nullptr}, kFast, doc};
+  method.fast_call = call;
+  return method;
+}
+constexpr PyMethod MethodWithNames(const char* name, PyMethod::FastWithNames call, const char* doc) {
+  PyMethod method{name, {nullptr}, kFast | kWithNames, doc};
+  method.call_with_names = call;
+  return method;
+}
 struct PyModule {
   intptr_t references;
   void* type;

@@ -532,6 +532,14 @@ for call, arguments in (
     (native.end, (handle, 0.5, 0, 0, "")),
     (native.end, (handle, 0, 0, 1 << 40, "")),
     (native.end, (key, 0, 0, 0, "")),
+    (native.begin_wsgi, ((), {}, print)),
+    (native.leave_wsgi, (5,)),
+    (native.leave_wsgi, (len,)),
+    (native.end_wsgi, ()),
+    (native.end_wsgi, (len,)),
+    (native.end_wsgi, (print, 1)),
+    (native.ask, ({}, sys, {}, "get", "/")),
+    (native.take_asked, ({},)),
 ):
     try:
         call(*arguments)

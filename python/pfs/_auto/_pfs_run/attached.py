@@ -7,8 +7,23 @@ Python code can tell it: statements and names of threads.
 import ctypes
 import sys
 import threading
+import weakref
 
-__all__ = ["begin", "begin_request", "end", "key", "name_thread", "note", "request_text", "start"]
+__all__ = [
+    "ask",
+    "begin",
+    "begin_request",
+    "begin_wsgi",
+    "end",
+    "end_wsgi",
+    "key",
+    "leave_wsgi",
+    "name_thread",
+    "note",
+    "request_text",
+    "start",
+    "take_asked",
+]
 
 _WAITING = ("threading", "queue", "asyncio", "concurrent", "multiprocessing")
 _ROWS_AFFECTED, _ROWS_SENT = 3, 4  # enum pfs_statement_counter
@@ -119,10 +134,13 @@ def _literal(text):
 
 
 def _source(skipped):
-    """Returns the file and line of the innermost frame that belongs to no package in `skipped`."""
+    """Returns the file and line of the innermost frame that belongs to no package in `skipped`. One with a ! ends the search."""
     packages, frame = skipped.split(","), sys._getframe(2)
     while frame is not None:
-        package = (frame.f_globals.get("__name__") or "unknown").partition(".")[0]
+        module = frame.f_globals.get("__name__") or "unknown"
+        package = module.partition(".")[0]
+        if f"{package}!" in packages or f"{module}!" in packages:
+            break
         if package not in packages and package not in _WAITING:
             return frame.f_code.co_filename, frame.f_lineno or 0
         frame = frame.f_back
@@ -156,6 +174,8 @@ def begin(key, text, schema, skipped, detached, traceparent=None):
 
 def begin_request(key, method, target, skipped, detached, traceparent=None):
     """Begins the statement of a request."""
+    if "\0" in method:
+        raise ValueError("embedded null character")
     if not target.isascii() or "\0" in target:
         target = target.encode("ascii", "replace").decode().replace("\0", "?")
     return begin(key, request_text(method, target), None, skipped, detached, traceparent)
@@ -173,6 +193,88 @@ def end(handle, rows, affected, error, message):
     if error:
         _core.pfs_statement_set_error(handle.statement, error, b"HY000", message.encode("utf-8", "replace"))
     handle.close()
+
+
+def _quiet(call, *arguments):
+    """What values of the program raise is none of its errors."""
+    try:
+        return call(*arguments)
+    except Exception as error:
+        note(f"a request of unusual values is not recorded: {type(error).__name__}")
+        return None
+
+
+class _StartResponse:
+    """Is what an application gets as its start_response: it remembers the status."""
+
+    def __init__(self, handle, start_response, variable):
+        self.handle, self.start_response, self.variable = handle, start_response, variable
+        self.status, self.token = None, variable.set(True)
+
+    def __call__(self, *given, **named):
+        if given:
+            self.status = given[0]
+        return self.start_response(*given, **named)
+
+
+def _begin_wsgi(about, environ, detached):
+    keys, skipped, _, method, root, path, query, caller = about
+    if not isinstance(environ, dict):
+        raise TypeError
+    method = environ.get(method) or "GET"
+    target = (environ.get(root) or "") + (environ.get(path) or "/")
+    if environ.get(query):
+        target += "?" + environ[query]
+    traceparent = environ.get(caller) or None
+    if traceparent and (not traceparent.isascii() or "\0" in traceparent):
+        traceparent = None
+    return begin_request(keys[method], method, target, skipped, detached, traceparent)
+
+
+def begin_wsgi(about, environ, start_response, detached):
+    """Begins the statement of a request that a WSGI application answers. Returns the application's start_response."""
+    variable = about[2]
+    handle = None if variable.get() else _quiet(_begin_wsgi, about, environ, detached)
+    return None if handle is None else _StartResponse(handle, start_response, variable)
+
+
+def leave_wsgi(start):
+    """The call has returned, but the request goes on. Requests inside it count."""
+    token, start.token = start.token, None
+    if token is not None:
+        start.variable.reset(token)
+
+
+def end_wsgi(start, error=None, message=None):
+    """Ends the statement: with an error, or as the status says that the application has given."""
+    leave_wsgi(start)
+    if error is None:
+        number, _, message = (start.status if isinstance(start.status, str) else "").partition(" ")
+        error = int(number) if number.isascii() and number.isdigit() and len(number) < 10 and int(number) >= 400 else 0
+    end(start.handle, 0, 0, error, message.replace("\0", "?"))
+
+
+def _ask(asked, connection, keys, method, url, skipped):
+    url = (url or "").partition("://")[2].partition("/")[2] if "://" in (url or "") else url or "/"
+    path = "/" + connection.host + (url if url.startswith("/") else "/" + url)
+    handle = begin_request(keys[method], method, path, skipped, True)
+    if handle is not None:
+        number = id(connection)
+        asked[number] = handle, weakref.ref(connection, lambda _: asked.pop(number, None))
+
+
+def ask(asked, connection, keys, method, url, skipped):
+    """Begins the statement of a request that an HTTPConnection sends, and ends the one before it, which has no response."""
+    before = take_asked(asked, connection)
+    if before is not None:
+        end(before, 0, 0, 0, "")
+    _quiet(_ask, asked, connection, keys, method, url, skipped)
+
+
+def take_asked(asked, connection):
+    """Returns the handle of the statement that a connection has, and forgets it."""
+    entry = asked.pop(id(connection), None)
+    return entry and entry[0]
 
 
 def note(message):

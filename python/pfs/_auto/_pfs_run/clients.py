@@ -4,7 +4,7 @@ The text has the host as the first part of the path. A statement ends when the h
 """
 
 import _pfs_run_native as native
-from _pfs_run.statements import ByObject, Keys, fail, http_end, quiet
+from _pfs_run.statements import Keys, fail, http_end, quiet
 from _pfs_run.wrapping import replace
 
 _keys = Keys("http-client")
@@ -13,37 +13,23 @@ _SKIPPED = "http,urllib,urllib3,requests,httpx,httpcore,aiohttp,anyio,contextlib
 
 def _begin(method, host, target):
     path = f"/{host}{target}" if target.startswith("/") else f"/{host}/{target}"
-    return native.begin_request(_keys[method.lower()], method, path, _SKIPPED, True)
+    return native.begin_request(_keys[method], method, path, _SKIPPED, True)
 
 
 def _http_client(module):
-    running = ByObject()  # handle by connection
-
-    @quiet()
-    def begin(connection, method, url):
-        if not url:
-            url = "/"  # as http.client has it
-        elif "://" in url:
-            url = url.partition("://")[2].partition("/")[2]
-        path = f"/{connection.host}{url}" if url.startswith("/") else f"/{connection.host}/{url}"
-        return native.begin_request(_keys[method.lower()], method, path, _SKIPPED, True)  # as _begin() does, with a frame less
+    asked = {}  # the native module's: statements by connection
 
     def put(original):
         def putrequest(self, method, url, *more, **named):
             result = original(self, method, url, *more, **named)
-            before = running.pop(self)
-            if before is not None:  # it has got no response
-                native.end(before, 0, 0, 0, "")
-            handle = begin(self, method, url)
-            if handle is not None:
-                running.put(self, handle)
+            native.ask(asked, self, _keys, method, url, _SKIPPED)
             return result
 
         return putrequest
 
     def get(original):
         def getresponse(self):
-            handle = running.pop(self)
+            handle = native.take_asked(asked, self)
             if handle is None:
                 return original(self)
             try:

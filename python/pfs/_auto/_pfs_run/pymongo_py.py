@@ -81,7 +81,7 @@ def _listener(monitoring):
                 return
             name = event.command_name
             text, schema = clean(text_of(name, event.command)), clean(event.database_name)[:64]
-            handle = native.begin(keys[name.lower()], text, schema, _SKIPPED, True)
+            handle = native.begin(keys[name], text, schema, _SKIPPED, True)
             if handle is not None:
                 running[threading.get_ident(), event.request_id] = handle
 

@@ -24,7 +24,7 @@ def _begin(arguments, is_detached):
     name = words[0] if words else "other"
     rest = [*words[1:], *arguments[1 : 1 + _MOST_ARGUMENTS]]
     text = name.upper() + " " + ",".join(map(_argument, rest))
-    return native.begin(_keys[name.lower()], text.rstrip(), None, _SKIPPED, is_detached)
+    return native.begin(_keys[name], text.rstrip(), None, _SKIPPED, is_detached)
 
 
 def _end(handle, error):

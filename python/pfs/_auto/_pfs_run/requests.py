@@ -6,34 +6,36 @@ It wraps the __call__ of the frameworks' applications. Applications without a fr
 
 import sys
 from contextvars import ContextVar
-from types import GeneratorType, MethodType
+from types import MethodType
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, fail, http_end, quiet
+from _pfs_run.statements import Keys, fail, fail_wsgi, http_end, quiet
 from _pfs_run.wrapping import replace
 
-__all__ = ["PATCHES", "answer_asgi", "answer_wsgi"]
+__all__ = ["PATCHES", "WSGI", "answer_asgi"]
 
 _keys = Keys("http")
 _is_in_request = ContextVar("pfs_run_is_in_request", default=False)
-_SKIPPED = "flask,werkzeug,django,starlette,fastapi,uvicorn,hypercorn,gunicorn,waitress,wsgiref,socketserver,http,_pfs_run"
+# The line that calls an application is one of a test. A server's package, with a !, ends the search: below it is no such line.
+_SKIPPED = (
+    "werkzeug.serving!,uvicorn!,hypercorn!,gunicorn!,waitress!,wsgiref!,socketserver!,"
+    "flask,werkzeug,django,starlette,fastapi,http,_pfs_run"
+)
+# What native.begin_wsgi() takes.
+WSGI = (
+    _keys,
+    _SKIPPED,
+    _is_in_request,
+    "REQUEST_METHOD",
+    "SCRIPT_NAME",
+    "PATH_INFO",
+    "QUERY_STRING",
+    "HTTP_TRACEPARENT",
+)
 
 
 def _usable(traceparent):
     return traceparent if traceparent.isascii() and "\0" not in traceparent else None
-
-
-@quiet()
-def _begin_wsgi(environ, is_generator):
-    find = environ.get
-    method, path, query = find("REQUEST_METHOD", "GET"), find("PATH_INFO") or "/", find("QUERY_STRING")
-    if root := find("SCRIPT_NAME"):
-        path = root + path
-    if query:
-        path = f"{path}?{query}"
-    caller = find("HTTP_TRACEPARENT")
-    is_detached = is_generator or "gevent" in sys.modules or "eventlet" in sys.modules  # is_shared(), with a frame less
-    return native.begin_request(_keys[method.lower()], method, path, _SKIPPED, is_detached, _usable(caller) if caller else None)
 
 
 @quiet()
@@ -42,56 +44,7 @@ def _begin_asgi(scope):
     if query:
         path += "?" + query.decode("latin-1")
     caller = next((value.decode("latin-1") for name, value in scope.get("headers") or () if name == b"traceparent"), None)
-    return native.begin_request(_keys[method.lower()], method, path, _SKIPPED, True, _usable(caller) if caller else None)
-
-
-@quiet()
-def _end(handle, status):
-    number, _, reason = status.partition(" ")
-    http_end(handle, int(number) if number.isdigit() else 0, reason)
-
-
-def answer_wsgi(application, environ, start_response, is_generator=False):
-    """Calls the application. The statement of a generator ends with its last part, that of others when the call returns."""
-    if _is_in_request.get():
-        return application(environ, start_response)
-    handle = _begin_wsgi(environ, is_generator)
-    if handle is None:
-        return application(environ, start_response)
-    status = "200 OK"
-
-    def pfs_start_response(given, *more, **named):
-        nonlocal status
-        status = given
-        return start_response(given, *more, **named)
-
-    token = _is_in_request.set(True)
-    try:
-        response = application(environ, pfs_start_response)
-    except BaseException as error:
-        fail(handle, error)
-        raise
-    finally:
-        _is_in_request.reset(token)
-    if is_generator and type(response) is GeneratorType:
-        return _parts(response, handle, lambda: status)
-    if status == "200 OK":
-        native.end(handle, 0, 0, 0, "")
-    else:
-        _end(handle, status)
-    return response
-
-
-def _parts(response, handle, status):
-    try:
-        yield from response
-    except GeneratorExit:  # the server has closed it
-        _end(handle, status())
-        raise
-    except BaseException as error:
-        fail(handle, error)
-        raise
-    _end(handle, status())
+    return native.begin_request(_keys[method], method, path, _SKIPPED, True, _usable(caller) if caller else None)
 
 
 async def answer_asgi(application, scope, receive, send):
@@ -122,8 +75,19 @@ async def answer_asgi(application, scope, receive, send):
 
 
 def _wsgi(original):
+    modules = sys.modules
+
     def __call__(self, environ, start_response):
-        return answer_wsgi(MethodType(original, self), environ, start_response)
+        start = native.begin_wsgi(WSGI, environ, start_response, "gevent" in modules or "eventlet" in modules)
+        if start is None:
+            return original(self, environ, start_response)
+        try:
+            response = original(self, environ, start)
+        except BaseException as error:
+            fail_wsgi(start, error)
+            raise
+        native.end_wsgi(start)
+        return response
 
     return __call__
 

@@ -15,6 +15,7 @@ __all__ = [
     "Keys",
     "clean",
     "fail",
+    "fail_wsgi",
     "http_end",
     "identity",
     "is_shared",
@@ -67,7 +68,7 @@ class ByObject:
 
 
 class Keys(dict):
-    """Maps the name of a statement to the number of its instrument."""
+    """Maps the name of a statement, in capitals or not, to the number of its instrument."""
 
     def __init__(self, component):
         self._component = component
@@ -77,7 +78,7 @@ class Keys(dict):
             name = "other"
             if name in self:
                 return self[name]
-        key = self[name] = native.key(self._component, name)
+        key = self[name] = native.key(self._component, name.lower())
         return key
 
 
@@ -89,6 +90,11 @@ def is_shared():
 def fail(handle, error):
     """Ends a statement that an exception has left."""
     native.end(handle, 0, 0, number_of(error), type(error).__name__)
+
+
+def fail_wsgi(start, error):
+    """Does the same for the statement of a WSGI request. `start`: of native.begin_wsgi()."""
+    native.end_wsgi(start, number_of(error), type(error).__name__)
 
 
 def clean(text):
