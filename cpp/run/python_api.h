@@ -54,7 +54,6 @@ struct PyMethod;
   F(PyObject*, PyModuleDef_Init, (void*))                                                        \
   F(PyObject*, PyErr_NoMemory, ())                                                               \
   F(void, Py_IncRef, (PyObject*))                                                                \
-  F(PyObject*, PyObject_GetAttrString, (PyObject*, const char*))                                 \
   F(PyObject*, PyObject_GetItem, (PyObject*, PyObject*))                                         \
   F(PyObject*, PyObject_Vectorcall, (PyObject*, PyObject* const*, size_t, PyObject*))            \
   F(PyObject*, PyCFunction_NewEx, (const PyMethod*, PyObject* self, PyObject* module))           \

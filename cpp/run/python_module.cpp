@@ -73,7 +73,7 @@ const PyMethod kMethods[] = {
     FastMethod("begin_wsgi", BeginWsgi, "begin_wsgi(about, variables, start_response, detached) -> start_response or None"),
     {"leave_wsgi", LeaveWsgi, kOneArgument, "leave_wsgi(start_response)"},
     FastMethod("end_wsgi", EndWsgi, "end_wsgi(start_response, error=None, message=None)"),
-    FastMethod("ask", Ask, "ask(asked, connection, keys, method, url, skipped)"),
+    FastMethod("ask", Ask, "ask(about, asked, connection, method, url)"),
     FastMethod("take_asked", TakeAsked, "take_asked(asked, connection) -> handle or None"),
     {"note", Note, kTupleOfArguments, "note(message)"},
     {nullptr, nullptr, 0, nullptr},

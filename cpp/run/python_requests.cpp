@@ -241,9 +241,9 @@ bool Keep(PyObject* asked, PyObject* number, PyObject* connection, PyObject* han
   return entry.get() != nullptr && g_py.PyDict_SetItem(asked, number, entry.get()) == 0;
 }
 
-// Returns the path of a URL as http.client may get it, with the host as its first part. Returns false with an exception.
+// Adds the path of a URL, as http.client may get it, behind the host. Returns false with an exception.
 bool AddTarget(PyObject* host, PyObject* url, std::string* target) {
-  std::string path;
+  std::string path;  // without a scheme and a host
   if (!IsNone(url) && !AddAscii(url, &path)) return false;
   if (const size_t scheme = path.find("://"); scheme != std::string::npos) {
     const size_t slash = path.find('/', scheme + 3);
@@ -256,16 +256,19 @@ bool AddTarget(PyObject* host, PyObject* url, std::string* target) {
   return true;
 }
 
+// What `about`, the first argument of ask(), has: constants of the layer.
+enum AboutAsk : uint8_t { kAskKeys, kAskSkipped, kHost };
+
 // Returns None, or nullptr with an exception.
-PyObject* AskOf(PyObject* asked, PyObject* number, PyObject* connection, PyObject* keys, PyObject* method, PyObject* url,
-                PyObject* skipped) {
+PyObject* AskOf(PyObject* about, PyObject* asked, PyObject* number, PyObject* connection, PyObject* method, PyObject* url) {
+  const auto part = [about](AboutAsk at) { return g_py.PyTuple_GetItem(about, at); };
   Beginning it = {};
   it.is_detached = true;
-  it.skipped = TextOf(skipped);
-  const Reference<PyObject> host(g_py.PyObject_GetAttrString(connection, "host"));
+  it.skipped = TextOf(part(kAskSkipped));
+  const Reference<PyObject> host(g_py.PyObject_GetAttr(connection, part(kHost)));
   const char* const command = TextOf(method);
   std::string target;
-  if (it.skipped == nullptr || host.get() == nullptr || command == nullptr || !ReadKey(keys, method, &it.key) ||
+  if (it.skipped == nullptr || host.get() == nullptr || command == nullptr || !ReadKey(part(kAskKeys), method, &it.key) ||
       !AddTarget(host.get(), url, &target)) {
     return nullptr;
   }
@@ -329,19 +332,18 @@ PyObject* EndWsgi(PyObject*, Arguments arguments, intptr_t count) {
   return is_ended ? None() : nullptr;
 }
 
-// ask(asked, connection, keys, method, url, skipped): begins the statement of a request that an http.client.HTTPConnection sends. It is
-// kept in the dict `asked` until take_asked(), or until the connection dies. The connection's statement before it ends: it has got no
-// response.
+// ask(about, asked, connection, method, url): begins the statement of a request that an http.client.HTTPConnection sends. It is kept in the
+// dict `asked` until take_asked(), or until the connection dies. The connection's statement before it ends: it has got no response.
 PyObject* Ask(PyObject*, Arguments arguments, intptr_t count) {
-  if (!HasCount(count, 6, 6)) return nullptr;
-  PyObject* const asked = arguments[0];
-  PyObject* const connection = arguments[1];
+  if (!HasCount(count, 5, 5)) return nullptr;
+  PyObject* const asked = arguments[1];
+  PyObject* const connection = arguments[2];
   const Reference<PyObject> number(g_py.PyLong_FromVoidPtr(connection));
   if (number.get() == nullptr) return nullptr;
   const Reference<PyObject> before(Take(asked, number.get()));
   if (before.get() == nullptr && g_py.PyErr_Occurred() != nullptr) return nullptr;
   if (before.get() != nullptr) (void)EndStatement(before.get(), 0, 0, 0, nullptr);
-  PyObject* const done = AskOf(asked, number.get(), connection, arguments[2], arguments[3], arguments[4], arguments[5]);
+  PyObject* const done = AskOf(arguments[0], asked, number.get(), connection, arguments[3], arguments[4]);
   return done != nullptr ? done : NotRecorded();
 }
 

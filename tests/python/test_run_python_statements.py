@@ -538,7 +538,7 @@ for call, arguments in (
     (native.end_wsgi, ()),
     (native.end_wsgi, (len,)),
     (native.end_wsgi, (print, 1)),
-    (native.ask, ({}, sys, {}, "get", "/")),
+    (native.ask, ((), {}, sys, "get")),
     (native.take_asked, ({},)),
 ):
     try:

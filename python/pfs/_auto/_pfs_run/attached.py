@@ -254,21 +254,22 @@ def end_wsgi(start, error=None, message=None):
     end(start.handle, 0, 0, error, message.replace("\0", "?"))
 
 
-def _ask(asked, connection, keys, method, url, skipped):
+def _ask(about, asked, connection, method, url):
+    keys, skipped, host = about
     url = (url or "").partition("://")[2].partition("/")[2] if "://" in (url or "") else url or "/"
-    path = "/" + connection.host + (url if url.startswith("/") else "/" + url)
+    path = "/" + getattr(connection, host) + (url if url.startswith("/") else "/" + url)
     handle = begin_request(keys[method], method, path, skipped, True)
     if handle is not None:
         number = id(connection)
         asked[number] = handle, weakref.ref(connection, lambda _: asked.pop(number, None))
 
 
-def ask(asked, connection, keys, method, url, skipped):
+def ask(about, asked, connection, method, url):
     """Begins the statement of a request that an HTTPConnection sends, and ends the one before it, which has no response."""
     before = take_asked(asked, connection)
     if before is not None:
         end(before, 0, 0, 0, "")
-    _quiet(_ask, asked, connection, keys, method, url, skipped)
+    _quiet(_ask, about, asked, connection, method, url)
 
 
 def take_asked(asked, connection):

@@ -17,12 +17,13 @@ def _begin(method, host, target):
 
 
 def _http_client(module):
-    asked = {}  # the native module's: statements by connection
+    asked = {}  # statements by connection, the native module's
+    about = _keys, _SKIPPED, "host"
 
     def put(original):
         def putrequest(self, method, url, *more, **named):
             result = original(self, method, url, *more, **named)
-            native.ask(asked, self, _keys, method, url, _SKIPPED)
+            native.ask(about, asked, self, method, url)
             return result
 
         return putrequest
