@@ -43,8 +43,7 @@ template <typename Call>
 inline bool BeginsOnKnownName(NamedFileWait* wait, Operation operation, const char* path, uint64_t state_bits, int flags,
                               const void* caller) {
   const char* const site = SiteAt(caller).file;
-  uint32_t class_index = FindRecentFile(wait, path);
-  if (class_index == 0) class_index = FindPassingName(wait, path, site);
+  const uint32_t class_index = FindKnownName(wait, path, site);
   return class_index != 0 && BeginOnKnownName(wait, class_index, operation, state_bits, static_cast<uint32_t>(flags), site, kIsCode);
 }
 

@@ -18,7 +18,7 @@ uint32_t IndexIn(const ShmFile& file) { return static_cast<uint32_t>(&file - g_r
 
 void StartFileIndex(void* memory) { file_buckets = static_cast<HalfWord*>(memory); }
 
-uint32_t HashName(std::string_view name) { return static_cast<uint32_t>(HashByWords(name) >> 32); }
+uint32_t HashName(std::string_view name) { return NameHash(HashByWords(name)); }
 
 ShmFile* FindByName(std::string_view name, uint32_t hash) {
   for (uint32_t at = file_buckets[hash % kFileBuckets].load(kRelaxed); at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {

@@ -16,8 +16,9 @@ inline constexpr size_t kFileIndexBytes = kFileBuckets * sizeof(HalfWord);
 // `memory`: zeros. Once.
 void StartFileIndex(void* memory);
 
-// Returns ShmFile::hash of a name.
+// Returns ShmFile::hash of a name; the second one is for callers that have its HashByWords().
 uint32_t HashName(std::string_view name);
+constexpr uint32_t NameHash(uint64_t by_words) { return static_cast<uint32_t>(by_words >> 32); }
 
 // REQUIRES: cold lock, for these three.
 ShmFile* FindByName(std::string_view name, uint32_t hash);

@@ -236,9 +236,10 @@ void EndFileClose(FileWait* call, int rc);
 void NoteRecentFile(const NamedFileWait& call, const char* path);
 // Looks for a file that has just this absolute name. Returns its instrument, 0 if there is none. REQUIRES: the name may be read, as below.
 uint32_t FindRecentFile(NamedFileWait* call, const char* path);
-// Looks for a name that no file had when the same site (as a begin has it in source_file) last called with it, and holds it.
-uint32_t FindPassingName(NamedFileWait* call, const char* path, const char* site);
-// Begins an open or another operation on a name that FindRecentFile() or FindPassingName() has found, for that instrument. Returns false if
+// The same, and looks then for a name that no file had when the same site (as a begin has it in source_file) last called with it. It holds
+// that name.
+uint32_t FindKnownName(NamedFileWait* call, const char* path, const char* site);
+// Begins an open or another operation on a name that FindRecentFile() or FindKnownName() has found, for that instrument. Returns false if
 // it is disabled: then the caller begins for an instrument of its own.
 bool BeginOnKnownName(NamedFileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags,
                       const char* source_file, uint32_t line);
