@@ -484,30 +484,6 @@ def test_E1_history_long_is_the_last_m_of_the_process(size: int) -> None:
             assert {(row["THREAD_ID"], row["EVENT_ID"]) for row in rows(HISTORY_LONG)} == set(finished[-size:])
 
 
-@fresh_process("performance_schema_events_waits_history_long_size=40")
-@pytest.mark.parametrize("most", [1, 3, 30])
-def test_E1_history_long_is_the_last_m_of_threads_that_ended(most: int) -> None:
-    """E1: threads of a few waits each leave the newest M rows of the process, and so does a thread that goes on after them."""
-    m = Mutex("e/LOCK_one")
-    finished: list[tuple[int, int]] = []
-
-    def check() -> None:
-        assert {(row["THREAD_ID"], row["EVENT_ID"]) for row in rows(HISTORY_LONG)} == set(finished[-40:])
-
-    for n in range(300):
-        worker = Worker()
-        worker.do(m.use, 1 + n % most)
-        finished += [(worker.id, i) for i in range(1, 2 + n % most)]
-        worker.end()
-        if n in (10, 30, 100, 299):
-            check()
-    worker = Worker()
-    for i in range(1, 150):
-        worker.do(m.use)
-        finished.append((worker.id, i))
-        check()
-
-
 @fresh_process("performance_schema_events_waits_history_size=3")
 def test_E1_history_is_by_end_not_by_begin() -> None:
     """E1, E6: an outer wait enters history after what is nested in it."""

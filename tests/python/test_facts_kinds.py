@@ -222,30 +222,6 @@ def test_E1_history_has_the_last_of_each_thread_and_history_long_of_all(kind: st
 
 
 @fresh_process(SMALL)
-@pytest.mark.parametrize("kind", KINDS)
-def test_E1_history_long_has_the_last_events_of_threads_that_ended(kind: str) -> None:
-    """E1: threads of a few events each leave the newest M rows of the process, and so does a thread that goes on after them."""
-    finished: list[tuple[int, int]] = []
-
-    def check() -> None:
-        assert set(ids(views(kind)[2], "THREAD_ID", "EVENT_ID")) == set(finished[-40:])
-
-    for n in range(300):
-        worker = Worker()
-        worker.do(do, kind, 1 + n % 3)
-        finished += [(worker.id, i) for i in range(1, 2 + n % 3)]
-        worker.end()
-        if n in (10, 30, 100, 299):
-            check()
-    worker = Worker()
-    for i in range(1, 100):
-        worker.do(do, kind)
-        finished.append((worker.id, i))
-        check()
-    assert losses() == {}
-
-
-@fresh_process(SMALL)
 def test_E1_E6_a_statement_enters_history_after_those_nested_in_it() -> None:
     """E6, E1: an outer statement is the last to enter, however many ran inside it: its row was kept for it."""
     outer = Statement("e/call", "call p()")  # 1

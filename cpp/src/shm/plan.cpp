@@ -44,11 +44,9 @@ uint64_t MostClasses(const Options& options) {
   return classes;
 }
 
-// Returns the small chunks of a kind of event: one for each thread, and those in which history_long has one row of each short thread.
+// Returns the small chunks of a kind of event: one for each thread.
 uint64_t SmallChunks(Kind kind, const Options& options) {
-  if (SmallChunk(kind) == 0) return 0;
-  const auto rows = static_cast<uint64_t>(options.Get(kPools[static_cast<uint32_t>(kind)].history_long_size));
-  return static_cast<uint64_t>(options.Get(OptionId::max_thread_instances)) + 1 + ChunksInPool(rows);
+  return SmallChunk(kind) == 0 ? 0 : static_cast<uint64_t>(options.Get(OptionId::max_thread_instances)) + 1;
 }
 
 // Returns the chunks of a kind of event besides the small ones.
