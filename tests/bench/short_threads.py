@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.bench.python_work import PFS_RUN, PROGRAMS
+from tests.bench.python_work import BEGIN, PFS_RUN, PROGRAMS
 
 FIRST = "threads = [threading.Thread(target=ask)"
 COUNT = "import resource\nfaults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt\nbefore = faults()\n"
@@ -24,7 +24,7 @@ COUNT = "import resource\nfaults = lambda: resource.getrusage(resource.RUSAGE_SE
 
 def program(requests: int) -> str:
     """Returns Flask's program of python_work.py, which prints its faults after that many requests of four threads."""
-    text = f"TIMES = {requests // 4}\n{PROGRAMS['flask']}"
+    text = f"TIMES = {requests // 4}\n{BEGIN}{PROGRAMS['flask']}"
     assert text.count(FIRST) == 1, "the program makes its threads in another way"
     return text.replace(FIRST, COUNT + FIRST) + "print(faults() - before)\n"
 
