@@ -222,6 +222,29 @@ def test_E1_history_has_the_last_of_each_thread_and_history_long_of_all(kind: st
 
 
 @fresh_process(SMALL)
+def test_E1_history_long_has_the_last_statements_of_threads_that_ended() -> None:
+    """E1: threads of a few statements each leave the newest M rows, and so does a thread that goes on after them."""
+    finished: list[tuple[int, int]] = []
+
+    def check() -> None:
+        assert set(ids("events_statements_history_long", "THREAD_ID", "EVENT_ID")) == set(finished[-40:])
+
+    for n in range(300):
+        worker = Worker()
+        worker.do(do, "statements", 1 + n % 3)
+        finished += [(worker.id, i) for i in range(1, 2 + n % 3)]
+        worker.end()
+        if n in (10, 30, 100, 299):
+            check()
+    worker = Worker()
+    for i in range(1, 100):
+        worker.do(do, "statements")
+        finished.append((worker.id, i))
+        check()
+    assert losses() == {}
+
+
+@fresh_process(SMALL)
 def test_E1_E6_a_statement_enters_history_after_those_nested_in_it() -> None:
     """E6, E1: an outer statement is the last to enter, however many ran inside it: its row was kept for it."""
     outer = Statement("e/call", "call p()")  # 1

@@ -44,9 +44,12 @@ uint64_t MostClasses(const Options& options) {
   return classes;
 }
 
-// Returns the small chunks of a kind of event: one for each thread.
+// Returns the small chunks of a kind of event: one for each thread, rounded up to whole spaces, and those with the rows of short threads.
 uint64_t SmallChunks(Kind kind, const Options& options) {
-  return SmallChunk(kind) == 0 ? 0 : static_cast<uint64_t>(options.Get(OptionId::max_thread_instances)) + 1;
+  if (SmallChunk(kind) == 0) return 0;
+  const auto rows = static_cast<uint64_t>(options.Get(kPools[static_cast<uint32_t>(kind)].history_long_size));
+  const uint64_t threads = static_cast<uint64_t>(options.Get(OptionId::max_thread_instances)) + 1;
+  return threads + SmallPerSpace(kind) + (KeepsShortThreads(kind) ? ChunksInPool(rows) : 0);
 }
 
 // Returns the chunks of a kind of event besides the small ones.

@@ -16,9 +16,9 @@
 // chunk that another thread took. TRUNCATE of a view stores, for each chunk, hidden[view] = lap and a bit for each
 // record that exists. Records hold raw ticks and the timer; readers convert them.
 //
-// The array of records is made of spaces for PerChunk() records each. A space belongs to one chunk. For waits it may
-// belong to several small chunks instead, so that they share pages: a thread takes a small chunk first, and most
-// threads of a crowd need no other.
+// The array of records is made of spaces for PerChunk() records each. A space belongs to one chunk. For waits and
+// statements it may belong to several small chunks instead, so that they share pages: a thread takes a small chunk
+// first, and most threads of a crowd, and most short threads, need no other.
 #pragma once
 
 #include <cstdint>
@@ -59,11 +59,14 @@ struct PoolFacts {
 inline constexpr PoolFacts kPools[kEventKinds] = {
     {64, kPlacesWithDetails, 16, OptionId::events_waits_history_size, OptionId::events_waits_history_long_size},
     {32, 1, 0, OptionId::events_stages_history_size, OptionId::events_stages_history_long_size},
-    {8, 1, 0, OptionId::events_statements_history_size, OptionId::events_statements_history_long_size},
+    {8, 1, 1, OptionId::events_statements_history_size, OptionId::events_statements_history_long_size},
     {8, 1, 0, OptionId::events_transactions_history_size, OptionId::events_transactions_history_long_size},
 };
 constexpr uint32_t PerChunk(Kind kind) { return kPools[static_cast<uint32_t>(kind)].per_chunk; }
 constexpr uint32_t SmallChunk(Kind kind) { return kPools[static_cast<uint32_t>(kind)].small_chunk; }
+// Returns whether history_long has as many rows of short threads as of others: their chunks have no place that is not needed. Chunks for
+// several events would take memory for all of them.
+constexpr bool KeepsShortThreads(Kind kind) { return SmallChunk(kind) == 1; }
 constexpr uint32_t SmallPerSpace(Kind kind) { return SmallChunk(kind) == 0 ? 0 : PerChunk(kind) / SmallChunk(kind); }
 constexpr uint64_t ChunksFor(uint64_t events, uint64_t per_chunk) { return (events + per_chunk - 1) / per_chunk; }
 // Assumes that each event takes most places, and so is alone in its chunk.
@@ -113,10 +116,8 @@ struct alignas(128) ShmChunk {  // 128: its neighbor may be another core's, and 
   Word traced;          // traced events of the thread in its earlier chunks: tells how many a missing chunk had
   ShmHidden hidden[3];  // by view
   Word begin;           // bytes from the begin of the array of records to the chunk's first one; stored once, before the first lap
-  // How many of its records have memory, from the first on. The first chunk of a thread may have fewer than it has places: most short
-  // threads need no more, and the kernel clears each page. In a small chunk all have.
-  HalfWord ready;
-  // Returns how many records may be read. Loads before the records' states; pairs with MakeChunk and CompleteChunk.
+  HalfWord ready;       // number of its places; stored once, before the first lap
+  // Returns how many records may be read. Loads before the records' states; pairs with MakeChunk.
   uint32_t Ready(uint32_t per_chunk) const {
     const uint32_t records = ready.load(kAcquire);
     return records < per_chunk ? records : per_chunk;

@@ -20,9 +20,12 @@ struct Queues {
   uint32_t last_queue;                 // their number, a power of two, less one
   uint32_t places_per_queue;           // a power of two
   uint32_t small_places;               // of `small`, likewise
-  ChunkQueue small;                    // small chunks without rows
+  ChunkQueue small;                    // small chunks without rows, put aside
+  Word aside;                          // their number
   uint64_t least_chunks, most_chunks;  // number of chunks for the rows of history_long: if all records take one place; if all take the most
   Word wide_chunks;                    // full chunks with larger records, counted up to the difference
+  HalfWord* idle_of;                   // by chunk: places without a row, while it is in a queue
+  Word idle;                           // their sum
 };
 constinit Queues pools[kEventKinds] = {};
 
@@ -30,8 +33,6 @@ constinit Queues pools[kEventKinds] = {};
 struct Taken {
   Word chunks, small_chunks;  // that there are; the former counts from 1
   uint64_t spaces;            // from 1
-  uint64_t next_small;        // where the next small chunk begins
-  uint32_t small_left;        // small chunks that the space there still has
 };
 constinit Taken taken[kEventKinds] = {};
 
@@ -41,7 +42,6 @@ void ForgetTaken() {
     of_kind.chunks.store(1, kRelaxed);
     of_kind.small_chunks.store(0, kRelaxed);
     of_kind.spaces = 1;
-    of_kind.small_left = 0;
   }
 }
 
@@ -67,28 +67,54 @@ uint64_t OldestIn(Kind kind, const ChunkQueue& queue, uint32_t places_per_queue)
   return Ahead(place, index, position) == 1 ? g_runtime.pool(kind).chunks[static_cast<uint32_t>(place)].taken.load(kRelaxed) : 0;
 }
 
-// Returns true if a never-used chunk may be taken instead of one that holds events.
+// Returns true if a never-used chunk may be taken instead of one that holds events: history_long lacks places. Each thread has a small
+// chunk besides. Where rows of short threads are kept, small chunks of ended threads count, and a chunk that its thread has left half empty
+// lets the pool grow by what it lacks.
 bool MayGrow(Kind kind) {
-  const uint64_t chunks = TakenOf(kind).chunks.load(kRelaxed);
-  const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
   const Queues& all = QueuesOf(kind);
-  return chunks < all.least_chunks + all.wide_chunks.load(kRelaxed) + threads * ChunksOfThread(g_runtime.pool(kind).chunks_held);
+  const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
+  const uint64_t most = all.least_chunks + all.wide_chunks.load(kRelaxed) + threads * ChunksOfThread(g_runtime.pool(kind).chunks_held);
+  const uint64_t chunks = TakenOf(kind).chunks.load(kRelaxed);
+  if (!KeepsShortThreads(kind)) return chunks < most;
+  const uint64_t small = TakenOf(kind).small_chunks.load(kRelaxed), besides = threads + all.aside.load(kRelaxed);
+  const uint64_t more = small > besides ? small - besides : 0;
+  return chunks * PerChunk(kind) + more * SmallChunk(kind) < most * PerChunk(kind) + all.idle.load(kRelaxed);
 }
 
-// Returns how many records fit into the pages that the first one needs.
-uint32_t RecordsAtFirst(Kind kind, uint64_t record_bytes) {
-  return static_cast<uint32_t>(std::min<uint64_t>(PerChunk(kind), (record_bytes + 4095) / 4096 * 4096 / record_bytes));
+// Notes the places of a chunk that hold no row. REQUIRES: the caller has the chunk, and puts it into a queue.
+void NoteIdle(Kind kind, uint32_t chunk, uint32_t idle) {
+  Queues& all = QueuesOf(kind);
+  all.idle_of[chunk].store(idle, kRelaxed);
+  all.idle.fetch_add(idle, kRelaxed);
 }
-// Without memory for all, GoOnInChunk would be called for waits, too.
-static_assert(PerChunk(Kind::kWait) * sizeof(ShmWaitRecord) <= 4096);
+// Returns a chunk that the caller has taken out of a queue; 0 = it has taken none.
+PFS_ALWAYS_INLINE uint32_t NotIdle(Kind kind, uint32_t chunk) {
+  Queues& all = QueuesOf(kind);
+  if (KeepsShortThreads(kind) && all.idle_of[chunk].load(kRelaxed) != 0)
+    all.idle.fetch_sub(all.idle_of[chunk].exchange(0, kRelaxed), kRelaxed);
+  return chunk;
+}
 
-// Gives memory to the first `ready` records of a never-used space. Returns false if there is none. REQUIRES: cold lock.
-bool ReserveSpace(Kind kind, uint32_t ready) {
+// Keeps a small chunk without rows for a thread that begins. REQUIRES: the caller has the chunk.
+void PutAside(Kind kind, uint32_t chunk) {
+  Queues& all = QueuesOf(kind);
+  all.aside.fetch_add(1, kRelaxed);
+  (void)Give(all.small, all.small_places, chunk);  // it holds twice as many as there are
+}
+uint32_t TakeAside(Kind kind) {
+  Queues& all = QueuesOf(kind);
+  const uint32_t chunk = Take(all.small, all.small_places);
+  if (chunk != 0) all.aside.fetch_sub(1, kRelaxed);
+  return chunk;
+}
+
+// Gives memory to a never-used space. Returns false if there is none. REQUIRES: cold lock.
+bool ReserveSpace(Kind kind) {
   Segment& segment = g_runtime.segment;
   const Pool& pool = g_runtime.pool(kind);
   const ArrayId records = kRecordsOf[static_cast<uint32_t>(kind)];
   const uint64_t space = TakenOf(kind).spaces, begin = space * pool.pitch;
-  return space < segment.array(records).capacity && segment.ReserveRange(records, begin, begin + ready * pool.record_bytes);
+  return space < segment.array(records).capacity && segment.ReserveRange(records, begin, begin + PerChunk(kind) * pool.record_bytes);
 }
 
 // Makes a chunk whose records have memory. Returns 0 if there is none for the chunk itself. REQUIRES: cold lock.
@@ -101,14 +127,12 @@ uint32_t MakeChunk(Kind kind, uint64_t begin, uint32_t ready) {
   return static_cast<uint32_t>(fresh);
 }
 
-uint32_t AllocateFresh(Kind kind, bool is_first_of_thread) {
+uint32_t AllocateFresh(Kind kind) {
   const int error = errno;
   uint32_t chunk = 0;
   if (ColdLock lock; lock) {
-    const Pool& pool = g_runtime.pool(kind);
-    const uint32_t ready = is_first_of_thread ? RecordsAtFirst(kind, pool.record_bytes) : PerChunk(kind);
     Taken& all = TakenOf(kind);
-    if (ReserveSpace(kind, ready)) chunk = MakeChunk(kind, all.spaces * pool.pitch, ready);
+    if (ReserveSpace(kind)) chunk = MakeChunk(kind, all.spaces * g_runtime.pool(kind).pitch, PerChunk(kind));
     if (chunk != 0) {
       ++all.spaces;
       all.chunks.store(all.chunks.load(kRelaxed) + 1, kRelaxed);
@@ -118,25 +142,27 @@ uint32_t AllocateFresh(Kind kind, bool is_first_of_thread) {
   return chunk;
 }
 
+// Makes a space of small chunks. Returns one of them, and puts the others aside.
 uint32_t AllocateSmall(Kind kind) {
   const int error = errno;
-  uint32_t chunk = 0;
-  if (ColdLock lock; lock) {
+  uint32_t taken_one = 0;
+  if (ColdLock lock; lock && ReserveSpace(kind)) {
     const Pool& pool = g_runtime.pool(kind);
     Taken& all = TakenOf(kind);
-    if (all.small_left == 0 && ReserveSpace(kind, PerChunk(kind))) {
-      all.next_small = all.spaces++ * pool.pitch;
-      all.small_left = SmallPerSpace(kind);
-    }
-    if (all.small_left != 0) chunk = MakeChunk(kind, all.next_small, SmallChunk(kind));
-    if (chunk != 0) {
-      all.next_small += SmallChunk(kind) * pool.record_bytes;
-      --all.small_left;
+    const uint64_t begin = all.spaces++ * pool.pitch;
+    for (uint32_t i = 0; i < SmallPerSpace(kind); ++i) {
+      const uint32_t chunk = MakeChunk(kind, begin + i * SmallChunk(kind) * pool.record_bytes, SmallChunk(kind));
+      if (chunk == 0) break;
       all.small_chunks.store(all.small_chunks.load(kRelaxed) + 1, kRelaxed);
+      if (taken_one == 0) {
+        taken_one = chunk;
+      } else {
+        PutAside(kind, chunk);
+      }
     }
   }
   errno = error;
-  return chunk;
+  return taken_one;
 }
 
 // Returns the number of queues that may have chunks: a thread gives to the queue of its slot, so those behind the last slot are empty.
@@ -150,8 +176,9 @@ uint32_t QueuesInUse(const Queues& all) {
 [[gnu::noinline]] uint32_t TakeFirst(Kind kind, const ThreadState& thread) {
   Queues& all = QueuesOf(kind);
   if (SmallChunk(kind) != 0) {
-    if (const uint32_t chunk = Take(all.small, all.small_places); chunk != 0) return chunk;
-    if (TakenOf(kind).small_chunks.load(kRelaxed) + 1 < g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed)) {
+    if (const uint32_t chunk = TakeAside(kind); chunk != 0) return chunk;
+    const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
+    if (TakenOf(kind).small_chunks.load(kRelaxed) + 1 < threads || (KeepsShortThreads(kind) && MayGrow(kind))) {
       if (const uint32_t chunk = AllocateSmall(kind); chunk != 0) return chunk;
     }
   }
@@ -191,8 +218,7 @@ uint32_t QueuesInUse(const Queues& all) {
 #if !defined(PFS_BREAK_FIRST_CHUNKS)
   lap.store((lap.load(kRelaxed) & ~1u) + 2, kRelease);
 #endif
-  Queues& all = QueuesOf(kind);
-  (void)Give(all.small, all.small_places, chunk);  // it holds twice as many as there are
+  PutAside(kind, chunk);
 }
 
 // Takes the oldest chunk of another queue, if it is clearly older than the own queue's. Each call checks another
@@ -220,9 +246,10 @@ uint32_t TakeIfOlder(Kind kind, ChunkHold& hold, const ChunkQueue& own, uint64_t
   return 0;
 }
 
-// The places of the queues are behind each other, those of the small chunks last.
-size_t BytesOfPlaces(const Queues& all) {
-  return ((size_t{all.last_queue} + 1) * all.places_per_queue + all.small_places) * sizeof(ChunkPlace);
+// The places of the queues are behind each other, then those of the small chunks, then the numbers by chunk.
+size_t BytesOfPlaces(Kind kind, const Queues& all) {
+  const uint64_t capacity = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).capacity;
+  return ((size_t{all.last_queue} + 1) * all.places_per_queue + all.small_places) * sizeof(ChunkPlace) + capacity * sizeof(HalfWord);
 }
 
 bool StartQueues(Kind kind, uint32_t queues) {
@@ -234,14 +261,15 @@ bool StartQueues(Kind kind, uint32_t queues) {
   const uint64_t capacity = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).capacity;
   all.places_per_queue = 64;
   all.small_places = 64;
-  while (SmallChunk(kind) != 0 && all.small_places < 2 * g_runtime.segment.array(ArrayId::kThreads).capacity) all.small_places *= 2;
+  while (SmallChunk(kind) != 0 && all.small_places < 2 * capacity) all.small_places *= 2;
   while (all.places_per_queue < all.most_chunks + 64 || all.places_per_queue * queues < capacity * 2) all.places_per_queue *= 2;
-  const size_t bytes = BytesOfPlaces(all);
+  const size_t bytes = BytesOfPlaces(kind, all);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   for (uint32_t i = 0; i < queues; ++i)
     all.queues[i].places = static_cast<ChunkPlace*>(memory) + static_cast<size_t>(i) * all.places_per_queue;
   all.small.places = static_cast<ChunkPlace*>(memory) + static_cast<size_t>(queues) * all.places_per_queue;
+  all.idle_of = reinterpret_cast<HalfWord*>(all.small.places + all.small_places);
   return true;
 }
 
@@ -264,8 +292,11 @@ void EmptyChunkPools() {
   ForgetTaken();
   // Another thread may have been in the middle of a give or take when fork() copied the queues: their content is
   // useless.
-  for (Queues& all : pools) {
-    madvise(all.queues[0].places, BytesOfPlaces(all), MADV_DONTNEED);
+  for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
+    Queues& all = pools[kind];
+    madvise(all.queues[0].places, BytesOfPlaces(static_cast<Kind>(kind), all), MADV_DONTNEED);
+    all.idle.store(0, kRelaxed);
+    all.aside.store(0, kRelaxed);
     const auto empty = [](ChunkQueue& queue) {
       queue.head.store(0, kRelaxed);
       queue.tail.store(0, kRelaxed);
@@ -282,26 +313,11 @@ void NoteWideChunk(Kind kind) {
   if (all.wide_chunks.load(kRelaxed) < all.most_chunks - all.least_chunks) all.wide_chunks.fetch_add(1, kRelaxed);
 }
 
-void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk) {
+void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint32_t idle) {
+  if (idle != 0 && KeepsShortThreads(kind)) NoteIdle(kind, chunk, idle);
   Queues& all = QueuesOf(kind);
   while (!Give(all.queues[queue & all.last_queue], all.places_per_queue, chunk))
     ++queue;  // all queues together hold twice as many chunks as there are
-}
-
-bool CompleteChunk(Kind kind, uint32_t chunk) {
-  const int error = errno;
-  bool is_complete = false;
-  if (ColdLock lock; lock) {
-    const Pool& pool = g_runtime.pool(kind);
-    ShmChunk& shared = pool.chunks[chunk];
-    const uint64_t begin = shared.begin.load(kRelaxed);
-    is_complete =
-        g_runtime.segment.ReserveRange(kRecordsOf[static_cast<uint32_t>(kind)], begin + shared.Ready(PerChunk(kind)) * pool.record_bytes,
-                                       begin + PerChunk(kind) * pool.record_bytes);
-    if (is_complete) shared.ready.store(PerChunk(kind), kRelease);  // before the records; pairs with ShmChunk::Ready
-  }
-  errno = error;
-  return is_complete;
 }
 
 // Takes a chunk from the queues; 0 = they are empty.
@@ -332,16 +348,19 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
   if (const uint32_t spare = std::exchange(thread.spare_chunks[static_cast<uint32_t>(kind)], 0); spare != 0) return spare;
   const bool is_first = hold.chunks_taken == 1;
   if (is_first) {
-    if (const uint32_t chunk = TakeFirst(kind, thread); chunk != 0) return chunk;
+    if (const uint32_t chunk = TakeFirst(kind, thread); chunk != 0) return NotIdle(kind, chunk);
   }
   if (MayGrow(kind)) {
-    if (const uint32_t chunk = AllocateFresh(kind, is_first); chunk != 0) return chunk;
+    if (const uint32_t chunk = AllocateFresh(kind); chunk != 0) return chunk;
   }
   while (const uint32_t chunk = TakeFromQueues(kind, thread, hold, now)) {
+    (void)NotIdle(kind, chunk);
     if (__builtin_expect(is_first || g_runtime.pool(kind).chunks[chunk].ready.load(kRelaxed) != SmallChunk(kind), 1)) return chunk;
     EmptySmall(kind, chunk);
+    if (!KeepsShortThreads(kind) || !MayGrow(kind)) continue;
+    if (const uint32_t fresh = AllocateFresh(kind); fresh != 0) return fresh;
   }
-  return AllocateFresh(kind, is_first);  // running events keep all chunks
+  return AllocateFresh(kind);  // running events keep all chunks
 }
 
 }  // namespace perfschema

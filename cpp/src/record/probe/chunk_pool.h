@@ -9,7 +9,7 @@
 // Small chunks (shm/records.h) pass through the same queues, so that the chunks of a thread are taken in their order.
 // But only a thread that begins writes to one. Another taker empties it, puts it aside for such a thread, and takes
 // the next. A thread that begins takes a small chunk that was put aside, or a fresh one if it is the first thread of
-// its slot, or a fresh one of full size while the pool grows, or the oldest chunk that TakeFirst finds. So a thread that goes
+// its slot (or, if KeepsShortThreads(), while the pool grows), or the oldest chunk that TakeFirst finds. So a thread that goes
 // on fills chunks of the full size, and a thread has no earlier event than those in its small chunk: what it holds for
 // its history is as much as without small chunks.
 #pragma once
@@ -42,13 +42,10 @@ void EmptyChunkPools();
 // Notes that records of a full chunk took more than one place: history_long needs more chunks.
 // Threads: any thread.
 void NoteWideChunk(Kind kind);
-// Puts a chunk last in its queue.
+// Puts a chunk last in its queue. `idle`: its places without an event, of a thread that has ended.
 // Threads: any thread.
-void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk);
-// Gives memory to all records of a chunk (ShmChunk::ready). Preserves errno. Returns false if there is none.
-// Threads: the chunk's owner.
-bool CompleteChunk(Kind kind, uint32_t chunk);
-// Returns the chunk to write next, 0 if there is none. It has memory for one record at least. `now`: the approximate cycle counter.
+void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint32_t idle);
+// Returns the chunk to write next, 0 if there is none. `now`: the approximate cycle counter.
 // Threads: any thread; `thread` is the caller.
 uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now);
 

@@ -191,24 +191,11 @@ bool IsSampleDue(ThreadState& thread) {
   return left == 0;
 }
 
-// Gives memory to the rest of the chunk that is being written, if it has a rest. A cursor that a longjmp left half set gets another chunk.
-[[gnu::noinline]] static bool GoOnInChunk(Kind kind, const ChunkHold& hold, RecordCursor& cursor) {
-  if (hold.chunk == 0) return false;
-  const Pool& pool = g_runtime.pool(kind);
-  const uint32_t ready = pool.chunks[hold.chunk].Ready(PerChunk(kind));
-  char* const first = pool.RecordsOf(hold.chunk);
-  const auto at = [&](uint32_t i) { return reinterpret_cast<ShmRecord*>(first + i * pool.record_bytes); };
-  if (ready == PerChunk(kind) || cursor.end != at(ready) || !CompleteChunk(kind, hold.chunk)) return false;
-  cursor.end = at(PerChunk(kind));
-  return true;
-}
-
 // Inlined, so that the kind is a constant for waits.
 PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flags) {
   const Pool& pool = g_runtime.pool(kind);
   RecordCursor& cursor = thread.CursorOf(kind);
   ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
-  if (kind != Kind::kWait && GoOnInChunk(kind, hold, cursor)) return true;
   const uint64_t now = LastTicks(thread, kind);
   if (__builtin_expect(MayHaveTraced(hold), 0)) CountTraced(hold, kind);
   ++hold.chunks_taken;
@@ -217,7 +204,7 @@ PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flag
     ++hold.held_count;
     hold.chunk = 0;
   }
-  if (const uint32_t give = TakeOneToGive(thread, kind, hold); give != 0) GiveChunk(kind, thread.slot, give);
+  if (const uint32_t give = TakeOneToGive(thread, kind, hold); give != 0) GiveChunk(kind, thread.slot, give, 0);
   const uint32_t chunk = TakeChunk(kind, thread, now);
   if (__builtin_expect(chunk == 0, 0)) {
     SetCursor(cursor, nullptr, nullptr, 0);
@@ -283,17 +270,31 @@ void DropAbandonedWaits(ThreadState& thread, const void* frame) {
   }
 }
 
+// Returns the places that are left in the chunk that is being written. A cursor that a longjmp left half set has none.
+static uint32_t PlacesLeft(Kind kind, const ChunkHold& hold, const RecordCursor& cursor) {
+  if (hold.chunk == 0) return 0;
+  const Pool& pool = g_runtime.pool(kind);
+  const char* const end = pool.RecordsOf(hold.chunk) + pool.chunks[hold.chunk].Ready(PerChunk(kind)) * pool.record_bytes;
+  if (reinterpret_cast<const char*>(cursor.end) != end || cursor.next > cursor.end) return 0;
+  return static_cast<uint32_t>(static_cast<uint64_t>(end - reinterpret_cast<const char*>(cursor.next)) / pool.record_bytes);
+}
+
 void GiveAllChunks(ThreadState& thread) {
   for (uint32_t i = 0; i < kEventKinds; ++i) {
     const auto kind = static_cast<Kind>(i);
     ChunkHold& hold = thread.holds[i];
     if (MayHaveTraced(hold)) CountTraced(hold, kind);
-    if (hold.chunk != 0) hold.held[hold.held_count++] = {hold.chunk, 0};
+    const uint32_t idle = PlacesLeft(kind, hold, thread.CursorOf(kind));
+    const uint32_t last = hold.chunk;
+    if (last != 0) hold.held[hold.held_count++] = {last, 0};
     hold.chunk = 0;
     SetCursor(thread.CursorOf(kind), nullptr, nullptr, 0);
     // The youngest first: its records are the most likely to be in the cache.
     const uint32_t spare = hold.held_count != 0 && KeepSpare(thread, kind, hold.held[hold.held_count - 1].chunk) ? 1 : 0;
-    for (uint32_t at = 0; at + spare < hold.held_count; ++at) GiveChunk(kind, thread.slot, hold.held[at].chunk);
+    for (uint32_t at = 0; at + spare < hold.held_count; ++at) {
+      const uint32_t chunk = hold.held[at].chunk;
+      GiveChunk(kind, thread.slot, chunk, chunk == last ? idle : 0);
+    }
     hold.held_count = 0;
   }
 }
