@@ -171,6 +171,7 @@ def test_a_fork_costs_a_third_more_at_most(build: Build) -> None:
     assert ratio <= 1.45
 
 
+@pytest.mark.alone
 def test_a_child_without_an_event_costs_less_than_one_with(build: Build) -> None:
     """Forks of the same program, in turns: children that end at once, with pfs on and off, and children that have an event.
 
