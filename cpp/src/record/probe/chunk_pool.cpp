@@ -314,7 +314,7 @@ void NoteWideChunk(Kind kind) {
 }
 
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint32_t idle) {
-  if (idle != 0 && KeepsShortThreads(kind)) NoteIdle(kind, chunk, idle);
+  if (idle != 0) NoteIdle(kind, chunk, idle);
   Queues& all = QueuesOf(kind);
   while (!Give(all.queues[queue & all.last_queue], all.places_per_queue, chunk))
     ++queue;  // all queues together hold twice as many chunks as there are

@@ -42,7 +42,7 @@ void EmptyChunkPools();
 // Notes that records of a full chunk took more than one place: history_long needs more chunks.
 // Threads: any thread.
 void NoteWideChunk(Kind kind);
-// Puts a chunk last in its queue. `idle`: its places without an event, of a thread that has ended.
+// Puts a chunk last in its queue. `idle`: its places without an event, if its thread has ended and KeepsShortThreads().
 // Threads: any thread.
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint32_t idle);
 // Returns the chunk to write next, 0 if there is none. `now`: the approximate cycle counter.

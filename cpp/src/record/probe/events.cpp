@@ -284,7 +284,7 @@ void GiveAllChunks(ThreadState& thread) {
     const auto kind = static_cast<Kind>(i);
     ChunkHold& hold = thread.holds[i];
     if (MayHaveTraced(hold)) CountTraced(hold, kind);
-    const uint32_t idle = PlacesLeft(kind, hold, thread.CursorOf(kind));
+    const uint32_t idle = KeepsShortThreads(kind) ? PlacesLeft(kind, hold, thread.CursorOf(kind)) : 0;
     const uint32_t last = hold.chunk;
     if (last != 0) hold.held[hold.held_count++] = {last, 0};
     hold.chunk = 0;

@@ -4,12 +4,11 @@ It wraps the __call__ of the frameworks' applications. Applications without a fr
 (servers.py). An application inside another one answers the same request: only the outer one counts.
 """
 
-import sys
 from contextvars import ContextVar
 from types import MethodType
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, fail, fail_wsgi, http_end, quiet
+from _pfs_run.statements import Keys, fail, fail_wsgi, http_end, is_shared, quiet
 from _pfs_run.wrapping import replace
 
 __all__ = ["PATCHES", "WSGI", "answer_asgi"]
@@ -75,10 +74,8 @@ async def answer_asgi(application, scope, receive, send):
 
 
 def _wsgi(original):
-    modules = sys.modules
-
     def __call__(self, environ, start_response):
-        start = native.begin_wsgi(WSGI, environ, start_response, "gevent" in modules or "eventlet" in modules)
+        start = native.begin_wsgi(WSGI, environ, start_response, is_shared())
         if start is None:
             return original(self, environ, start_response)
         try:

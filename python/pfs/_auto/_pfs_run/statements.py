@@ -62,10 +62,6 @@ class ByObject:
         entry = self._entries.get(id(key))
         return entry and entry[0]
 
-    def pop(self, key):
-        entry = self._entries.pop(id(key), None)
-        return entry and entry[0]
-
 
 class Keys(dict):
     """Maps the name of a statement, in capitals or not, to the number of its instrument."""
