@@ -77,10 +77,11 @@ struct PyMethod;
 
 // Variables: F(type, name)
 #define PFS_PYTHON_VARIABLES(F)  \
-  F(char, _PyRuntime)            \
-  F(PyObject*, PyExc_TypeError)  \
-  F(PyObject*, PyExc_ValueError) \
-  F(char, _Py_NoneStruct)        \
+  F(char, _PyRuntime)             \
+  F(PyObject*, PyExc_ImportError) \
+  F(PyObject*, PyExc_TypeError)   \
+  F(PyObject*, PyExc_ValueError)  \
+  F(char, _Py_NoneStruct)         \
   F(char, _Py_TrueStruct)
 
 // Has the addresses, which are nullptr without an interpreter. Threads: constant after start.

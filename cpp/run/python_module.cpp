@@ -84,8 +84,12 @@ constinit PyModule module = {
 
 }  // namespace
 
-// A program that has loaded the interpreter later than at its start finds its functions here.
+// A program that has loaded the interpreter later than at its start finds its functions here. Where pfs is off, the layer that imports this
+// has nothing to do: it wraps nothing then.
 PFS_REPLACES PyObject* PyInit__pfs_run_native() {
   const bool is_there = g_py.PyModuleDef_Init != nullptr || FindPython() != nullptr;
-  return is_there ? g_py.PyModuleDef_Init(&module) : nullptr;
+  if (!is_there) return nullptr;
+  if (!IsPlain()) return g_py.PyModuleDef_Init(&module);
+  g_py.PyErr_SetString(*g_py.PyExc_ImportError, "pfs is off");
+  return nullptr;
 }

@@ -39,6 +39,7 @@ const std::map<std::string, size_t> kOffsets = {
     AT(ShmHeader, command),
     AT(ShmHeader, timers),
     AT(ShmHeader, record_bytes),
+    AT(ShmHeader, long_text_bytes),
     AT(ShmHeader, header_bytes),
     AT(ShmHeader, array_count),
     AT(ShmHeader, file_bytes),

@@ -26,7 +26,7 @@
 namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
-inline constexpr uint32_t kLayoutMajor = 5;
+inline constexpr uint32_t kLayoutMajor = 6;
 inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
@@ -141,6 +141,7 @@ struct ShmHeader {
   uint64_t options[kMostOptions];                         // int64_t values as they are in force
   char text_options[kTextOptionCount][kTextOptionBytes];  // zero padded
   uint64_t record_bytes[kEventKinds];                     // from one record to the next
+  uint64_t long_text_bytes;                               // of a place for a statement's long texts; 0 = there are none
   uint64_t header_bytes;                                  // kHeaderCapacity
   uint64_t array_count;                                   // of `arrays` that the writer knows; the others are zero, and so empty
   Word file_bytes;                                        // length of the file: added extents begin here

@@ -21,7 +21,9 @@ constexpr uint64_t kElementBytes[kArrayCount] = {
 // Returns the bytes of an element. An element of an array of records is the space of a chunk.
 uint64_t Stride(ArrayId id, const Options& options) {
   for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
-    if (kRecordsOf[kind] == id) return ChunkPitch(static_cast<Kind>(kind), RecordBytesFor(static_cast<Kind>(kind), options));
+    if (kRecordsOf[kind] != id) continue;
+    const auto of_kind = static_cast<Kind>(kind);
+    return SpaceBytes(of_kind, RecordBytesFor(of_kind, options), of_kind == Kind::kStatement ? LongTextBytesFor(options) : 0);
   }
   const uint64_t sql = TextCapacity(static_cast<uint64_t>(options.Get(OptionId::max_sql_text_length)));
   const uint64_t tokens = TextCapacity(static_cast<uint64_t>(options.Get(OptionId::max_digest_length)));
@@ -168,6 +170,11 @@ uint64_t FirstExtent(ArrayId id, uint64_t whole, uint64_t row_bytes) {
 uint64_t RecordBytesFor(Kind kind, const Options& options) {
   return RecordBytes(kind, static_cast<uint64_t>(options.Get(OptionId::max_sql_text_length)),
                      static_cast<uint64_t>(options.Get(OptionId::max_digest_length)));
+}
+
+uint64_t LongTextBytesFor(const Options& options) {
+  return LongTextBytes(static_cast<uint64_t>(options.Get(OptionId::max_sql_text_length)),
+                       static_cast<uint64_t>(options.Get(OptionId::max_digest_length)));
 }
 
 Plan::Plan(const Options& options) : bytes(kHeaderCapacity) {

@@ -8,13 +8,12 @@
 
 namespace perfschema {
 
-inline constexpr uint64_t kPageBytes = 4096;
-constexpr uint64_t RoundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
-constexpr uint64_t RoundToPages(uint64_t bytes) { return RoundUp(bytes, kPageBytes); }
 inline uint64_t WholeBytes(const ShmArray& array) { return RoundToPages(array.capacity * array.stride); }
 
 // Returns the bytes from one record of a kind to the next.
 uint64_t RecordBytesFor(Kind kind, const Options& options);
+// Returns the bytes of a place for a statement's long texts; 0 = there are none.
+uint64_t LongTextBytesFor(const Options& options);
 
 // Threads: immutable.
 struct Plan {

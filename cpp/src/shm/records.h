@@ -19,12 +19,17 @@
 // The array of records is made of spaces for PerChunk() records each. A space belongs to one chunk. For waits and
 // statements it may belong to several small chunks instead, so that they share pages: a thread takes a small chunk
 // first, and most threads of a crowd, and most short threads, need no other.
+//
+//   a space of statements:  records, each with its texts if they are short | places for long texts, one a record | an unused page
+//
+// The places for long texts get memory when a record of the space has such a text.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
 #include "base/families.h"
+#include "base/rounding.h"
 #include "base/statement_counters.h"
 #include "shm/cell.h"
 #include "shm/flags.h"
@@ -195,8 +200,9 @@ struct ShmStageRecord : ShmRecord {
 static_assert(sizeof(ShmStageRecord) == 128);
 
 // Is the record of a statement. Numbers and texts may change while it runs: each number by itself, the rest under
-// `seq`. SQL_TEXT lies behind the record, and the digest's tokens behind that, both in whole words. A statement stores
-// to the first two lines and to what it has besides: a pool of records is larger than any cache.
+// `seq`. The texts are SQL_TEXT and the digest's tokens, in this order, both in whole words. They lie behind the record
+// if they fit there, else in its place for long texts (HasLongTexts). A statement stores to the first two lines and to
+// what it has besides: a pool of records is larger than any cache.
 struct ShmStatementRecord : ShmRecord {
   HalfWord seq;                          // covers all fields of this line but the last three words, and all texts; cell.h
   HalfWord error;                        // MYSQL_ERRNO
@@ -215,12 +221,12 @@ struct ShmStatementRecord : ShmRecord {
   Word message[16];                      // kStatementHasDiagnostics
 };
 static_assert(sizeof(ShmStatementRecord) == 512);
-inline constexpr uint64_t kStatementHasText = 1, kStatementIsCut = 2, kStatementIsSecondary = 4, kStatementHasDiagnostics = 8,
-                          kStatementHasTrace = 16, kStatementHasSchema = 32;
+inline constexpr uint64_t kStatementHasText = 1, kStatementIsSecondary = 2, kStatementHasDiagnostics = 4, kStatementHasTrace = 8,
+                          kStatementHasSchema = 16;
 // The bit of a counter that has been stored; it is 0 otherwise. Stored before the bit, and after it without `seq`.
 constexpr uint64_t CounterBit(uint32_t counter) { return uint64_t{1} << (32 + counter); }
 static_assert(kStatementCounters <= 32);
-constexpr uint64_t TextCapacity(uint64_t limit) { return (limit + 7) / 8 * 8; }
+constexpr uint64_t TextCapacity(uint64_t limit) { return RoundUp(limit, 8); }
 
 struct ShmTransactionRecord : ShmRecord {
   Word facts;  // TransactionFacts
@@ -252,14 +258,28 @@ struct TransactionFacts {
 inline constexpr std::string_view kIsolationNames[] = {"", "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
 inline constexpr std::string_view kXaStateNames[] = {"NOTR", "ACTIVE", "IDLE", "PREPARED", "ROLLBACK ONLY"};
 
-// Returns the bytes from one record to the next, and from one chunk's records to the next chunk's. An unused page,
-// never given memory, lies behind each chunk. Without it the processor's prefetcher runs over the end of the page and
-// takes the next chunk's first lines out of another core's cache. Two threads then are slower than one (measured: 1.1
-// of one thread's rate against 1.9).
+// The bytes behind a statement's record. Most texts fit there: four records then share a page, where two would not fit with space for
+// the longest texts.
+inline constexpr uint64_t kShortTexts = 512;
+constexpr uint64_t MostTextBytes(uint64_t sql_text_limit, uint64_t digest_limit) {
+  return RoundUp(TextCapacity(sql_text_limit) + TextCapacity(digest_limit), 64);
+}
+// Returns the bytes of a place for long texts. 0: there are none, as the limits are so low that all texts are short.
+constexpr uint64_t LongTextBytes(uint64_t sql_text_limit, uint64_t digest_limit) {
+  const uint64_t most = MostTextBytes(sql_text_limit, digest_limit);
+  return most <= kShortTexts ? 0 : most;
+}
+constexpr bool HasLongTexts(uint64_t sql_bytes, uint64_t digest_bytes, uint64_t record_bytes) {
+  return sizeof(ShmStatementRecord) + TextCapacity(sql_bytes) + digest_bytes > record_bytes;
+}
+
+// Returns the bytes from one record to the next.
 constexpr uint64_t RecordBytes(Kind kind, uint64_t sql_text_limit, uint64_t digest_limit) {
   switch (kind) {
-    case Kind::kStatement:
-      return (sizeof(ShmStatementRecord) + TextCapacity(sql_text_limit) + TextCapacity(digest_limit) + 63) / 64 * 64;
+    case Kind::kStatement: {
+      const uint64_t most = MostTextBytes(sql_text_limit, digest_limit);
+      return sizeof(ShmStatementRecord) + (most < kShortTexts ? most : kShortTexts);
+    }
     case Kind::kTransaction:
       return sizeof(ShmTransactionRecord);
     case Kind::kStage:
@@ -268,7 +288,19 @@ constexpr uint64_t RecordBytes(Kind kind, uint64_t sql_text_limit, uint64_t dige
       return sizeof(ShmWaitRecord);
   }
 }
-constexpr uint64_t ChunkPitch(Kind kind, uint64_t record_bytes) { return (PerChunk(kind) * record_bytes + 4095) / 4096 * 4096 + 4096; }
+// Returns where the places for long texts begin in a space.
+constexpr uint64_t BytesOfRecords(Kind kind, uint64_t record_bytes) { return RoundToPages(PerChunk(kind) * record_bytes); }
+// Returns the bytes of a space. An unused page, never given memory, lies at its end. Without it the processor's prefetcher runs over the
+// end of the page and takes the next chunk's first lines out of another core's cache. Two threads then are slower than one (measured: 1.1
+// of one thread's rate against 1.9).
+constexpr uint64_t SpaceBytes(Kind kind, uint64_t record_bytes, uint64_t long_text_bytes) {
+  return BytesOfRecords(kind, record_bytes) + RoundToPages(PerChunk(kind) * long_text_bytes) + kPageBytes;
+}
+// Returns where the place for long texts is of the record that lies at `record`. Both count from the begin of the array of records.
+constexpr uint64_t PlaceOfLongTexts(uint64_t record, uint64_t space_bytes, uint64_t record_bytes, uint64_t long_text_bytes) {
+  const uint64_t in_space = record % space_bytes;
+  return record - in_space + BytesOfRecords(Kind::kStatement, record_bytes) + in_space / record_bytes * long_text_bytes;
+}
 
 inline constexpr uint32_t kNestingTransaction = 1, kNestingStatement = 2, kNestingStage = 3, kNestingWait = 4;
 

@@ -174,6 +174,7 @@ void Segment::FillHeader(const Plan& plan, const Options& options) {
     array.used.store(1, kRelaxed);  // element 0 stays unused
   }
   for (uint32_t i = 0; i < kEventKinds; ++i) head->record_bytes[i] = RecordBytesFor(static_cast<Kind>(i), options);
+  head->long_text_bytes = LongTextBytesFor(options);
   std::memcpy(head->text_options, options.texts, sizeof head->text_options);
   for (uint32_t i = 0; i < kOptionCount; ++i) head->options[i] = static_cast<uint64_t>(options.Get(static_cast<OptionId>(i)));
   for (uint32_t i = 0; i < kOptionCount; ++i) head->program.option_is_set[i] = options.is_set[i] ? 1 : 0;

@@ -61,6 +61,7 @@ class ArrayView {
     return reinterpret_cast<const T*>(base_ + offset);
   }
   uint64_t stride() const { return stride_; }
+  const char* base() const { return base_; }
 
  private:
   bool HasMemoryAt(uint64_t offset, uint64_t bytes) const {

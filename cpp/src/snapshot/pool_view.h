@@ -14,8 +14,10 @@ class PoolView {
       : chunks_(view, kChunksOf[static_cast<uint32_t>(kind)]),
         records_(view, kRecordsOf[static_cast<uint32_t>(kind)],
                  ArrayView<ShmRecord>::Extent::kWhole),  // used chunks say which bytes may be read
+        long_texts_(records_),
         per_chunk_(PerChunk(kind)),
-        record_bytes_(view.header().record_bytes[static_cast<uint32_t>(kind)]) {
+        record_bytes_(view.header().record_bytes[static_cast<uint32_t>(kind)]),
+        long_text_bytes_(view.header().long_text_bytes) {
     constexpr uint64_t kLeast[kEventKinds] = {sizeof(ShmWaitRecord), sizeof(ShmStageRecord), sizeof(ShmStatementRecord),
                                               sizeof(ShmTransactionRecord)};
     const uint64_t least = kLeast[static_cast<uint32_t>(kind)];
@@ -42,6 +44,19 @@ class PoolView {
   }
   // Returns the bytes from record `i` to the last one's end. REQUIRES: i < records.count.
   uint64_t Capacity(const Records& records, uint32_t i) const { return (records.count - i) * record_bytes_; }
+  // The texts of a statement.
+  struct Texts {
+    const void* first;
+    uint64_t capacity;  // bytes that may be read; 0 = none
+  };
+  // `record`: one of records(). The sizes may be damaged, or those of another statement.
+  Texts TextsOf(const ShmStatementRecord& record, uint64_t sql_bytes, uint64_t digest_bytes) const {
+    if (!HasLongTexts(sql_bytes, digest_bytes, record_bytes_)) return {&record + 1, record_bytes_ - sizeof record};
+    const auto at = static_cast<uint64_t>(reinterpret_cast<const char*>(&record) - records_.base());
+    const uint64_t place = PlaceOfLongTexts(at, records_.stride(), record_bytes_, long_text_bytes_);
+    const ShmRecord* const first = long_texts_.Bytes(place, long_text_bytes_);
+    return {first, first != nullptr ? long_text_bytes_ : 0};
+  }
   // Returns the record `i` places behind the first of a chunk. REQUIRES: i < per_chunk().
   const ShmRecord& Next(const ShmRecord* first, uint32_t i) const {
     return *reinterpret_cast<const ShmRecord*>(reinterpret_cast<const char*>(first) + i * record_bytes_);
@@ -50,8 +65,10 @@ class PoolView {
  private:
   ArrayView<ShmChunk> chunks_;
   ArrayView<ShmRecord> records_;
+  ArrayView<ShmRecord> long_texts_;  // the same array: each view remembers where it has found memory
   uint32_t per_chunk_ = 1;
   uint64_t record_bytes_ = 0;
+  uint64_t long_text_bytes_ = 0;
   bool ok_ = false;
 };
 

@@ -24,8 +24,7 @@ struct StatementEvent {
     extra->controlled_memory = from.controlled_memory.load(kAcquire);
     extra->total_memory = from.total_memory.load(kAcquire);
     extra->statement_id = from.statement_id.load(kAcquire);
-    const uint64_t behind = snapshot.pools_[static_cast<uint32_t>(kKind)].record_bytes() - sizeof(ShmStatementRecord);
-    const char* const texts = reinterpret_cast<const char*>(&from + 1);
+    const PoolView& pool = snapshot.pools_[static_cast<uint32_t>(kKind)];
     std::vector<char>& buffer = snapshot.text_buffer_;
     uint64_t sql_bytes = 0, token_bytes = 0;
     const bool whole = snapshot.TryRead(from.seq, [&] {
@@ -43,13 +42,16 @@ struct StatementEvent {
       }
       extra->trace.flags = static_cast<uint8_t>(from.trace_flags.load(kAcquire));
       CopyFromShared(extra->trace.ids, from.trace, Traceparent::kBytes);
-      // As far as they lie inside the record: its words may be another event's by now.
-      sql_bytes = std::min<uint64_t>(from.sql_bytes.load(kAcquire), behind);
-      const uint64_t sql_capacity = TextCapacity(sql_bytes);
-      token_bytes = std::min<uint64_t>(from.digest_bytes.load(kAcquire), behind - std::min(sql_capacity, behind));
+      sql_bytes = from.sql_bytes.load(kAcquire);
+      token_bytes = from.digest_bytes.load(kAcquire);
+      const PoolView::Texts texts = pool.TextsOf(from, sql_bytes, token_bytes);
+      // As far as they lie in their place: its words may be another event's by now.
+      sql_bytes = std::min(sql_bytes, texts.capacity);
+      const uint64_t sql_capacity = std::min(TextCapacity(sql_bytes), texts.capacity);
+      token_bytes = std::min(token_bytes, texts.capacity - sql_capacity);
       buffer.resize(sql_bytes + token_bytes);
-      CopyFromShared(buffer.data(), texts, sql_bytes);
-      CopyFromShared(buffer.data() + sql_bytes, texts + sql_capacity, token_bytes);
+      CopyFromShared(buffer.data(), texts.first, sql_bytes);
+      CopyFromShared(buffer.data() + sql_bytes, static_cast<const char*>(texts.first) + sql_capacity, token_bytes);
     });
     if (!whole) return false;
     const std::string_view kept = snapshot.Keep({buffer.data(), buffer.size()});

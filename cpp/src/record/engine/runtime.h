@@ -72,7 +72,7 @@ struct Pool {
   ShmChunk* chunks;
   char* records;
   uint64_t record_bytes;  // distance between two records
-  uint64_t pitch;         // distance between two spaces
+  uint64_t space_bytes;   // distance between two spaces
   uint64_t chunks_held;   // chunks that a thread keeps for its history
   char* RecordsOf(uint32_t chunk) const { return records + chunks[chunk].begin.load(std::memory_order_relaxed); }
 };
@@ -83,6 +83,7 @@ struct TextSizes {
   uint32_t first;                    // where the buffers begin
   uint32_t tokens;                   // where the tokens begin in a buffer
   uint32_t buffer;                   // bytes of a buffer
+  uint32_t long_place;               // bytes of a place for long texts in the segment
 };
 
 // How far pfs has come in this process. kForked: a forked child that has not used pfs yet.

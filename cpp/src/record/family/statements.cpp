@@ -10,6 +10,7 @@
 #include "record/family/histograms.h"
 #include "record/family/programs.h"
 #include "record/family/text_buffers.h"
+#include "record/probe/chunk_pool.h"
 
 namespace perfschema {
 namespace {
@@ -41,12 +42,23 @@ Nesting NestingOf(const ThreadState& thread) {
 
 // Copies the text and its tokens into the statement's record.
 void ShowText(const Statement& statement, ShmStatementRecord& record, const char* sql, const uint8_t* tokens) {
-  char* const behind = reinterpret_cast<char*>(&record + 1);
+  uint32_t sql_bytes = statement.sql_bytes, digest_bytes = statement.digest_bytes;
+  char* place = reinterpret_cast<char*>(&record + 1);
+  const uint64_t record_bytes = g_runtime.pool(Kind::kStatement).record_bytes;
+  if (HasLongTexts(sql_bytes, digest_bytes, record_bytes)) {
+    if (char* const long_place = LongTextsOf(record); long_place != nullptr) {
+      place = long_place;
+    } else {  // the begin of the text is better than none
+      CountLoss(Loss::kDigests);
+      sql_bytes = static_cast<uint32_t>(CutText({sql, sql_bytes}, record_bytes - sizeof record).size());
+      digest_bytes = 0;
+    }
+  }
   const CellWriter writer(record.seq);
-  CopyToShared(behind, sql, statement.sql_bytes);
-  CopyToShared(behind + TextCapacity(statement.sql_bytes), tokens, statement.digest_bytes);
-  record.sql_bytes.store(statement.sql_bytes, kRelease);
-  record.digest_bytes.store(statement.digest_bytes, kRelease);
+  CopyToShared(place, sql, sql_bytes);
+  CopyToShared(place + TextCapacity(sql_bytes), tokens, digest_bytes);
+  record.sql_bytes.store(sql_bytes, kRelease);
+  record.digest_bytes.store(digest_bytes, kRelease);
   record.bits.store(record.bits.load(kRelaxed) | kStatementHasText, kRelease);
 }
 

@@ -26,6 +26,7 @@ struct Queues {
   Word wide_chunks;                    // full chunks with larger records, counted up to the difference
   HalfWord* idle_of;                   // by chunk: places without a row, while it is in a queue
   Word idle;                           // their sum
+  std::atomic<bool>* has_long_texts;   // by space: its places for long texts have memory
 };
 constinit Queues pools[kEventKinds] = {};
 
@@ -113,8 +114,22 @@ bool ReserveSpace(Kind kind) {
   Segment& segment = g_runtime.segment;
   const Pool& pool = g_runtime.pool(kind);
   const ArrayId records = kRecordsOf[static_cast<uint32_t>(kind)];
-  const uint64_t space = TakenOf(kind).spaces, begin = space * pool.pitch;
+  const uint64_t space = TakenOf(kind).spaces, begin = space * pool.space_bytes;
   return space < segment.array(records).capacity && segment.ReserveRange(records, begin, begin + PerChunk(kind) * pool.record_bytes);
+}
+
+// Gives memory to the places for long texts of a space. Returns false if there is none.
+[[gnu::noinline]] bool ReserveLongTexts(uint64_t space) {
+  const int error = errno;
+  const Pool& pool = g_runtime.pool(Kind::kStatement);
+  std::atomic<bool>& is_reserved = QueuesOf(Kind::kStatement).has_long_texts[space];
+  if (ColdLock lock; lock && !is_reserved.load(kRelaxed)) {
+    const uint64_t begin = space * pool.space_bytes + BytesOfRecords(Kind::kStatement, pool.record_bytes);
+    const uint64_t end = begin + PerChunk(Kind::kStatement) * g_runtime.text_sizes.long_place;
+    is_reserved.store(g_runtime.segment.ReserveRange(ArrayId::kStatementRecords, begin, end), kRelease);  // pairs with LongTextsOf
+  }
+  errno = error;
+  return is_reserved.load(kRelaxed);
 }
 
 // Makes a chunk whose records have memory. Returns 0 if there is none for the chunk itself. REQUIRES: cold lock.
@@ -132,7 +147,7 @@ uint32_t AllocateFresh(Kind kind) {
   uint32_t chunk = 0;
   if (ColdLock lock; lock) {
     Taken& all = TakenOf(kind);
-    if (ReserveSpace(kind)) chunk = MakeChunk(kind, all.spaces * g_runtime.pool(kind).pitch, PerChunk(kind));
+    if (ReserveSpace(kind)) chunk = MakeChunk(kind, all.spaces * g_runtime.pool(kind).space_bytes, PerChunk(kind));
     if (chunk != 0) {
       ++all.spaces;
       all.chunks.store(all.chunks.load(kRelaxed) + 1, kRelaxed);
@@ -149,7 +164,7 @@ uint32_t AllocateSmall(Kind kind) {
   if (ColdLock lock; lock && ReserveSpace(kind)) {
     const Pool& pool = g_runtime.pool(kind);
     Taken& all = TakenOf(kind);
-    const uint64_t begin = all.spaces++ * pool.pitch;
+    const uint64_t begin = all.spaces++ * pool.space_bytes;
     for (uint32_t i = 0; i < SmallPerSpace(kind); ++i) {
       const uint32_t chunk = MakeChunk(kind, begin + i * SmallChunk(kind) * pool.record_bytes, SmallChunk(kind));
       if (chunk == 0) break;
@@ -246,10 +261,11 @@ uint32_t TakeIfOlder(Kind kind, ChunkHold& hold, const ChunkQueue& own, uint64_t
   return 0;
 }
 
-// The places of the queues are behind each other, then those of the small chunks, then the numbers by chunk.
+// The places of the queues are behind each other, then those of the small chunks, then the numbers by chunk, then the facts by space.
 size_t BytesOfPlaces(Kind kind, const Queues& all) {
-  const uint64_t capacity = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).capacity;
-  return ((size_t{all.last_queue} + 1) * all.places_per_queue + all.small_places) * sizeof(ChunkPlace) + capacity * sizeof(HalfWord);
+  const uint64_t chunks = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).capacity;
+  const uint64_t spaces = g_runtime.segment.array(kRecordsOf[static_cast<uint32_t>(kind)]).capacity;
+  return ((size_t{all.last_queue} + 1) * all.places_per_queue + all.small_places) * sizeof(ChunkPlace) + chunks * sizeof(HalfWord) + spaces;
 }
 
 bool StartQueues(Kind kind, uint32_t queues) {
@@ -270,6 +286,7 @@ bool StartQueues(Kind kind, uint32_t queues) {
     all.queues[i].places = static_cast<ChunkPlace*>(memory) + static_cast<size_t>(i) * all.places_per_queue;
   all.small.places = static_cast<ChunkPlace*>(memory) + static_cast<size_t>(queues) * all.places_per_queue;
   all.idle_of = reinterpret_cast<HalfWord*>(all.small.places + all.small_places);
+  all.has_long_texts = reinterpret_cast<std::atomic<bool>*>(all.idle_of + capacity);
   return true;
 }
 
@@ -318,6 +335,15 @@ void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint32_t idle) {
   Queues& all = QueuesOf(kind);
   while (!Give(all.queues[queue & all.last_queue], all.places_per_queue, chunk))
     ++queue;  // all queues together hold twice as many chunks as there are
+}
+
+char* LongTextsOf(const ShmStatementRecord& record) {
+  const Pool& pool = g_runtime.pool(Kind::kStatement);
+  const auto at = static_cast<uint64_t>(reinterpret_cast<const char*>(&record) - pool.records);
+  const uint64_t space = at / pool.space_bytes;
+  // Pairs with ReserveLongTexts.
+  if (!QueuesOf(Kind::kStatement).has_long_texts[space].load(kAcquire) && !ReserveLongTexts(space)) return nullptr;
+  return pool.records + PlaceOfLongTexts(at, pool.space_bytes, pool.record_bytes, g_runtime.text_sizes.long_place);
 }
 
 // Takes a chunk from the queues; 0 = they are empty.

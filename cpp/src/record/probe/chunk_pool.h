@@ -45,6 +45,10 @@ void NoteWideChunk(Kind kind);
 // Puts a chunk last in its queue. `idle`: its places without an event, if its thread has ended and KeepsShortThreads().
 // Threads: any thread.
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint32_t idle);
+// Returns the place for long texts of a statement's record, with memory; nullptr if there is none. Preserves errno. Cold at the first call
+// for a space.
+// Threads: any thread; the caller has the record's chunk.
+char* LongTextsOf(const ShmStatementRecord& record);
 // Returns the chunk to write next, 0 if there is none. `now`: the approximate cycle counter.
 // Threads: any thread; `thread` is the caller.
 uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now);
