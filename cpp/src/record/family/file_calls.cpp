@@ -1,5 +1,6 @@
 // record/family/file_calls.cpp: the events of calls after which there is another file, or another name: open, close, stat, rename ...
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "record/engine/classes.h"
@@ -190,10 +191,12 @@ void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary) 
     return call->file->class_index.load(kRelaxed) == call->wait.class_index;
   };
   EndOnKnown(*call, give_without_lock, [&](const EndedWait& ended) {
+    std::optional<NoSignals> once;  // instead of twice: the first event of a file makes cells
     uint64_t more = 0;
     if (fd >= 0 && path != nullptr) {
       if (call->file == nullptr) (void)give_without_lock();
       if (call->file == nullptr) {
+        once.emplace();
         if (ColdLock lock; lock) {
           if (call->passing != 0) {
             ForgetSiteOfPassingName(call->passing);
@@ -344,7 +347,12 @@ namespace {
 
 // REQUIRES: cold lock, for both.
 void WasDeleted(ShmFile* file) {
-  if (IsLiveFile(file)) RetireFile(*file);
+  if (!IsLiveFile(file)) return;
+  const uint64_t name = file->name.load(kRelaxed);
+  const uint64_t copy = name != 0 ? AcquireNameWord(NameText(NameOf(name))) : 0;
+  const uint32_t hash = file->hash.load(kRelaxed);
+  RetireFile(*file);
+  if (copy != 0) LeavePassingName(copy, hash);
 }
 
 void WasRenamed(ShmFile* file, const char* new_path) {

@@ -22,6 +22,24 @@ constinit PassingName passing_names[kPlaces] = {};
 uint32_t PlaceOf(uint32_t hash) { return (hash >> 24) % kPlaces + 1; }
 PassingName& At(uint32_t place) { return passing_names[place - 1]; }
 
+// Releases the name in a place. Returns false if a call holds it.
+bool Empty(PassingName& at) {
+  const uint64_t old = at.name.exchange(0);
+#if !defined(PFS_BREAK_PASSING_NAMES)  // negative control of the stress test: a held name is replaced
+  if (at.holders.load() != 0) {
+    at.name.store(old);
+    return false;
+  }
+#endif
+  ReleaseName(static_cast<uint32_t>(old));
+  return true;
+}
+void Fill(PassingName& at, uint64_t word, uint32_t hash) {
+  at.hash.store(hash, kRelaxed);
+  at.site.store(0, kRelaxed);
+  at.name.store(word);
+}
+
 }  // namespace
 
 uint32_t HoldPassingName(std::string_view name, uint32_t hash, uint64_t* word) {
@@ -39,23 +57,18 @@ uint32_t HoldPassingName(std::string_view name, uint32_t hash, uint64_t* word) {
 }
 
 uint32_t AddPassingName(std::string_view name, uint32_t hash, uint64_t* word) {
-  const uint32_t place = PlaceOf(hash);
-  PassingName& at = At(place);
-  const uint64_t old = at.name.exchange(0);
-#if !defined(PFS_BREAK_PASSING_NAMES)  // negative control of the stress test: a held name is replaced
-  if (at.holders.load() != 0) {
-    at.name.store(old);
-    return 0;
-  }
-#endif
-  ReleaseName(static_cast<uint32_t>(old));
+  PassingName& at = At(PlaceOf(hash));
+  if (!Empty(at)) return 0;
   *word = AcquireNameWord(name);
   if (*word == 0) return 0;
   at.holders.fetch_add(1);
-  at.hash.store(hash, kRelaxed);
-  at.site.store(0, kRelaxed);
-  at.name.store(*word);
-  return place;
+  Fill(at, *word, hash);
+  return PlaceOf(hash);
+}
+
+void LeavePassingName(uint64_t word, uint32_t hash) {
+  PassingName& at = At(PlaceOf(hash));
+  Empty(at) ? Fill(at, word, hash) : ReleaseName(static_cast<uint32_t>(word));
 }
 
 uint64_t TakePassingName(uint32_t place) {

@@ -16,6 +16,8 @@ uint32_t HoldPassingName(std::string_view name, uint32_t hash, uint64_t* word);
 // Adds a name that is not there and holds it, like HoldPassingName(). Returns 0 if a call holds the name in its place, or the segment is
 // full. REQUIRES: cold lock.
 uint32_t AddPassingName(std::string_view name, uint32_t hash, uint64_t* word);
+// Adds the name of a file that is no more: a journal comes again. The name becomes the segment's, or is released. REQUIRES: cold lock.
+void LeavePassingName(uint64_t word, uint32_t hash);
 // Takes a name that the caller alone holds. Returns its word, which is the caller's to release; 0 if others hold it, too. Either way the
 // caller holds it no more. REQUIRES: cold lock.
 uint64_t TakePassingName(uint32_t place);

@@ -262,10 +262,13 @@ void RememberCell(ThreadState& thread, uint64_t key, uint32_t cell) {
   ChangeEntry(entry.key, uint64_t{0}, key, [&] { entry.cell = cell; });
 }
 
-// Gives the thread its cells in the other lanes of a socket, of which `list` is one: a thread that uses a socket reads it, writes it and
-// closes it. Each would take the cold lock for its own cell later. REQUIRES: cold lock.
-void AddLanesOfSocket(ThreadState& thread, uint64_t key, ShmCellList& list) {
+// Gives the thread its cells in the other lanes of a socket, or of a file that nobody has used yet; `list` is one of its lanes. A thread
+// that uses a socket reads it, writes it and closes it; one that opens a new file reads or writes it. Each would take the cold lock for its
+// own cell later. REQUIRES: cold lock; the thread has its cell in `list`.
+void AddOtherLanes(ThreadState& thread, uint64_t key, ShmCellList& list, bool is_socket) {
   ShmCellList* const lanes = &list - LaneOfKey(key);
+  const auto is_used = [&](const ShmCellList& lane) { return &lane != &list && HeadOf(lane) != 0; };
+  if (!is_socket && (g_runtime.cells[HeadOf(list)].next.load(kRelaxed) != 0 || std::any_of(lanes, lanes + kFileLanes, is_used))) return;
   const uint64_t first_key = key - KeyOfLane(0, LaneOfKey(key));
   for (size_t lane = 0; lane < kFileLanes; ++lane) {
     if (lane == LaneOfKey(key)) continue;
@@ -306,8 +309,8 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfW
       FoldRetired(kFoldedPerCell);
       if (ShmCell* cell = AddCell(list, thread.slot, InstanceOf(key)); cell != nullptr) found = IndexOf(cell);
       if constexpr (std::is_same_v<List, ShmCellList>) {
-        if (KindOfKey(key) == CellKind::kFile && flags != nullptr && (flags->load(kRelaxed) & kFlagSocket) != 0)
-          AddLanesOfSocket(thread, key, list);
+        if (found != 0 && KindOfKey(key) == CellKind::kFile)
+          AddOtherLanes(thread, key, list, flags != nullptr && (flags->load(kRelaxed) & kFlagSocket) != 0);
       }
     }
   }
