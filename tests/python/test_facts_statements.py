@@ -5,6 +5,8 @@ Each test in a process of its own.
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 import pfs
@@ -73,6 +75,42 @@ def test_I1_a_long_text_ends_in_three_dots(limit: int) -> None:
     if limit == 10:
         assert shown[2][0] == "select ..."
     assert of_digest("select 'a'")["QUERY_SAMPLE_TEXT"] in {text for text, _ in shown}
+
+
+@fresh_process(
+    "performance_schema_max_sql_text_length={limit},performance_schema_max_digest_length={tokens},"
+    "performance_schema_events_statements_history_long_size=300"
+)
+@pytest.mark.parametrize(("limit", "tokens"), [(1024, 1024), (100, 4096), (4096, 0), (200, 200)])
+def test_I1_texts_of_any_length_in_any_order(limit: int, tokens: int) -> None:
+    """I1: short texts lie behind their record, long ones elsewhere. Each row has its own text, also where a second text of another
+    length took the place of the first, where statements overlap, and after the records have been used again."""
+    dice, expected = random.Random(limit + tokens), []
+
+    def text_of(number: int) -> str:
+        columns = ", ".join(f"c{i}" for i in range(dice.choice((1, 2, 20, 60, 90, 200, 500))))
+        return f"select {columns} from t{number}"
+
+    open_ones: list[tuple[Statement, str]] = []
+    for number in range(900):
+        text = text_of(number)
+        statement = Statement("i/query", text)
+        if dice.random() < 0.3:
+            statement.set_text(text := text_of(number))
+        open_ones.append((statement, text))
+        assert max(ids(CURRENT, "EVENT_ID", "SQL_TEXT"))[1] == cut(text, limit)
+        while open_ones and (dice.random() < 0.6 or len(open_ones) > 5):
+            ended, of = open_ones.pop(dice.randrange(len(open_ones)))
+            if dice.random() < 0.2:
+                ended.set_text(of := text_of(number))
+            ended.end()
+            expected.append((cut(of, limit), pfs.digest(of)[0]))
+    found = sorted(ids(HISTORY, "SQL_TEXT", "DIGEST"), key=str)
+    assert [text for text, _ in found] == [text for text, _ in sorted(expected[-300:], key=str)]
+    assert all((digest is not None) == (tokens != 0) for _, digest in found)
+    if tokens == 1024:  # that of pfs.digest()
+        assert found == sorted(expected[-300:], key=str)
+    assert losses() == {}
 
 
 @fresh_process()

@@ -841,6 +841,32 @@ def test_a_full_file_system_is_told(tmp_path: Path, tmpfs: Callable[..., Any]) -
     assert lost_somewhere
 
 
+def test_long_texts_in_a_full_file_system(tmp_path: Path, tmpfs: Callable[..., Any]) -> None:
+    """A statement whose text has no room shows the beginning of it. That is counted, and nothing else is lost by it."""
+    script = """
+        import pfs
+        from tests.python._programs.nested import Statement
+        long, short = "select " + ", ".join(f"c{i}" for i in range(200)), "select 1"
+        for _ in range(3000):
+            Statement("n/work", short).end()
+            Statement("n/work", long).end()
+        rows = pfs.table("events_statements_history_long")["SQL_TEXT"]
+        whole = long[:1021] + "..."
+        assert all(text == short or whole.startswith(text) and len(text) >= 512 for text in rows)
+        print(len(rows), sum(len(text) == 512 for text in rows), pfs.status["performance_schema_digest_lost"])
+    """
+    cuts = []
+    for size in (512 * KIB, 1024 * KIB, 2048 * KIB, 3072 * KIB, 4096 * KIB, 65536 * KIB):
+        done = tmpfs(size, sys.executable, "-W", "error", "-c", textwrap.dedent(script), PYTHONPATH=str(PROGRAMS.parents[1]))
+        assert done.returncode == 0, f"{size}: {done.stderr}"
+        rows, cut, lost = map(int, done.stdout.split())
+        assert cut <= lost, size
+        cuts.append(cut)
+    assert rows == 6000
+    assert cuts[-1] == 0
+    assert max(cuts) > 0
+
+
 def test_fork_in_a_full_file_system_goes_on(build: Build, tmp_path: Path, tmpfs: Callable[..., Any]) -> None:
     for size in (KIB * size for size in (0, 4, 16, 64, 96, 112, 128, 128, 128, 144, 160, 512, 1024)):
         done = tmpfs(size, str(build("forks")), "hammer", "10")

@@ -11,6 +11,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -244,3 +245,25 @@ def test_calls_and_bytes_are_those_of_strace(name: str, tmp_path: Path) -> None:
     assert seen.lost == {}
     assert min(*seen.total("read"), seen.total("write")[0]) > 0
     print(f"{name}: {len(seen.pfs)} files and sockets by action, reads {seen.total('read')}, writes {seen.total('write')}")
+
+
+def test_a_journal_takes_two_critical_sections(tmp_path: Path) -> None:
+    """A file that is made, written, read and removed under one name again and again: each critical section of pfs blocks signals and
+    lets them in again, which strace counts. One is for the new file, one for its end; now and then another one is for memory."""
+    program = tmp_path / "journal.py"
+    program.write_text(
+        "import os, sys\n"
+        "for _ in range(int(sys.argv[1])):\n"
+        "    fd = os.open('journal', os.O_RDWR | os.O_CREAT)\n"
+        "    os.write(fd, b'x'); os.pread(fd, 1, 0); os.close(fd); os.unlink('journal')\n"
+    )
+
+    def blocked(times: int) -> int:
+        trace = tmp_path / f"trace{times}"
+        command = ["strace", "-f", "-qq", "-e", "trace=rt_sigprocmask", "-e", "signal=none", "-o", str(trace)]
+        recorded = [sys.executable, "-m", "pfs", "run", "--no-report", "--", sys.executable, str(program), str(times)]
+        subprocess.run([*command, *recorded], cwd=tmp_path, check=True)
+        return sum("SIG_BLOCK" in line and line.rstrip().endswith("= 0") for line in trace.read_text().splitlines())
+
+    sections = (blocked(300) - blocked(100)) / 200
+    assert 2 <= sections < 2.5
