@@ -42,7 +42,7 @@ PARTS = {
 
 
 def start():
-    """Loads the native module and begins to wait for imports. Returns False in a process without libperfschema-run.so, or with pfs off."""
+    """Loads the native module and begins to wait for imports. Returns False where nothing is recorded."""
     wanted = _modules_of(os.environ.get("PFS_RUN_PYTHON", ",".join(part for part in PARTS if part != "asyncio")))
     if not wanted or "t" in getattr(sys, "abiflags", ""):
         return False
@@ -80,7 +80,8 @@ def _wait_for(wanted):
 
 
 def _load_native(library):
-    """Loads the module that is inside the preloaded library. Returns whether the library is there, and records: it is never loaded here."""
+    """Loads the module that is inside the preloaded library. Returns False without the library, which is never loaded here, or with
+    pfs off."""
     import _imp
 
     only_loaded = 4  # RTLD_NOLOAD
