@@ -83,7 +83,7 @@ def test_I1_a_long_text_ends_in_three_dots(limit: int) -> None:
 )
 @pytest.mark.parametrize(("limit", "tokens"), [(1024, 1024), (100, 4096), (4096, 0), (200, 200)])
 def test_I1_texts_of_any_length_in_any_order(limit: int, tokens: int) -> None:
-    """I1: short texts lie behind their record, long ones elsewhere. Each row has its own text, also where a second text of another
+    """I1: short texts lie behind their record, long ones elsewhere. Each row has its own text, also where a second one of another
     length took the place of the first, where statements overlap, and after records have been used again."""
     dice, expected = random.Random(limit + tokens), []
 

@@ -438,6 +438,20 @@ def test_nothing_is_imported_outside_of_pfs_run() -> None:
     assert plain.stdout.startswith("[] False")
 
 
+@pytest.mark.parametrize(("options", "is_wrapped"), [("performance_schema=OFF", "False"), ("performance_schema=ON", "True")])
+def test_nothing_is_wrapped_where_pfs_is_off(options: str, is_wrapped: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = (
+        "import http.client, sys, threading\n"
+        "functions = threading.Thread._set_native_id, http.client.HTTPConnection.putrequest\n"
+        "wrapped = ['/_pfs_run/' in function.__code__.co_filename for function in functions]\n"
+        "print(*wrapped, '_pfs_run' in sys.modules, type(sys.meta_path[0]).__module__ == '_pfs_run')"
+    )
+    monkeypatch.setenv("PFS_OPTIONS", options)
+    done = run(*PFS, "run", "--no-report", "--force", "--", sys.executable, "-c", code, check=True)
+    assert done.stdout.split() == [is_wrapped] * 4
+    assert done.stderr == ""
+
+
 IMPORTS = """
 import importlib.util
 [path] = {line.split()[-1] for line in open("/proc/self/maps") if "libperfschema-run.so" in line}

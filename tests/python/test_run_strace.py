@@ -248,7 +248,7 @@ def test_calls_and_bytes_are_those_of_strace(name: str, tmp_path: Path) -> None:
 
 
 def test_a_journal_takes_two_critical_sections(tmp_path: Path) -> None:
-    """A file is made, written, read and removed under one name again and again. Each critical section of pfs blocks signals, which
+    """A file is made, written, read and removed under one name again and again. Each critical section blocks signals, which
     strace counts. One is for the new file, one for its end; now and then another one is for memory."""
     program = tmp_path / "journal.py"
     program.write_text(

@@ -80,8 +80,8 @@ def _wait_for(wanted):
 
 
 def _load_native(library):
-    """Loads the module that is inside the preloaded library. Returns False without the library, which is never loaded here, or with
-    pfs off."""
+    """Loads the module that is inside the preloaded library. Returns False without the library, which it never loads, or with pfs
+    off."""
     import _imp
 
     only_loaded = 4  # RTLD_NOLOAD
