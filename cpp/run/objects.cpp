@@ -80,6 +80,15 @@ pfs_key_t KeyOf(const Object& object, const Facts& facts, const void* address) {
   return KeyOfObject(facts.make, object.kind != Kind::kFutex ? address : nullptr, *object.maker, facts.prefix, facts.noun);
 }
 
+// Returns whether an object shares its instrument with all of its kind that the same place makes: its name is the place's.
+bool IsNamedAfterMaker(const Object& object, const void* address) {
+  if (object.maker->name != nullptr || object.kind == Kind::kFutex) return true;
+  return NameOfGil(address, object.kind) == nullptr && ModuleOf(address) == nullptr;
+}
+std::atomic_ref<uint32_t> ClassNamedAfter(const Site& maker, Kind kind) {
+  return std::atomic_ref(maker.classes[static_cast<uint32_t>(kind)]);
+}
+
 // Start-up, and other work under the cold lock, may call an allocator of the program's whose locks come here: they are plain then. To wait
 // for the map here would be a deadlock.
 bool IsBusy() { return static_cast<bool>(t_locals.in_cold_lock); }
@@ -118,14 +127,13 @@ void GiveRow(Object& object, pfs_instance_t* row) {
 void Complete(Object& object, const void* address) {
   const Facts facts = FactsOf(object.kind);
   if (object.flags.load(std::memory_order_relaxed) == &kUnborn) {
-    const pfs_key_t key = KeyOf(object, facts, address);
-    object.class_index = ClassOfKey(facts.family, key);
+    const bool is_named_after_maker = IsNamedAfterMaker(object, address);
+    object.class_index = is_named_after_maker ? ClassNamedAfter(*object.maker, object.kind).load(std::memory_order_relaxed) : 0;
+    if (object.class_index == 0) object.class_index = ClassOfKey(facts.family, KeyOf(object, facts, address));
     const uint32_t* flags = &kRefused;
     if (object.class_index != 0) flags = reinterpret_cast<const uint32_t*>(&g_runtime.classes[object.class_index].flags);
     object.flags.store(flags, std::memory_order_relaxed);
-    if (g_is_python && object.maker->name != nullptr) {
-      ClassOfPython(object.maker, object.kind).store(object.class_index, std::memory_order_relaxed);
-    }
+    if (is_named_after_maker) ClassNamedAfter(*object.maker, object.kind).store(object.class_index, std::memory_order_relaxed);
   }
   const uint32_t* const flags = object.flags.load(std::memory_order_relaxed);
   if (!pfs_flags_enabled(flags) || object.row.load(std::memory_order_relaxed) != nullptr) return;
@@ -140,7 +148,7 @@ void Complete(Object& object, const void* address) {
 // Does the same for a lock of Python whose class is known, without the map's lock. Returns false, and does nothing, for others.
 bool CompletePython(Object& object, const void* address) {
   if (!g_is_python || object.maker == nullptr || object.maker->name == nullptr) return false;
-  const uint32_t class_index = ClassOfPython(object.maker, object.kind).load(std::memory_order_relaxed);
+  const uint32_t class_index = ClassNamedAfter(*object.maker, object.kind).load(std::memory_order_relaxed);
   if (class_index == 0) return false;
   const auto* const flags = reinterpret_cast<const uint32_t*>(&g_runtime.classes[class_index].flags);
   object.flags.store(flags, std::memory_order_relaxed);

@@ -17,6 +17,7 @@
 namespace perfschema::run {
 
 enum class Kind : uint8_t { kMutex = 1, kSpin, kRwlock, kCond, kSemaphore, kBarrier, kOnce, kFutex, kPythonLock };
+static_assert(static_cast<uint32_t>(Kind::kPythonLock) < Site::kKinds);
 
 // Threads: any thread reads; changes under the map's lock.
 struct Object : Mapped<Object> {

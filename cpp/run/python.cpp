@@ -119,7 +119,6 @@ struct Text {
   Site site;  // first
   size_t size;
   const Text* next;
-  mutable std::atomic<uint32_t> classes[2];  // of locks and of conditions
 };
 constexpr size_t kPlaces = 4096, kMostTexts = 16384;
 constinit std::atomic<const Text*> texts[kPlaces] = {};
@@ -144,7 +143,6 @@ const Site* SiteOfText(std::string_view text) {
   copy[text.copy(copy, text.size())] = 0;
   made->site = {copy, nullptr, 0, copy};
   made->size = text.size();
-  new (made->classes) std::atomic<uint32_t>[2] {};
   do {
     made->next = head;
   } while (!first.compare_exchange_weak(head, made, std::memory_order_release, std::memory_order_acquire));  // two may add it: harmless
@@ -250,7 +248,7 @@ void VisitFrames(PyThreadState* state, const char* skipped, Visit visit) {
 // The module that PyThread_allocate_lock() is in. Constant after start.
 PFS_SET_IN_EVERY_PROCESS const link_map* interpreter = nullptr;
 
-constinit const Text of_interpreter = {{"interpreter", nullptr, 0, "interpreter"}, 0, nullptr, {}};
+constinit const Text of_interpreter = {{"interpreter", nullptr, 0, "interpreter"}, 0, nullptr};
 
 // Is what the frames say of a new lock.
 struct Made {
@@ -327,10 +325,6 @@ bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
   WakeObject(semaphore, made.kind, made.site);
   errno = error;
   return true;
-}
-
-std::atomic<uint32_t>& ClassOfPython(const Site* site, Kind kind) {
-  return reinterpret_cast<const Text*>(site)->classes[kind == Kind::kPythonLock ? 0 : 1];
 }
 
 // CPython has its GIL's state in _PyRuntime: cond, mutex, switch_cond, switch_mutex, one after the other (3.9 to 3.13).

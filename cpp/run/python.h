@@ -24,9 +24,6 @@ void StartPython(int count, char** arguments);
 // the line that waits.
 bool NotePythonLock(const void* semaphore, unsigned value, const void* caller);
 
-// Returns where the class of the locks of a site, or of the conditions, is remembered; 0 = none is yet. REQUIRES: a site of Python.
-std::atomic<uint32_t>& ClassOfPython(const Site* site, Kind kind);
-
 // Returns the name of a mutex or condition of the GIL, or nullptr if the object is another.
 const char* NameOfGil(const void* address, Kind kind);
 

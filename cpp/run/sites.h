@@ -29,6 +29,9 @@ struct Site {
   uint64_t offset;
   const char* name;               // of the objects that it makes; nullptr: they are named by the place
   mutable pfs_key_t threads = 0;  // the instrument of threads that start here; 0 = not registered yet. Any thread, by std::atomic_ref
+  // By kind (run/objects.h): the class of the objects that are named after this place; 0 = not known yet. Any thread, by std::atomic_ref.
+  static constexpr uint32_t kKinds = 10;
+  mutable uint32_t classes[kKinds] = {};
 };
 
 // Returns the site of a return address. Lock-free; the first call of a site is slow.
