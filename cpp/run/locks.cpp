@@ -199,7 +199,7 @@ template <typename Lock>
 void Ends(Lock* lock) {
   using T = Type<Lock>;
   if (T::IsShared(lock)) return;
-  T::HasTag(lock) ? ForgetTagged(lock, TagWord(lock)) : ForgetObject(lock);
+  T::HasTag(lock) ? EndTagged(lock, TagWord(lock)) : EndObject(lock);
 }
 
 }  // namespace
@@ -281,7 +281,7 @@ PFS_REPLACES int pthread_spin_init(pthread_spinlock_t* spin, int shared) {
 }
 
 PFS_REPLACES int pthread_spin_destroy(pthread_spinlock_t* spin) {
-  ForgetObject(const_cast<const int*>(spin));
+  EndObject(const_cast<const int*>(spin));
   return PFS_REAL(pthread_spin_destroy)(spin);
 }
 

@@ -68,25 +68,48 @@ Facts FactsOf(Kind kind) {
   }
 }
 
+// Returns whether an object shares its instrument with all of its kind that the same place makes: its name is the place's.
+bool IsNamedAfterMaker(const Site& maker, Kind kind, const void* address) {
+  if (maker.name != nullptr || kind == Kind::kFutex) return true;
+  return NameOfGil(address, kind) == nullptr && ModuleOf(address) == nullptr;
+}
+
 // Returns the key of an object: names that Python knows come first.
-pfs_key_t KeyOf(const Object& object, const Facts& facts, const void* address) {
-  if (object.maker->name != nullptr) {
-    return KeyOfNamed(facts.make, kPython, object.maker->name, "Lock of a Python program, by the line that makes or waits for it.");
+pfs_key_t KeyOf(const Site& maker, Kind kind, const Facts& facts, const void* address) {
+  if (maker.name != nullptr) {
+    return KeyOfNamed(facts.make, kPython, maker.name, "Lock of a Python program, by the line that makes or waits for it.");
   }
-  if (const char* const name = NameOfGil(address, object.kind); name != nullptr) {
+  if (const char* const name = NameOfGil(address, kind); name != nullptr) {
     return KeyOfNamed(facts.make, kPython, name, "Global interpreter lock of CPython.");
   }
   // The place of the call stands for its futexes: it is no object in the module's data.
-  return KeyOfObject(facts.make, object.kind != Kind::kFutex ? address : nullptr, *object.maker, facts.prefix, facts.noun);
+  return KeyOfObject(facts.make, kind != Kind::kFutex ? address : nullptr, maker, facts.prefix, facts.noun);
 }
 
-// Returns whether an object shares its instrument with all of its kind that the same place makes: its name is the place's.
-bool IsNamedAfterMaker(const Object& object, const void* address) {
-  if (object.maker->name != nullptr || object.kind == Kind::kFutex) return true;
-  return NameOfGil(address, object.kind) == nullptr && ModuleOf(address) == nullptr;
+// Returns the class of an object, 0 = none. A place remembers the class that is named after it. Others are looked for only if
+// `may_register`, which is slow.
+uint32_t ClassOf(const Site& maker, Kind kind, const void* address, bool may_register) {
+  const bool is_named_after_maker = IsNamedAfterMaker(maker, kind, address);
+  const std::atomic_ref known(maker.classes[static_cast<uint32_t>(kind)]);
+  const uint32_t before = is_named_after_maker ? known.load(std::memory_order_relaxed) : 0;
+  if (before != 0 || !may_register) return before;
+  const Facts facts = FactsOf(kind);
+  const uint32_t found = ClassOfKey(facts.family, KeyOf(maker, kind, facts, address));
+  if (is_named_after_maker) known.store(found, std::memory_order_relaxed);
+  return found;
 }
-std::atomic_ref<uint32_t> ClassNamedAfter(const Site& maker, Kind kind) {
-  return std::atomic_ref(maker.classes[static_cast<uint32_t>(kind)]);
+
+const uint32_t* FlagsOf(uint32_t class_index) {
+  return class_index == 0 ? &kRefused : reinterpret_cast<const uint32_t*>(&g_runtime.classes[class_index].flags);
+}
+
+// Makes an instance if the class is enabled. Returns nullptr if it is not. If there is no space, that is counted as lost, and the class
+// becomes 0: it is not tried again.
+pfs_instance_t* RowFor(uint32_t* class_index, Kind kind, const void* address) {
+  if (!pfs_flags_enabled(FlagsOf(*class_index))) return nullptr;
+  pfs_instance_t* const row = CreateInstance(FactsOf(kind).family, g_runtime.classes[*class_index].key, address);
+  if (row == nullptr) *class_index = 0;
+  return row;
 }
 
 // Start-up, and other work under the cold lock, may call an allocator of the program's whose locks come here: they are plain then. To wait
@@ -99,9 +122,9 @@ Object* Add(const void* address, Kind kind, const Site* site) {
   Object* const object = g_objects.Add(reinterpret_cast<uintptr_t>(address), [=](Object& fresh) {
     fresh.flags.store(&kUnborn, std::memory_order_relaxed);
     fresh.row.store(nullptr, std::memory_order_relaxed);
-    fresh.maker = site;
+    fresh.maker.store(site, std::memory_order_relaxed);
     fresh.least_waits.store(0, std::memory_order_relaxed);
-    fresh.class_index = 0;
+    fresh.class_index.store(0, std::memory_order_relaxed);
     fresh.kind = kind;
   });
   if (object == nullptr) CountLoss(LimitsOf(FactsOf(kind).family).instances_lost);
@@ -111,51 +134,54 @@ Object* Add(const void* address, Kind kind, const Site* site) {
 void Remove(Object& object) {
   pfs_instance_t* const row = object.row.exchange(nullptr);
   object.flags.store(&kRefused, std::memory_order_relaxed);
-  if (object.maker == nullptr) sleeping.fetch_sub(1, std::memory_order_relaxed);
+  if (object.maker.load(std::memory_order_relaxed) == nullptr) sleeping.fetch_sub(1, std::memory_order_relaxed);
   g_objects.Remove(object);
   if (row != nullptr) DestroyInstance(row);
 }
 
-// Two threads may use a new lock of Python at once: the second instance is not needed.
+// ---- These do not -----------------------------------------------------------------------------------------------------------------------
+
+// Two threads may use a new object at once: the second instance is not needed.
 void GiveRow(Object& object, pfs_instance_t* row) {
   pfs_instance_t* none = nullptr;
-  if (!object.row.compare_exchange_strong(none, row, std::memory_order_release) && row != nullptr)
-    DestroyInstance(row);  // pairs with IsInstrumented
+  if (!object.row.compare_exchange_strong(none, row, std::memory_order_release)) DestroyInstance(row);  // pairs with IsInstrumented
 }
 
-// Gives an object its instrument, and its instance if that is enabled.
-void Complete(Object& object, const void* address) {
-  const Facts facts = FactsOf(object.kind);
+// Gives an object its instrument, and its instance if that is enabled. Returns false, and does nothing, if it sleeps, or if its class is
+// not known and it must not `may_register`: that REQUIRES the map's lock.
+bool Complete(Object& object, const void* address, bool may_register) {
+  const Site* const maker = object.maker.load(std::memory_order_acquire);
+  if (maker == nullptr) return false;
+  uint32_t class_index = object.class_index.load(std::memory_order_relaxed);
   if (object.flags.load(std::memory_order_relaxed) == &kUnborn) {
-    const bool is_named_after_maker = IsNamedAfterMaker(object, address);
-    object.class_index = is_named_after_maker ? ClassNamedAfter(*object.maker, object.kind).load(std::memory_order_relaxed) : 0;
-    if (object.class_index == 0) object.class_index = ClassOfKey(facts.family, KeyOf(object, facts, address));
-    const uint32_t* flags = &kRefused;
-    if (object.class_index != 0) flags = reinterpret_cast<const uint32_t*>(&g_runtime.classes[object.class_index].flags);
-    object.flags.store(flags, std::memory_order_relaxed);
-    if (is_named_after_maker) ClassNamedAfter(*object.maker, object.kind).store(object.class_index, std::memory_order_relaxed);
+    class_index = ClassOf(*maker, object.kind, address, may_register);
+    if (class_index == 0 && !may_register) return false;
   }
-  const uint32_t* const flags = object.flags.load(std::memory_order_relaxed);
-  if (!pfs_flags_enabled(flags) || object.row.load(std::memory_order_relaxed) != nullptr) return;
-  pfs_instance_t* const row = CreateInstance(facts.family, g_runtime.classes[object.class_index].key, address);
-  if (row == nullptr) {  // it has been counted as lost
-    object.class_index = 0;
-    object.flags.store(&kRefused, std::memory_order_relaxed);
-  }
-  GiveRow(object, row);
+  pfs_instance_t* const row = object.row.load(std::memory_order_relaxed) == nullptr ? RowFor(&class_index, object.kind, address) : nullptr;
+  object.class_index.store(class_index, std::memory_order_relaxed);
+  object.flags.store(FlagsOf(class_index), std::memory_order_relaxed);
+  if (row != nullptr) GiveRow(object, row);
+  return true;
 }
 
-// Does the same for a lock of Python whose class is known, without the map's lock. Returns false, and does nothing, for others.
-bool CompletePython(Object& object, const void* address) {
-  if (!g_is_python || object.maker == nullptr || object.maker->name == nullptr) return false;
-  const uint32_t class_index = ClassNamedAfter(*object.maker, object.kind).load(std::memory_order_relaxed);
-  if (class_index == 0) return false;
-  const auto* const flags = reinterpret_cast<const uint32_t*>(&g_runtime.classes[class_index].flags);
-  object.flags.store(flags, std::memory_order_relaxed);
-  if (!pfs_flags_enabled(flags)) return true;
-  pfs_instance_t* const row = CreateInstance(FactsOf(object.kind).family, g_runtime.classes[class_index].key, address);
-  if (row == nullptr) object.flags.store(&kRefused, std::memory_order_relaxed);
-  GiveRow(object, row);
+// Sets the maker of an object that sleeps. Several threads may do so: one of them has done it.
+void Wake(Object& object, const Site* site) {
+  const Site* none = nullptr;
+  if (object.maker.compare_exchange_strong(none, site, std::memory_order_release)) sleeping.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// Returns false if too many objects sleep.
+bool PutToSleep(Object& object) {
+  if (sleeping.fetch_add(1, std::memory_order_relaxed) >= kMostSleeping) {
+    sleeping.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+  object.class_index.store(0, std::memory_order_relaxed);
+  object.least_waits.store(0, std::memory_order_relaxed);
+  object.flags.store(&kUnborn, std::memory_order_relaxed);
+  pfs_instance_t* const row = object.row.exchange(nullptr);
+  object.maker.store(nullptr, std::memory_order_release);
+  if (row != nullptr) DestroyInstance(row);
   return true;
 }
 
@@ -163,24 +189,46 @@ uint32_t IndexOfRow(const pfs_instance_t* row) {
   return row == nullptr ? 0 : static_cast<uint32_t>(reinterpret_cast<const ShmInstance*>(row) - g_runtime.instances);
 }
 
-// Returns the word of an object's tag, and makes sure that probes can follow it.
-uint64_t WordOf(const Object& object, const void* lock) {
-  const uint32_t row = IndexOfRow(object.row.load(std::memory_order_relaxed));
+// Returns the word of a tag, and makes sure that probes can follow it.
+uint64_t WordOf(uint32_t class_index, const pfs_instance_t* its_row, const void* lock) {
+  const uint32_t row = IndexOfRow(its_row);
   if (g_runtime.classes != nullptr) {
     g_tags.classes.store(g_runtime.classes, std::memory_order_relaxed);
     g_tags.instances.store(g_runtime.instances, std::memory_order_relaxed);
   }
   const auto raise = [](std::atomic<uint32_t>& end, uint32_t to) {
-    if (end.load(std::memory_order_relaxed) < to) end.store(to, std::memory_order_relaxed);
+    for (uint32_t now = end.load(std::memory_order_relaxed); now < to;) {
+      if (end.compare_exchange_weak(now, to, std::memory_order_relaxed)) break;
+    }
   };
-  raise(g_tags.end_of_classes, object.class_index + 1);
+  raise(g_tags.end_of_classes, class_index + 1);
   raise(g_tags.end_of_instances, row);  // compared with row - 1
-  return (uint64_t{object.class_index} << kRowBits | row) ^ g_tags.check ^ AddressCheck(lock);
+  return (uint64_t{class_index} << kRowBits | row) ^ g_tags.check ^ AddressCheck(lock);
+}
+
+// Returns whether a lock has a tag with an instance of its own, which is enabled.
+bool HasEnabledTag(const Tag& tag, const void* lock) {
+  return tag.HasClass() && pfs_flags_enabled(tag.flags()) && tag.HasInstance() && Tag::IsOf(tag.instance(), lock);
+}
+
+// Begins the life of a new lock at the address of an object: `there` is the word that the lock came with. Several threads may take the lock
+// for the first time: one of them replaces the word, and it alone ends the earlier life. Returns whether the lock is instrumented.
+bool BeginLife(Object& object, const void* lock, TagWord word, uint64_t there, const Site* site, uint32_t class_index) {
+  pfs_instance_t* const row = RowFor(&class_index, object.kind, lock);
+  if (!word.Replace(there, WordOf(class_index, row, lock))) {
+    if (row != nullptr) DestroyInstance(row);
+    return HasEnabledTag(Decoded(word.load(), lock), lock);
+  }
+  if (object.maker.exchange(site, std::memory_order_acq_rel) == nullptr) sleeping.fetch_sub(1, std::memory_order_relaxed);
+  object.class_index.store(class_index, std::memory_order_relaxed);
+  object.flags.store(FlagsOf(class_index), std::memory_order_relaxed);
+  if (pfs_instance_t* const earlier = object.row.exchange(row); earlier != nullptr) DestroyInstance(earlier);
+  return row != nullptr;
 }
 
 // Returns whether a tag is that of the object as it is now.
 bool IsTagOf(const Tag& tag, const Object& object) {
-  return tag.class_index() == object.class_index && tag.row() == IndexOfRow(object.row.load(std::memory_order_relaxed)) &&
+  return tag.class_index() == object.class_index.load(std::memory_order_relaxed) && tag.row() == IndexOfRow(object.row.load(std::memory_order_relaxed)) &&
          object.flags.load(std::memory_order_relaxed) != &kUnborn;
 }
 
@@ -208,13 +256,15 @@ Object* AddObject(const void* pointer, Kind kind, const Site* site) {
   return Add(pointer, kind, site);
 }
 
+void WakeAtUse(Object& object, const void* caller) { Wake(object, SiteOf(caller)); }
+
 bool MakeInstance(Object& object) {
   if (IsBusy()) return false;
   const int error = errno;
   const auto* const address = reinterpret_cast<const void*>(object.address.load(std::memory_order_relaxed));
-  if (!CompletePython(object, address)) {
+  if (!Complete(object, address, false)) {
     const SmallLock::Guard guard(g_objects.lock);
-    if (object.maker != nullptr) Complete(object, address);
+    (void)Complete(object, address, true);
   }
   errno = error;
   return object.row.load(std::memory_order_acquire) != nullptr;
@@ -222,31 +272,26 @@ bool MakeInstance(Object& object) {
 
 void WakeObject(const void* address, Kind kind, const Site* site) {
   Object* const object = g_objects.Find(reinterpret_cast<uintptr_t>(address));
-  if (object == nullptr || object->maker != nullptr) {  // a new address, or an object that nobody has destroyed
+  if (object == nullptr || object->maker.load(std::memory_order_acquire) != nullptr) {  // a new address, or one that nobody has destroyed
     ForgetObject(address);
     (void)AddObject(address, kind, site);
     return;
   }
-  sleeping.fetch_sub(1, std::memory_order_relaxed);
   object->kind = kind;
-  object->class_index = 0;
-  object->maker = site;
-  object->flags.store(&kUnborn, std::memory_order_release);
+  Wake(*object, site);
 }
 
-bool PutToSleep(const void* address) {
-  Object* const object = g_is_off || IsBusy() ? nullptr : g_objects.Find(reinterpret_cast<uintptr_t>(address));
-  if (object == nullptr || object->maker == nullptr || object->maker->name == nullptr) return false;
-  if (sleeping.fetch_add(1, std::memory_order_relaxed) >= kMostSleeping) {
-    sleeping.fetch_sub(1, std::memory_order_relaxed);
-    return false;
-  }
+void NoteInit(const void* address, Kind kind, const void* caller) {
+  if (!g_is_off) WakeObject(address, kind, SiteOf(caller));
+}
+
+void EndObject(const void* address) {
+  if (g_is_off || IsBusy()) return;
+  Object* const object = g_objects.Find(reinterpret_cast<uintptr_t>(address));
+  if (object == nullptr || object->maker.load(std::memory_order_acquire) == nullptr) return;
   const int error = errno;
-  object->flags.store(&kRefused, std::memory_order_relaxed);
-  object->maker = nullptr;
-  if (pfs_instance_t* const row = object->row.exchange(nullptr); row != nullptr) DestroyInstance(row);
+  if (!PutToSleep(*object)) ForgetObject(address);
   errno = error;
-  return true;
 }
 
 void ForgetObject(const void* address) {
@@ -259,36 +304,44 @@ void ForgetObject(const void* address) {
   errno = error;
 }
 
-void NoteInit(const void* address, Kind kind, const void* caller) {
-  if (g_is_off) return;
-  ForgetObject(address);
-  (void)AddObject(address, kind, SiteOf(caller));
+namespace {
+
+// Does what needs the map's lock: the address is new, or had an object of another kind, or the class is not known yet.
+bool GiveFirstTag(const void* lock, Kind kind, TagWord word, uint64_t there, const Site* site) {
+  const SmallLock::Guard guard(g_objects.lock);
+  Object* object = g_objects.FindLocked(reinterpret_cast<uintptr_t>(lock));
+  if (object != nullptr && object->kind != kind) {
+    Remove(*object);
+    object = nullptr;
+  }
+  if (object == nullptr) object = Add(lock, kind, site);
+  return object != nullptr && BeginLife(*object, lock, word, there, site, ClassOf(*site, kind, lock, true));
 }
+
+// Completes the tag of a lock whose instrument was disabled when it got it.
+bool CompleteTag(Object& object, const void* lock, TagWord word, uint64_t there) {
+  if (!Complete(object, lock, false)) return false;
+  pfs_instance_t* const row = object.row.load(std::memory_order_acquire);
+  (void)word.Replace(there, WordOf(object.class_index.load(std::memory_order_relaxed), row, lock));
+  return row != nullptr && pfs_flags_enabled(object.flags.load(std::memory_order_relaxed));
+}
+
+}  // namespace
 
 bool GiveTag(const void* lock, Kind kind, TagWord word, const void* caller) {
   if (g_is_off || IsBusy()) return false;
   const int error = errno;
-  bool is_instrumented = false;
-  {
-    const SmallLock::Guard guard(g_objects.lock);
-    const uint64_t there = word.load();
-    const Tag tag = Decoded(there, lock);
-    Object* object = g_objects.FindLocked(reinterpret_cast<uintptr_t>(lock));
-    if (object != nullptr && !(object->kind == kind && IsTagOf(tag, *object))) {
-      Remove(*object);
-      object = nullptr;
-    }
-    if (object == nullptr) {
-      const bool is_noted = there >> kCodeBits == noted_check;
-      const auto code = static_cast<uintptr_t>(there & ((uint64_t{1} << kCodeBits) - 1));
-      object = Add(lock, kind, SiteOf(is_noted ? reinterpret_cast<const void*>(code) : caller));
-    }
-    if (object != nullptr) {
-      Complete(*object, lock);
-      word.store(WordOf(*object, lock));
-      is_instrumented =
-          object->row.load(std::memory_order_relaxed) != nullptr && pfs_flags_enabled(object->flags.load(std::memory_order_relaxed));
-    }
+  const uint64_t there = word.load();
+  Object* const object = KnownObject(lock, kind);
+  bool is_instrumented;
+  if (object != nullptr && IsTagOf(Decoded(there, lock), *object)) {
+    is_instrumented = CompleteTag(*object, lock, word, there);
+  } else {
+    const bool is_noted = there >> kCodeBits == noted_check;
+    const auto code = static_cast<uintptr_t>(there & ((uint64_t{1} << kCodeBits) - 1));
+    const Site* const site = SiteOf(is_noted ? reinterpret_cast<const void*>(code) : caller);
+    const uint32_t class_index = object != nullptr ? ClassOf(*site, kind, lock, false) : 0;
+    is_instrumented = class_index != 0 ? BeginLife(*object, lock, word, there, site, class_index) : GiveFirstTag(lock, kind, word, there, site);
   }
   errno = error;
   return is_instrumented;
@@ -301,10 +354,10 @@ pfs_instance_t* KnownRow(const void* lock, Kind kind, TagWord word) {
   return object != nullptr && IsTagOf(tag, *object) ? object->row.load(std::memory_order_acquire) : nullptr;
 }
 
-void ForgetTagged(const void* lock, TagWord word) {
+void EndTagged(const void* lock, TagWord word) {
   if (g_is_off || word.load() == 0) return;
   word.store(0);
-  ForgetObject(lock);
+  EndObject(lock);
 }
 
 void NoteInitTagged(TagWord word, const void* caller) {

@@ -23,9 +23,9 @@ static_assert(static_cast<uint32_t>(Kind::kPythonLock) < Site::kKinds);
 struct Object : Mapped<Object> {
   std::atomic<const uint32_t*> flags;  // of its instrument; of a word that says "enabled" while it has none yet
   std::atomic<pfs_instance_t*> row;    // nullptr = none
-  const Site* maker;                   // init, or the first use; nullptr: the object sleeps
+  std::atomic<const Site*> maker;      // init, or the first use; nullptr: the object sleeps
   std::atomic<uint64_t> least_waits;   // of a condition: glibc has counted so many waits, or more
-  uint32_t class_index;                // 0 = none
+  std::atomic<uint32_t> class_index;   // 0 = none
   Kind kind;
 };
 
@@ -34,6 +34,8 @@ extern Objects g_objects __attribute__((visibility("hidden")));
 
 // Returns the object at an address, or makes one of this kind. nullptr = it cannot be recorded. Slow.
 [[gnu::noinline]] Object* AddObject(const void* address, Kind kind, const Site* site);
+// Wakes an object that sleeps: this is the first use of another one at its address, which had no init. Several threads may do so.
+[[gnu::noinline]] void WakeAtUse(Object& object, const void* caller);
 
 // Returns the instance of a mutex, or nullptr.
 pfs_instance_t* RowOfMutex(const pthread_mutex_t* m);
@@ -47,7 +49,9 @@ inline Object* KnownObject(const void* address, Kind kind) {
 // Returns an object, which may have no instance yet. nullptr = make the plain call.
 inline Object* ObjectAt(const void* address, Kind kind, const void* caller) {
   Object* const object = KnownObject(address, kind);
-  return __builtin_expect(object != nullptr, 1) ? object : AddObject(address, kind, SiteOf(caller));
+  if (__builtin_expect(object == nullptr, 0)) return AddObject(address, kind, SiteOf(caller));
+  if (__builtin_expect(object->maker.load(std::memory_order_relaxed) == nullptr, 0)) WakeAtUse(*object, caller);
+  return object;
 }
 
 // Returns whether events of the object are instrumented. The object's instance is made here if it has none. `object` may be nullptr.
@@ -57,18 +61,19 @@ inline bool IsInstrumented(Object* object) {
   return __builtin_expect(object->row.load(std::memory_order_acquire) != nullptr, 1) || MakeInstance(*object);
 }
 
-// Locks of Python come and go by the thousand, often at an address that has had one. They take no lock, for that costs system calls: a
-// lock that is destroyed stays in the map and sleeps, with no instance and with flags that say "disabled", until one is made at its
-// address. Only the owner of that memory calls these two, as init and destroy. Adds a lock or semaphore of Python, whose site PythonSite()
-// knows.
-void WakeObject(const void* address, Kind kind, const Site* site);
-// Lets it sleep if it was made by WakeObject(). Returns false, and does nothing, for another object.
-bool PutToSleep(const void* address);
+// Objects come and go by the thousand, often at an address that has had one. That takes no lock, for a lock costs system calls: an object
+// that is destroyed stays in the map and sleeps, without an instance and an instrument, until one is made at its address. Only the owner of
+// that memory calls these, as init and destroy. They do nothing while pfs is off.
 
-// Forgets an object: it is destroyed, or made again at the same address. Does nothing while pfs is off. Slow.
-void ForgetObject(const void* address);
-// Notes an init. Makes no instance. Does nothing while pfs is off.
+// Notes an init at a site. Makes no instance.
+void WakeObject(const void* address, Kind kind, const Site* site);
+// Does the same for the caller of an init function.
 void NoteInit(const void* address, Kind kind, const void* caller);
+// Lets an object sleep. If too many do so, it leaves the map.
+void EndObject(const void* address);
+
+// Forgets an object: another one is made at the same address. Does nothing while pfs is off. Slow.
+void ForgetObject(const void* address);
 
 // ---- Locks with a tag ----------------------------------------------------------------------------------------------------------------
 
@@ -77,8 +82,8 @@ void NoteInit(const void* address, Kind kind, const void* caller);
 [[gnu::noinline]] bool GiveTag(const void* lock, Kind kind, TagWord word, const void* caller);
 // Returns the instance of a known lock of which the tag alone did not tell it, or nullptr. Slow.
 [[gnu::noinline]] pfs_instance_t* KnownRow(const void* lock, Kind kind, TagWord word);
-// As ForgetObject() and NoteInit(); the latter without a look at the map.
-void ForgetTagged(const void* lock, TagWord word);
+// As EndObject() and NoteInit(); the latter without a look at the map.
+void EndTagged(const void* lock, TagWord word);
 void NoteInitTagged(TagWord word, const void* caller);
 // Returns whether a lock is known or noted.
 bool IsKnownTagged(const void* lock, TagWord word);

@@ -82,7 +82,7 @@ PFS_REPLACES int sem_close(sem_t* semaphore) {
 }
 
 PFS_REPLACES int sem_destroy(sem_t* semaphore) {
-  if (!g_is_python || !PutToSleep(semaphore)) ForgetObject(semaphore);
+  EndObject(semaphore);
   return PFS_REAL(sem_destroy)(semaphore);
 }
 

@@ -30,7 +30,7 @@ namespace perfschema::run {
 inline constexpr uint32_t kRowBits = 25, kClassBits = 16, kCheckShift = kRowBits + kClassBits, kCodeBits = 47;
 inline constexpr uint32_t kMostRow = (1u << kRowBits) - 1;
 
-// Is what a probe needs to follow a tag: one line. Threads: written under the lock of objects.cpp before the tag that needs it.
+// Is what a probe needs to follow a tag: one line. Threads: any, before the tag that needs it.
 struct alignas(64) Tags {
   uint64_t check;                        // top bit set
   std::atomic<const ShmClass*> classes;  // before pfs starts: of a class that is disabled
@@ -81,6 +81,10 @@ class TagWord {
   explicit TagWord(const pthread_rwlock_t* lock) : word_(reinterpret_cast<const Word*>(&lock->__data.__pad2)) {}
   PFS_ALWAYS_INLINE uint64_t load() const { return __atomic_load_n(word_, __ATOMIC_ACQUIRE); }  // pairs with store()
   void store(uint64_t word) const { __atomic_store_n(const_cast<Word*>(word_), word, __ATOMIC_RELEASE); }
+  // Stores a word in place of the one that was there. Returns false if that is no longer there.
+  bool Replace(uint64_t there, uint64_t word) const {
+    return __atomic_compare_exchange_n(const_cast<Word*>(word_), &there, word, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+  }
 
  private:
   using Word [[gnu::may_alias]] = uint64_t;  // a pointer or a number in glibc's struct

@@ -95,7 +95,7 @@ PFS_REPLACES int pthread_cond_init(pthread_cond_t* c, const pthread_condattr_t* 
 }
 
 PFS_REPLACES int pthread_cond_destroy(pthread_cond_t* c) {
-  ForgetObject(c);
+  EndObject(c);
   return PFS_REAL(pthread_cond_destroy)(c);
 }
 
@@ -121,7 +121,7 @@ PFS_REPLACES int cnd_init(cnd_t* c) {
 }
 
 PFS_REPLACES void cnd_destroy(cnd_t* c) {
-  ForgetObject(c);
+  EndObject(c);
   PFS_REAL(cnd_destroy)(c);
 }
 
@@ -171,7 +171,7 @@ PFS_REPLACES int pthread_barrier_init(pthread_barrier_t* barrier, const pthread_
 }
 
 PFS_REPLACES int pthread_barrier_destroy(pthread_barrier_t* barrier) {
-  ForgetObject(barrier);
+  EndObject(barrier);
   return PFS_REAL(pthread_barrier_destroy)(barrier);
 }
 
