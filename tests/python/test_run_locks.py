@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import pfs
 from tests.python.test_run import PFS, SOURCES, own_folder, pytestmark, report_of, run
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
@@ -17,7 +18,7 @@ __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here,
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns the folder of the test programs, compiled without any part of pfs."""
     folder = tmp_path_factory.mktemp("programs")
-    subprocess.run(["c++", "-O1", "-g", "-o", folder / "lock_lives", SOURCES / "lock_lives.cpp"], check=True)
+    subprocess.run(["c++", "-O1", "-g", "-pthread", "-o", folder / "lock_lives", SOURCES / "lock_lives.cpp"], check=True)
     subprocess.run(["cc", "-O1", "-g", "-o", folder / "lock_kinds", SOURCES / "lock_kinds.c"], check=True)
     return folder
 
@@ -36,6 +37,38 @@ def test_a_lock_at_an_old_address_is_another_lock(programs: Path, tmp_path: Path
     """std::mutex is neither initialized nor destroyed by a call."""
     report = report_of(tmp_path, programs / "lock_lives", "stack", "1000", options=options)
     assert sorted(row["count"] for row in report["locks"]) == [1000, 2000]
+
+
+def kept(tmp_path: Path, *command: str | Path, options: tuple[str, ...] = ()) -> pfs.Schema:
+    run(*PFS, "run", "--keep", "--no-report", *options, "--", *command, check=True)
+    (segment,) = (tmp_path / "segments").glob("*/*.pfs")
+    return pfs.attach(str(segment))
+
+
+@pytest.mark.parametrize("options", [(), ("--all-on",)])
+def test_threads_that_take_a_new_lock_at_once_agree(programs: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """One of them gives the lock its instance, and ends that of the lock that was there before: no operation is lost, and no
+    instance stays. Every other lock is made and destroyed by calls."""
+    rounds = 3001
+    with kept(tmp_path, programs / "lock_lives", "together", str(rounds), options=options) as schema:
+        waits = schema.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")["COUNT_STAR"]
+        mutexes = schema.table("mutex_instances")
+        status = schema.table("global_status").set_index("VARIABLE_NAME")["VARIABLE_VALUE"]
+    assert waits[waits.index.str.startswith("wait/synch/mutex/lock_lives/")].sum() == 4 * 8 * rounds
+    mutexes = mutexes[mutexes["NAME"].str.startswith("wait/synch/mutex/lock_lives/")]
+    assert mutexes["OBJECT_INSTANCE_BEGIN"].is_unique
+    assert len(mutexes) == 8
+    assert mutexes["LOCKED_BY_THREAD_ID"].isna().all()
+    assert status["Performance_schema_mutex_instances_lost"] == "0"
+
+
+def test_conditions_at_an_old_address(programs: Path, tmp_path: Path) -> None:
+    """Whether a condition is made by a call or not, and whether the one before it was destroyed or not: each wait is recorded."""
+    with kept(tmp_path, programs / "lock_lives", "conditions", "3000") as schema:
+        waits = schema.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")["COUNT_STAR"]
+        conditions = schema.table("cond_instances")
+    assert waits[waits.index.str.startswith("wait/synch/cond/lock_lives/")].sum() == 3000
+    assert conditions["NAME"].str.startswith("wait/synch/cond/lock_lives/").sum() <= 1
 
 
 def test_many_short_lived_locks_have_their_names(programs: Path, tmp_path: Path) -> None:

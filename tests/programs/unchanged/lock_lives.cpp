@@ -5,23 +5,30 @@
 //     lock_lives live N     N mutexes at a time, each locked once
 //     lock_lives copy N     a mutex that is copied N times with the object around it
 //     lock_lives shared N   one process makes N locks, another one N more, in memory that both have mapped
+//     lock_lives together N locks of 8 addresses, made N times each: four threads take each of them at once, first() and second() in turn.
+//                           Every other time they are made and destroyed by calls
+//     lock_lives conditions N  a condition at one address, made N times, by a call or without one: each is waited for once
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
 
-int sum = 0;
+std::atomic<int> sum{0};
 
 [[gnu::noinline]] void Use(std::mutex& mutex) {
   mutex.lock();
@@ -99,6 +106,53 @@ void Shared(int count) {
   for (int i = 0; i < count; ++i) first(node);
 }
 
+constexpr int kThreads = 4, kNodes = 8;
+
+// Waits until all threads have come so far. No lock, and nothing that pfs sees.
+void Meet(std::atomic<int>& arrived, int wanted) {
+  ++arrived;
+  while (arrived.load() < wanted) std::this_thread::yield();
+}
+
+void Together(int count) {
+  const auto nodes = std::make_unique<Node[]>(kNodes);
+  std::atomic<int> arrived{0};
+  const auto work = [&](int number) {
+    for (int round = 0, meeting = 0; round < count; ++round) {
+      if (number == 0) {
+        for (int i = 0; i < kNodes; ++i) {
+          round % 2 == 0 ? static_cast<void>(new (&nodes[i].mutex) std::mutex)
+                         : static_cast<void>(pthread_mutex_init(nodes[i].mutex.native_handle(), nullptr));
+        }
+      }
+      Meet(arrived, kThreads * ++meeting);
+      for (int i = 0; i < kNodes; ++i) (round + number) % 2 == 0 ? first(nodes[i]) : second(nodes[i]);
+      Meet(arrived, kThreads * ++meeting);
+      for (int i = 0; number == 0 && round % 2 == 1 && i < kNodes; ++i) pthread_mutex_destroy(nodes[i].mutex.native_handle());
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back(work, i);
+  for (std::thread& thread : threads) thread.join();
+}
+
+void Conditions(int count) {
+  const auto condition = std::make_unique<pthread_cond_t>();
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  for (int i = 0; i < count; ++i) {
+    if (i % 2 == 0) {
+      pthread_cond_init(condition.get(), nullptr);
+    } else {
+      *condition = PTHREAD_COND_INITIALIZER;
+    }
+    const timespec past = {0, 0};
+    pthread_mutex_lock(&mutex);
+    sum += pthread_cond_timedwait(condition.get(), &mutex, &past) == ETIMEDOUT ? 1 : 0;
+    pthread_mutex_unlock(&mutex);
+    if (i % 3 != 0) pthread_cond_destroy(condition.get());
+  }
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -112,8 +166,12 @@ int main(int, char** arguments) {
     Live(count);
   } else if (what == "copy") {
     Copy(count);
+  } else if (what == "together") {
+    Together(count);
+  } else if (what == "conditions") {
+    Conditions(count);
   } else {
     Shared(count);
   }
-  return sum == 0;
+  return sum == 0 ? 1 : 0;
 }
