@@ -211,9 +211,10 @@ bool HasEnabledTag(const Tag& tag, const void* lock) {
   return tag.HasClass() && pfs_flags_enabled(tag.flags()) && tag.HasInstance() && Tag::IsOf(tag.instance(), lock);
 }
 
-// Begins the life of a new lock at the address of an object: `there` is the word that the lock came with. Several threads may take the lock
-// for the first time: one of them replaces the word, and it alone ends the earlier life. Returns whether the lock is instrumented.
-bool BeginLife(Object& object, const void* lock, TagWord word, uint64_t there, const Site* site, uint32_t class_index) {
+// Gives a new lock at the address of an object its tag: `there` is the word that the lock came with. Several threads may take the lock for
+// the first time: one of them replaces the word, and it alone ends the lock that was there before. Returns whether the lock is
+// instrumented.
+bool BeginTagged(Object& object, const void* lock, TagWord word, uint64_t there, const Site* site, uint32_t class_index) {
   pfs_instance_t* const row = RowFor(&class_index, object.kind, lock);
   if (!word.Replace(there, WordOf(class_index, row, lock))) {
     if (row != nullptr) DestroyInstance(row);
@@ -228,8 +229,8 @@ bool BeginLife(Object& object, const void* lock, TagWord word, uint64_t there, c
 
 // Returns whether a tag is that of the object as it is now.
 bool IsTagOf(const Tag& tag, const Object& object) {
-  return tag.class_index() == object.class_index.load(std::memory_order_relaxed) && tag.row() == IndexOfRow(object.row.load(std::memory_order_relaxed)) &&
-         object.flags.load(std::memory_order_relaxed) != &kUnborn;
+  return tag.class_index() == object.class_index.load(std::memory_order_relaxed) &&
+         tag.row() == IndexOfRow(object.row.load(std::memory_order_relaxed)) && object.flags.load(std::memory_order_relaxed) != &kUnborn;
 }
 
 }  // namespace
@@ -315,7 +316,7 @@ bool GiveFirstTag(const void* lock, Kind kind, TagWord word, uint64_t there, con
     object = nullptr;
   }
   if (object == nullptr) object = Add(lock, kind, site);
-  return object != nullptr && BeginLife(*object, lock, word, there, site, ClassOf(*site, kind, lock, true));
+  return object != nullptr && BeginTagged(*object, lock, word, there, site, ClassOf(*site, kind, lock, true));
 }
 
 // Completes the tag of a lock whose instrument was disabled when it got it.
@@ -341,7 +342,8 @@ bool GiveTag(const void* lock, Kind kind, TagWord word, const void* caller) {
     const auto code = static_cast<uintptr_t>(there & ((uint64_t{1} << kCodeBits) - 1));
     const Site* const site = SiteOf(is_noted ? reinterpret_cast<const void*>(code) : caller);
     const uint32_t class_index = object != nullptr ? ClassOf(*site, kind, lock, false) : 0;
-    is_instrumented = class_index != 0 ? BeginLife(*object, lock, word, there, site, class_index) : GiveFirstTag(lock, kind, word, there, site);
+    is_instrumented =
+        class_index != 0 ? BeginTagged(*object, lock, word, there, site, class_index) : GiveFirstTag(lock, kind, word, there, site);
   }
   errno = error;
   return is_instrumented;

@@ -76,7 +76,7 @@ struct PyMethod;
   F(PyThreadState*, _PyThreadState_UncheckedGet, ()) /* 3.11 and 3.12 */
 
 // Variables: F(type, name)
-#define PFS_PYTHON_VARIABLES(F)  \
+#define PFS_PYTHON_VARIABLES(F)   \
   F(char, _PyRuntime)             \
   F(PyObject*, PyExc_ImportError) \
   F(PyObject*, PyExc_TypeError)   \

@@ -2,13 +2,15 @@
  *
  *     run_locks [MILLISECONDS of each measurement]
  *
- * Prints nanoseconds of a pair, the fastest of several runs: one mutex, the same between two readings of the cycle counter, and 16,384
- * adjacent mutexes in random order. It knows nothing of pfs.
+ * Prints nanoseconds of a pair, the fastest of several runs: one mutex, the same between two readings of the cycle counter, 16,384
+ * adjacent mutexes in random order, a read-write lock, and mutexes that are made, locked once and gone: without calls to make and destroy
+ * them, as std::mutex, and with them. It knows nothing of pfs.
  */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <x86intrin.h>
 
@@ -52,6 +54,21 @@ static void lock_many(int i) {
   pthread_mutex_unlock(m);
 }
 
+static void lock_new(int i) {
+  pthread_mutex_t* m = &many[i % 16];
+  memset(m, 0, sizeof *m);
+  pthread_mutex_lock(m);
+  pthread_mutex_unlock(m);
+}
+
+static void make_and_destroy(int i) {
+  pthread_mutex_t* m = &many[i % 16];
+  pthread_mutex_init(m, NULL);
+  pthread_mutex_lock(m);
+  pthread_mutex_unlock(m);
+  pthread_mutex_destroy(m);
+}
+
 /* Returns nanoseconds of a call, the fastest of several runs. */
 static inline __attribute__((always_inline)) double measure(void (*call)(int), double wanted) {
   double fastest = 1e9;
@@ -77,6 +94,8 @@ int main(int argc, char** argv) {
   printf("{\"one\": %.3f, ", measure(lock_one, wanted));
   printf("\"timed\": %.3f, ", measure(lock_timed, wanted));
   printf("\"scattered\": %.3f, ", measure(lock_many, wanted));
-  printf("\"rwlock\": %.3f}\n", measure(read_table, wanted));
+  printf("\"rwlock\": %.3f, ", measure(read_table, wanted));
+  printf("\"new\": %.3f, ", measure(lock_new, wanted));
+  printf("\"made\": %.3f}\n", measure(make_and_destroy, wanted));
   return 0;
 }

@@ -71,8 +71,12 @@ void CachePointers() {
   const auto sql_limit = static_cast<uint32_t>(options.Get(OptionId::max_sql_text_length));
   const auto digest_limit = static_cast<uint32_t>(options.Get(OptionId::max_digest_length));
   const auto tokens = static_cast<uint32_t>(TextCapacity(sql_limit));
-  rt.text_sizes = {sql_limit, digest_limit, static_cast<uint32_t>((rt.statement_stack + 1) * sizeof(uint64_t)), tokens,
-                   tokens + static_cast<uint32_t>(TextCapacity(digest_limit)), static_cast<uint32_t>(rt.header->long_text_bytes)};
+  rt.text_sizes = {sql_limit,
+                   digest_limit,
+                   static_cast<uint32_t>((rt.statement_stack + 1) * sizeof(uint64_t)),
+                   tokens,
+                   tokens + static_cast<uint32_t>(TextCapacity(digest_limit)),
+                   static_cast<uint32_t>(rt.header->long_text_bytes)};
   rt.cells_per_thread = segment.array(ArrayId::kThreadCells).capacity / segment.array(ArrayId::kThreads).capacity;
 }
 
