@@ -31,7 +31,7 @@ PFS_SET_IN_EVERY_PROCESS uint64_t noted_check = 0;  // the top bits of a word th
 
 // Is the component of what Python names.
 constexpr const char* kPython = "python";
-// Locks of Python that sleep (objects.h). More than so many leave the map as others do: memory stays bounded.
+// Objects that sleep (objects.h). More than so many leave the map: memory stays bounded.
 constexpr uint32_t kMostSleeping = 1 << 15;
 std::atomic<uint32_t> sleeping{0};
 

@@ -2,7 +2,7 @@
 //
 // A map has all objects that are known (address_map.h). Mutexes and read-write locks have a tag, too, which saves the look-up (tags.h).
 // An object gets its instrument at its first use, and its instance at its first use while that is enabled: a program that makes locks and
-// never takes one needs no segment. An object that was never destroyed leaves the map when another one is made at its address. An object
+// never takes one needs no segment. An object that was never destroyed ends when another one is made at its address. An object
 // that cannot be recorded is counted as lost once.
 #pragma once
 
