@@ -273,13 +273,12 @@ bool MakeInstance(Object& object) {
 
 void WakeObject(const void* address, Kind kind, const Site* site) {
   Object* const object = g_objects.Find(reinterpret_cast<uintptr_t>(address));
-  if (object == nullptr || object->maker.load(std::memory_order_acquire) != nullptr) {  // a new address, or one that nobody has destroyed
-    ForgetObject(address);
-    (void)AddObject(address, kind, site);
-    return;
+  if (object != nullptr && object->maker.load(std::memory_order_acquire) == nullptr) {
+    object->kind = kind;
+    return Wake(*object, site);
   }
-  object->kind = kind;
-  Wake(*object, site);
+  if (object != nullptr) ForgetObject(address);  // nobody has destroyed it
+  (void)AddObject(address, kind, site);
 }
 
 void NoteInit(const void* address, Kind kind, const void* caller) {

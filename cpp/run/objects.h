@@ -2,8 +2,8 @@
 //
 // A map has all objects that are known (address_map.h). Mutexes and read-write locks have a tag, too, which saves the look-up (tags.h).
 // An object gets its instrument at its first use, and its instance at its first use while that is enabled: a program that makes locks and
-// never takes one needs no segment. An object that was never destroyed ends when another one is made at its address. An object
-// that cannot be recorded is counted as lost once.
+// never takes one needs no segment. An object that was never destroyed ends when another one is made at its address. An
+// object that cannot be recorded is counted as lost once.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace perfschema::run {
 enum class Kind : uint8_t { kMutex = 1, kSpin, kRwlock, kCond, kSemaphore, kBarrier, kOnce, kFutex, kPythonLock };
 static_assert(static_cast<uint32_t>(Kind::kPythonLock) < Site::kKinds);
 
-// Threads: any thread reads; changes under the map's lock.
+// Threads: any. A node gets its address and loses it under the map's lock. First uses, init and destroy change the rest without it.
 struct Object : Mapped<Object> {
   std::atomic<const uint32_t*> flags;  // of its instrument; of a word that says "enabled" while it has none yet
   std::atomic<pfs_instance_t*> row;    // nullptr = none
@@ -63,11 +63,11 @@ inline bool IsInstrumented(Object* object) {
 
 // Objects come and go by the thousand, often at an address that has had one. That takes no lock, for a lock costs system calls: an object
 // that is destroyed stays in the map and sleeps, without an instance and an instrument, until one is made at its address. Only the owner of
-// that memory calls these, as init and destroy. They do nothing while pfs is off.
+// that memory calls these, as init and destroy.
 
-// Notes an init at a site. Makes no instance.
+// Notes an init at a site. Makes no instance. REQUIRES: pfs is not off.
 void WakeObject(const void* address, Kind kind, const Site* site);
-// Does the same for the caller of an init function.
+// Does the same for the caller of an init function. Does nothing while pfs is off, as the next one.
 void NoteInit(const void* address, Kind kind, const void* caller);
 // Lets an object sleep. If too many do so, it leaves the map.
 void EndObject(const void* address);

@@ -5,7 +5,6 @@
 // them, without the GIL or without a frame, a lock has a general name.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "run/objects.h"

@@ -174,8 +174,7 @@ TEST(ShortThreads, threads_of_one_statement_share_pages) {
   const uint64_t chunks = ChunksUsed(Kind::kStatement), bytes = MemoryOfStatements();
   for (uint64_t i = 0; i < kThreads; ++i) InThread([&] { program.Ask(1); });
   EXPECT_LE(ChunksUsed(Kind::kStatement), chunks + kThreads + SmallPerSpace(Kind::kStatement));
-  const uint64_t space = (PerChunk(Kind::kStatement) * record + 4095) / 4096 * 4096;
-  EXPECT_LE(MemoryOfStatements() - bytes, 11 * space);
+  EXPECT_LE(MemoryOfStatements() - bytes, 11 * BytesOfRecords(Kind::kStatement, record));
 }
 
 TEST(ShortThreads, history_long_has_as_many_rows_of_short_threads_as_of_others) {

@@ -62,6 +62,13 @@ def report_of(
     return report
 
 
+def kept(tmp_path: Path, *command: str | Path, options: tuple[str, ...] = ()) -> tuple[str, Path]:
+    """Runs a program under pfs. Returns its output and its segment."""
+    done = run(*PFS, "run", "--keep", "--no-report", *options, "--", *command, check=True)
+    (segment,) = (tmp_path / "segments").glob("*/*.pfs")
+    return done.stdout, segment
+
+
 # ---- The program does not notice
 
 
@@ -157,8 +164,7 @@ def test_locks_agree_with_a_counting_library(programs: Path, tmp_path: Path) -> 
 def test_holds_of_an_unchanged_program(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The consumer lock_holds counts each lock that was taken to write and released: locks.c knows how often that is."""
     monkeypatch.setenv("PFS_OPTIONS", "performance_schema_consumer_lock_holds=ON")
-    run(*PFS, "run", "--keep", "--no-report", "--", programs / "locks", check=True)
-    (segment,) = (tmp_path / "segments").glob("*/*.pfs")
+    _, segment = kept(tmp_path, programs / "locks")
     with pfs.attach(str(segment)) as schema:
         holds = schema.table("lock_holds_summary_global_by_event_name")
         readable = Readable(schema._source)

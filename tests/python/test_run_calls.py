@@ -9,7 +9,7 @@ import pytest
 
 import pfs
 from pfs._places.readable import Readable
-from tests.python.test_run import PFS, SOURCES, own_folder, pytestmark, report_of, run
+from tests.python.test_run import SOURCES, kept, own_folder, pytestmark, report_of, run
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
@@ -19,13 +19,6 @@ def compiled(tmp_path: Path, name: str, *options: str) -> Path:
     return tmp_path / name
 
 
-def recorded(tmp_path: Path, *command: str | Path) -> tuple[str, Path]:
-    """Runs a program under pfs. Returns its output and its segment."""
-    done = run(*PFS, "run", "--keep", "--no-report", "--", *command, check=True)
-    (segment,) = (tmp_path / "segments").glob("*/*.pfs")
-    return done.stdout, segment
-
-
 @pytest.mark.parametrize("level", ["-O0", "-O2 -D_FORTIFY_SOURCE=2"])
 def test_each_call_on_files_counts_once(tmp_path: Path, level: str) -> None:
     """The program says what it did with each file. With other options of the compiler it calls other functions of glibc."""
@@ -33,7 +26,7 @@ def test_each_call_on_files_counts_once(tmp_path: Path, level: str) -> None:
     for folder in ("plain", "seen"):
         (tmp_path / folder).mkdir()
     plain = subprocess.run([program, tmp_path / "plain"], capture_output=True, text=True, check=True).stdout
-    output, segment = recorded(tmp_path, program, tmp_path / "seen")
+    output, segment = kept(tmp_path, program, tmp_path / "seen")
     assert output == plain
     expected = {name: [int(n) for n in numbers] for name, *numbers in (line.split() for line in plain.splitlines())}
     columns = ["COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "COUNT_WRITE", "SUM_NUMBER_OF_BYTES_WRITE", "COUNT_MISC"]
@@ -79,7 +72,7 @@ def test_a_name_that_becomes_a_file_counts_for_the_file_from_then_on(tmp_path: P
     """)
     subprocess.run(["cc", "-o", tmp_path / "asks", source], check=True)
     path = str(tmp_path / "journal.db-journal")
-    output, segment = recorded(tmp_path, tmp_path / "asks", path)
+    output, segment = kept(tmp_path, tmp_path / "asks", path)
     assert output == ""
     with pfs.attach(str(segment)) as schema:
         files = schema.table("file_summary_by_instance")
@@ -95,7 +88,7 @@ def test_a_name_that_becomes_a_file_counts_for_the_file_from_then_on(tmp_path: P
 
 
 def test_threads_of_c11_semaphores_with_names_and_futexes(tmp_path: Path) -> None:
-    output, segment = recorded(tmp_path, compiled(tmp_path, "c11_threads", "-O1"))
+    output, segment = kept(tmp_path, compiled(tmp_path, "c11_threads", "-O1"))
     assert output == "done\n"
     with pfs.attach(str(segment)) as schema:
         waits = schema.table("events_waits_summary_global_by_event_name")
@@ -138,7 +131,7 @@ def test_names_of_threads(tmp_path: Path) -> None:
         }"""
     )
     subprocess.run(["cc", "-O1", "-o", tmp_path / "named", source, "-lpthread"], check=True)
-    _, segment = recorded(tmp_path, tmp_path / "named")
+    _, segment = kept(tmp_path, tmp_path / "named")
     with pfs.attach(str(segment)) as schema:
         readable = Readable(schema._source)
         names = {readable.name(name) for name in schema.table("threads")["NAME"]}
@@ -175,7 +168,7 @@ def test_names_of_cpp_are_demangled_and_the_same_in_each_run(tmp_path: Path) -> 
     seen: list[set[str]] = []
     readable_names: set[str] = set()
     for _ in range(2):
-        _, segment = recorded(tmp_path, tmp_path / "names")
+        _, segment = kept(tmp_path, tmp_path / "names")
         with pfs.attach(str(segment)) as schema:
             waits = schema.table("events_waits_summary_global_by_event_name")
             names = {str(name) for name in waits[waits["COUNT_STAR"] > 0]["EVENT_NAME"]}

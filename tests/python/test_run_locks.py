@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pfs
-from tests.python.test_run import PFS, SOURCES, own_folder, pytestmark, report_of, run
+from tests.python.test_run import PFS, SOURCES, kept, own_folder, pytestmark, report_of, run
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
@@ -39,18 +39,13 @@ def test_a_lock_at_an_old_address_is_another_lock(programs: Path, tmp_path: Path
     assert sorted(row["count"] for row in report["locks"]) == [1000, 2000]
 
 
-def kept(tmp_path: Path, *command: str | Path, options: tuple[str, ...] = ()) -> pfs.Schema:
-    run(*PFS, "run", "--keep", "--no-report", *options, "--", *command, check=True)
-    (segment,) = (tmp_path / "segments").glob("*/*.pfs")
-    return pfs.attach(str(segment))
-
-
 @pytest.mark.parametrize("options", [(), ("--all-on",)])
 def test_threads_that_take_a_new_lock_at_once_agree(programs: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     """One of them gives the lock its instance, and ends that of the lock that was there before: no operation is lost, and no
     instance stays. Every other lock is made and destroyed by calls."""
     rounds = 3001
-    with kept(tmp_path, programs / "lock_lives", "together", str(rounds), options=options) as schema:
+    _, segment = kept(tmp_path, programs / "lock_lives", "together", str(rounds), options=options)
+    with pfs.attach(str(segment)) as schema:
         waits = schema.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")["COUNT_STAR"]
         mutexes = schema.table("mutex_instances")
         status = schema.table("global_status").set_index("VARIABLE_NAME")["VARIABLE_VALUE"]
@@ -64,7 +59,8 @@ def test_threads_that_take_a_new_lock_at_once_agree(programs: Path, tmp_path: Pa
 
 def test_conditions_at_an_old_address(programs: Path, tmp_path: Path) -> None:
     """Whether a condition is made by a call or not, and whether the one before it was destroyed or not: each wait is recorded."""
-    with kept(tmp_path, programs / "lock_lives", "conditions", "3000") as schema:
+    _, segment = kept(tmp_path, programs / "lock_lives", "conditions", "3000")
+    with pfs.attach(str(segment)) as schema:
         waits = schema.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")["COUNT_STAR"]
         conditions = schema.table("cond_instances")
     assert waits[waits.index.str.startswith("wait/synch/cond/lock_lives/")].sum() == 3000

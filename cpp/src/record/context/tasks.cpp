@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/rounding.h"
 #include "record/family/text_buffers.h"
 #include "record/probe/nested.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 // Returns nullptr without memory. The text buffers follow the task.
 Task* NewTask(ThreadState& thread, bool has_texts) {
-  const size_t bytes = (sizeof(Task) + g_runtime.statement_stack * sizeof(OpenStatement) + 63) / 64 * 64;
+  const size_t bytes = RoundUp(sizeof(Task) + g_runtime.statement_stack * sizeof(OpenStatement), 64);
   void* const memory = std::malloc(bytes + (has_texts ? BytesOfTextBuffers() : 0));
   if (memory == nullptr) return nullptr;
   Task* const task = new (memory) Task{};

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <new>
 
+#include "base/rounding.h"
 #include "record/context/actors.h"
 #include "record/context/principals.h"
 #include "record/context/tasks.h"
@@ -83,7 +84,7 @@ void FreeSlot(uint32_t slot) {
 constexpr size_t kStateOffset = 3072;
 
 // The texts of the running statements follow the state. The kernel supplies the memory at first use.
-constexpr size_t kTextsOffset = (kStateOffset + sizeof(ThreadState) + 4095) / 4096 * 4096;
+constexpr size_t kTextsOffset = RoundToPages(kStateOffset + sizeof(ThreadState));
 
 uint32_t forks = 0;  // that this process is the child of
 

@@ -262,13 +262,21 @@ void RememberCell(ThreadState& thread, uint64_t key, uint32_t cell) {
   ChangeEntry(entry.key, uint64_t{0}, key, [&] { entry.cell = cell; });
 }
 
-// Gives the thread its cells in the other lanes of a socket, or of a file that nobody has used yet; `list` is one of its lanes. A thread
-// that uses a socket reads it, writes it and closes it; one that opens a new file reads or writes it. Each would take the cold lock for its
-// own cell later. REQUIRES: cold lock; the thread has its cell in `list`.
-void AddOtherLanes(ThreadState& thread, uint64_t key, ShmCellList& list, bool is_socket) {
-  ShmCellList* const lanes = &list - LaneOfKey(key);
-  const auto is_used = [&](const ShmCellList& lane) { return &lane != &list && HeadOf(lane) != 0; };
-  if (!is_socket && (g_runtime.cells[HeadOf(list)].next.load(kRelaxed) != 0 || std::any_of(lanes, lanes + kFileLanes, is_used))) return;
+// Returns the first lane of a file, of which `list` is one.
+ShmCellList* LanesOfFile(uint64_t key, ShmCellList& list) { return &list - LaneOfKey(key); }
+
+// Returns whether a thread that makes its cell in a lane will need those in the other lanes, too. A thread that uses a socket reads it,
+// writes it and closes it; one that opens a new file reads or writes it. Each would take the cold lock for its own cell later.
+bool NeedsAllLanes(uint64_t key, ShmCellList& list, const HalfWord* flags) {
+  if (KindOfKey(key) != CellKind::kFile) return false;
+  if (flags != nullptr && (flags->load(kRelaxed) & kFlagSocket) != 0) return true;
+  ShmCellList* const lanes = LanesOfFile(key, list);
+  return std::all_of(lanes, lanes + kFileLanes, [](const ShmCellList& lane) { return HeadOf(lane) == 0; });
+}
+
+// Gives the thread its cells in the lanes of a file or socket besides `list`. REQUIRES: cold lock.
+void AddOtherLanes(ThreadState& thread, uint64_t key, ShmCellList& list) {
+  ShmCellList* const lanes = LanesOfFile(key, list);
   const uint64_t first_key = key - KeyOfLane(0, LaneOfKey(key));
   for (size_t lane = 0; lane < kFileLanes; ++lane) {
     if (lane == LaneOfKey(key)) continue;
@@ -307,10 +315,11 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfW
     if (!is_dead) found = FindOrAdopt(list, thread.slot);  // the list of a dead object belongs to its successor
     if (found == 0 && !is_dead) {
       FoldRetired(kFoldedPerCell);
+      bool needs_all_lanes = false;
+      if constexpr (std::is_same_v<List, ShmCellList>) needs_all_lanes = NeedsAllLanes(key, list, flags);
       if (ShmCell* cell = AddCell(list, thread.slot, InstanceOf(key)); cell != nullptr) found = IndexOf(cell);
       if constexpr (std::is_same_v<List, ShmCellList>) {
-        if (found != 0 && KindOfKey(key) == CellKind::kFile)
-          AddOtherLanes(thread, key, list, flags != nullptr && (flags->load(kRelaxed) & kFlagSocket) != 0);
+        if (found != 0 && needs_all_lanes) AddOtherLanes(thread, key, list);
       }
     }
   }
