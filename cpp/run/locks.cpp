@@ -240,8 +240,10 @@ PFS_TAKES_SELDOM(pthread_mutex_clocklock, (pthread_mutex_t * lock, clockid_t clo
 PFS_REPLACES int pthread_mutex_unlock(pthread_mutex_t* m) {
   const auto unlock = [=] { return PFS_REAL(pthread_mutex_unlock)(m); };
   const Tag tag = TagOf(m);
+  if (!tag.HasClass()) return ReleaseRare(m, unlock);
+  if (!tag.HasInstance()) return tag.row() == 0 ? unlock() : ReleaseRare(m, unlock);  // 0: none has been made
   // A mutex of the default type cannot fail to be released: nothing is kept over the call.
-  if (tag.HasClass() && tag.HasInstance() && Tag::IsOf(tag.instance(), m) && m->__data.__kind == PTHREAD_MUTEX_TIMED_NP) {
+  if (Tag::IsOf(tag.instance(), m) && m->__data.__kind == PTHREAD_MUTEX_TIMED_NP) {
     pfs_instance_t* const row = tag.instance();
     if (const uint64_t owner = pfs_owner_(row); owner != 0 && !pfs_owner_is_rare_(owner)) {
       pfs_owner_forget_(row);

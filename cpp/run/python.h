@@ -1,8 +1,8 @@
 // run/python.h: names that only a Python interpreter knows: the line that makes a lock, the GIL.
 //
 // A Python lock is a semaphore that PyThread_allocate_lock() makes. The thread has the GIL then, in nearly all cases, and its current frame
-// is the one that makes the lock. So nothing in Python is replaced: the name comes from the frame, by public functions of CPython. Without
-// them, without the GIL or without a frame, a lock has a general name.
+// is the one that makes the lock. So nothing in Python is replaced: the name comes from the frame (python_frames.h). Without the public
+// functions of CPython, without the GIL or without a frame, a lock has a general name.
 #pragma once
 
 #include <cstdint>

@@ -68,7 +68,8 @@ struct PyMethod;
   F(PyObject*, PyWeakref_NewRef, (PyObject*, PyObject*))                                         \
   F(int, PyContextVar_Get, (PyObject*, PyObject*, PyObject**))                                   \
   F(PyObject*, PyContextVar_Set, (PyObject*, PyObject*))                                         \
-  F(int, PyContextVar_Reset, (PyObject*, PyObject*))
+  F(int, PyContextVar_Reset, (PyObject*, PyObject*))                                             \
+  F(const char*, Py_GetVersion, ())
 
 // The current thread's state: one of them is there.
 #define PFS_PYTHON_STATES(F)                                    \
@@ -76,12 +77,13 @@ struct PyMethod;
   F(PyThreadState*, _PyThreadState_UncheckedGet, ()) /* 3.11 and 3.12 */
 
 // Variables: F(type, name)
-#define PFS_PYTHON_VARIABLES(F)   \
-  F(char, _PyRuntime)             \
-  F(PyObject*, PyExc_ImportError) \
-  F(PyObject*, PyExc_TypeError)   \
-  F(PyObject*, PyExc_ValueError)  \
-  F(char, _Py_NoneStruct)         \
+#define PFS_PYTHON_VARIABLES(F)      \
+  F(char, _PyRuntime)                \
+  F(const unsigned long, Py_Version) \
+  F(PyObject*, PyExc_ImportError)    \
+  F(PyObject*, PyExc_TypeError)      \
+  F(PyObject*, PyExc_ValueError)     \
+  F(char, _Py_NoneStruct)            \
   F(char, _Py_TrueStruct)
 
 // Has the addresses, which are nullptr without an interpreter. Threads: constant after start.

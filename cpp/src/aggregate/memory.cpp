@@ -145,7 +145,7 @@ void RebaseMemory(Level truncated) {
   ShmHeader& header = *g_runtime.header;
   header.rebase_seq.fetch_add(1);                   // pairs with Snapshot::ForEachMemory, as the second one does
   header.EpochsOf(Kind::kMemory).now.fetch_add(1);  // pairs with the owners' next changes
-  ForEachMemoryClass([&](uint32_t class_index) { RebaseClass(class_index, truncated, &sums); });
+  ForEachMemoryClass(1, [&](uint32_t class_index) { RebaseClass(class_index, truncated, &sums); });
   header.rebase_seq.fetch_add(1);
 }
 

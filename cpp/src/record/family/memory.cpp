@@ -339,11 +339,26 @@ uint32_t ClaimMemory(uint32_t key, uint64_t size, uint64_t* owner, bool takes) {
   return key;
 }
 
+namespace {
+
+// No memory instrument has a smaller index. Few programs have one, and each thread that ends would look at all instruments.
+// Threads: under the cold lock.
+uint64_t first_memory_class = 1;
+
+uint64_t FirstMemoryClass() {
+  const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
+  const auto is_memory = [](uint64_t at) { return g_runtime.classes[at].family == static_cast<uint32_t>(Family::kMemory); };
+  while (first_memory_class < used && !is_memory(first_memory_class)) ++first_memory_class;
+  return first_memory_class;
+}
+
+}  // namespace
+
 void SettleMemory(ShmThread& thread) {
   const auto slot = static_cast<uint32_t>(&thread - g_runtime.threads);
   ShmCell* const row = RowOf(Level::kThread, slot);
   const uint32_t ready = thread.cells.load(kRelaxed);
-  ForEachMemoryClass([&](uint32_t class_index) {
+  ForEachMemoryClass(FirstMemoryClass(), [&](uint32_t class_index) {
     if (class_index + ColumnsOf(Kind::kMemory) > ready) return;
     ShmCell& cell = row[class_index];
     Word* const words = CellWords(cell);
@@ -371,7 +386,7 @@ void ForgetMemory(Level level, uint32_t index) {
   ShmCell* const row = RowOf(level, index);
   const uint32_t ready =
       level == Level::kThread ? g_runtime.threads[index].cells.load(kRelaxed) : ReadyColumns(level, index).load(kRelaxed);
-  ForEachMemoryClass([&](uint32_t class_index) {
+  ForEachMemoryClass(FirstMemoryClass(), [&](uint32_t class_index) {
     if (class_index + ColumnsOf(Kind::kMemory) > ready) return;
     Word* const words = CellWords(row[class_index]);
     for (uint32_t at = kLowWord + 2; at < WordsOf(ColumnsOf(Kind::kMemory)); ++at) words[at].store(0, kRelease);
@@ -383,6 +398,7 @@ void ForgetMemory(Level level, uint32_t index) {
 }
 
 void ForgetMemoryInChild() {
+  first_memory_class = 1;
   g_memory_process += uint64_t{1} << kProcessShift;
   g_runtime.header->rebase_seq.store(0, kRelaxed);
   const auto forget = [](auto& holder) {

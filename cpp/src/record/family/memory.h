@@ -202,11 +202,11 @@ void ForgetMemory(Level level, uint32_t index);
 // Resets memory in a forked child: no session uses any, and all blocks were counted in the parent.
 void ForgetMemoryInChild();
 
-// Calls use(class_index) for each memory instrument.
+// Calls use(class_index) for each memory instrument from an index on.
 template <typename Use>
-void ForEachMemoryClass(Use use) {
+void ForEachMemoryClass(uint64_t from, Use use) {
   const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
-  for (uint64_t at = 1; at < used; ++at) {
+  for (uint64_t at = from; at < used; ++at) {
     const ShmClass& entry = g_runtime.classes[at];
     if (entry.family == static_cast<uint32_t>(Family::kMemory) && entry.ready.load(kRelaxed) != 0) use(static_cast<uint32_t>(at));
   }
