@@ -50,16 +50,20 @@ PFS_SET_IN_EVERY_PROCESS bool g_counts_waits = CountsWaits();
 uint64_t WaitsOf(const pthread_cond_t* c) { return __atomic_load_n(reinterpret_cast<const uint64_t*>(c), __ATOMIC_RELAXED) >> 1; }
 
 // Returns the object of a condition, before a wait. One that has counted fewer waits than before is another condition at an old address.
-// The caller holds the mutex of the condition, so waits are counted one after the other.
+// The caller holds the mutex of the condition, so waits are counted one after the other. What is remembered of them is seldom written: a
+// condition that many threads wait for, as that of Python's GIL, would take its line from one processor to the next at each wait. The first
+// wait of another condition finds it all the same.
 Object* CondAt(const pthread_cond_t* c, const void* caller) {
   Object* object = ObjectAt(c, Kind::kCond, caller);
   if (object == nullptr || !g_counts_waits) return object;
   const uint64_t waits = WaitsOf(c);
-  if (__builtin_expect(waits < object->least_waits.load(std::memory_order_relaxed), 0)) {
+  uint64_t least = object->least_waits.load(std::memory_order_relaxed);
+  if (__builtin_expect(waits < least, 0)) {
     ForgetObject(c);
     object = ObjectAt(c, Kind::kCond, caller);
+    least = 0;
   }
-  if (object != nullptr) object->least_waits.store(waits + 1, std::memory_order_relaxed);
+  if (waits >= 2 * least && object != nullptr) object->least_waits.store(waits + 1, std::memory_order_relaxed);
   return object;
 }
 
