@@ -153,24 +153,20 @@ Code::Role RoleOf(PyObject* code) {
 
 }  // namespace
 
-void Remembered::Ask(const Frame& frame, const char* skipped, Code* entry, Code* copy) {
+Code Remembered::Ask(const Frame& frame, const char* skipped) {
   const std::string_view module = ModuleOf(frame.globals);
   const Listed listed = ListedIn(skipped, module);
-  *copy = {frame.code,        frame.globals, skipped, IsOfWaiting(module) || listed != Listed::kNot, listed == Listed::kEnd,
-           Code::Role::kNone, nullptr};
-  if (!copy->is_skipped) copy->file = SiteOfFile(frame.code);
-  if (module == "threading") copy->role = RoleOf(frame.code);
-  g_py.Py_IncRef(frame.code);
-  const Reference<PyObject> dropped(entry->code);
-  *entry = *copy;
+  Code code = {frame.code,        frame.globals, skipped, IsOfWaiting(module) || listed != Listed::kNot, listed == Listed::kEnd,
+               Code::Role::kNone, nullptr};
+  if (!code.is_skipped) code.file = SiteOfFile(frame.code);
+  if (module == "threading") code.role = RoleOf(frame.code);
+  return code;
 }
 
-void Remembered::Ask(const Frame& frame, bool with_lock, Line* entry, Line* copy) {
-  *copy = {frame.code, frame.globals, frame.at, g_py.PyFrame_GetLineNumber(frame.object), nullptr};
-  if (with_lock) copy->lock = SiteOfLock(ModuleOf(frame.globals), copy->line);
-  g_py.Py_IncRef(frame.code);
-  const Reference<PyObject> dropped(entry->code);
-  *entry = *copy;
+Line Remembered::Ask(const Frame& frame, bool with_lock) {
+  Line line = {frame.code, frame.globals, frame.at, g_py.PyFrame_GetLineNumber(frame.object), nullptr};
+  if (with_lock) line.lock = SiteOfLock(ModuleOf(frame.globals), line.line);
+  return line;
 }
 
 // ---- The layout --------------------------------------------------------------------------------------------------------------------
@@ -186,10 +182,10 @@ constexpr FrameLayout kLayouts[] = {
 };
 
 FrameLayout LayoutOfInterpreter() {
-  constexpr unsigned kPatch = 16;
+  constexpr unsigned kBelowMinor = 16;  // bits
   if (std::strstr(g_py.Py_GetVersion(), "free-threading") != nullptr) return {};
   for (const FrameLayout& known : kLayouts) {
-    if (known.version == *g_py.Py_Version >> kPatch) return known;
+    if (known.version == *g_py.Py_Version >> kBelowMinor) return known;
   }
   return {};
 }

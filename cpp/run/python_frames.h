@@ -19,6 +19,7 @@
 
 #include "run/python_api.h"
 #include "run/sites.h"
+#include "shm/cell.h"
 
 namespace perfschema::run {
 
@@ -61,24 +62,34 @@ class Remembered {
   const Code* CodeOf(const Frame& frame, const char* skipped, Code* copy) {
     Code& entry = codes_[(Mixed(frame.code) + reinterpret_cast<uintptr_t>(skipped)) % kCodes];
     const bool is_known = entry.code == frame.code && entry.globals == frame.globals && entry.skipped == skipped;
-    if (__builtin_expect(frame.object == nullptr, 1)) return is_known ? &entry : nullptr;
-    if (!is_known) Ask(frame, skipped, &entry, copy);
-    return is_known ? &(*copy = entry) : copy;
+    return Known(frame, is_known, skipped, &entry, copy);
   }
   const Line* LineOf(const Frame& frame, bool with_lock, Line* copy) {
     Line& entry = lines_[(Mixed(frame.code) + static_cast<unsigned>(frame.at) / 2) % kLines];
     const bool is_known =
         entry.code == frame.code && entry.globals == frame.globals && entry.at == frame.at && (entry.lock != nullptr || !with_lock);
-    if (__builtin_expect(frame.object == nullptr, 1)) return is_known ? &entry : nullptr;
-    if (!is_known) Ask(frame, with_lock, &entry, copy);
-    return is_known ? &(*copy = entry) : copy;
+    return Known(frame, is_known, with_lock, &entry, copy);
   }
 
  private:
   static constexpr size_t kCodes = 512, kLines = 256;
   static uintptr_t Mixed(const PyObject* code) { return reinterpret_cast<uintptr_t>(code) / 16; }
-  static void Ask(const Frame& frame, const char* skipped, Code* entry, Code* copy);
-  static void Ask(const Frame& frame, bool with_lock, Line* entry, Line* copy);
+  template <typename Asked, typename Entry>
+  PFS_ALWAYS_INLINE static const Entry* Known(const Frame& frame, bool is_known, Asked asked, Entry* entry, Entry* copy) {
+    if (__builtin_expect(frame.object == nullptr, 1)) return is_known ? entry : nullptr;
+    *copy = is_known ? *entry : Ask(frame, asked);
+    if (!is_known) Keep(*copy, entry);
+    return copy;
+  }
+  static Code Ask(const Frame& frame, const char* skipped);
+  static Line Ask(const Frame& frame, bool with_lock);
+  // Keeps an entry in place of another one, whose code it drops.
+  template <typename Entry>
+  static void Keep(const Entry& fresh, Entry* entry) {
+    g_py.Py_IncRef(fresh.code);
+    const Reference<PyObject> dropped(entry->code);
+    *entry = fresh;
+  }
 
   Code codes_[kCodes] = {};
   Line lines_[kLines] = {};
