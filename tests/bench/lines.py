@@ -27,6 +27,7 @@ OPERATIONS = 300
 LAST = (
     3  # one in some hundred has a new minimum or maximum all the same: of the last operations, the one that touches least counts
 )
+ABOVE_STACK = 16384  # bytes of the environment and the arguments
 CASES = {
     name: instructions.CASES[name]
     for name in (
@@ -55,11 +56,15 @@ def _mark_of(program: Path) -> int:
 
 def _touched(program: Path, case: instructions.Case) -> Counts:
     """Counts the lines and pages of an operation at the end of a run."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
     mark = _mark_of(program)
     with tempfile.TemporaryDirectory() as folder:
-        env.update(PFS_OPTIONS=",".join(filter(None, [instructions._SMALL, case.options])), PFS_DIR=folder)
+        options = ",".join(filter(None, [instructions._SMALL, case.options]))
+        env = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
+        env.update(PFS_OPTIONS=options, PFS_DIR=folder)
         command = ["valgrind", "--tool=lackey", "--trace-mem=yes", "--log-fd=1", str(program), case.operation, str(OPERATIONS)]
+        # The stack begins at the same place whatever the environment and the paths are: else an operation touches a line more.
+        bytes_above = sum(len(name) + len(value) for name, value in env.items()) + sum(map(len, command[4:])) + len(command[4])
+        env["PADDING"] = "x" * (ABOVE_STACK - bytes_above)
         with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
             assert running.stdout is not None
             touched: list[tuple[set[int], set[int]]] = []  # code and data of the last operations
