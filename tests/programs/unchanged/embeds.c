@@ -7,7 +7,9 @@ int main(int argc, char** argv) {
   if (library == NULL) return 2;
   void (*initialize)(void) = (void (*)(void))dlsym(library, "Py_Initialize");
   int (*run)(const char*) = (int (*)(const char*))dlsym(library, "PyRun_SimpleString");
-  if (initialize == NULL || run == NULL) return 2;
+  int (*finalize)(void) = (int (*)(void))dlsym(library, "Py_FinalizeEx");
+  if (initialize == NULL || run == NULL || finalize == NULL) return 2;
   initialize();
-  return run(argv[2]) != 0;
+  const int failed = run(argv[2]) != 0;
+  return finalize() != 0 || failed; /* it writes what has been printed */
 }
