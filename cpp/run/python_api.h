@@ -34,6 +34,7 @@ struct PyMethod;
   F(int, PyGC_Disable, ())                                                                       \
   F(int, PyGC_Enable, ())                                                                        \
   F(PyObject*, PyErr_Occurred, ())                                                               \
+  F(int, PyErr_ExceptionMatches, (PyObject*))                                                    \
   F(void, PyErr_Clear, ())                                                                       \
   F(PyObject*, PyDict_GetItemWithError, (PyObject*, PyObject*))                                  \
   F(PyObject*, PyObject_GetAttr, (PyObject*, PyObject*))                                         \
@@ -80,6 +81,7 @@ struct PyMethod;
 #define PFS_PYTHON_VARIABLES(F)      \
   F(char, _PyRuntime)                \
   F(const unsigned long, Py_Version) \
+  F(PyObject*, PyExc_Exception)      \
   F(PyObject*, PyExc_ImportError)    \
   F(PyObject*, PyExc_TypeError)      \
   F(PyObject*, PyExc_ValueError)     \
@@ -118,6 +120,16 @@ class Reference {
   }
   Object* object_;
 };
+
+// Flags of the types of texts and of bytes, for IsOfType(). The layout of an object's head is that of the stable ABI.
+constexpr unsigned long kIsBytes = 1ul << 27, kIsText = 1ul << 28;  // Py_TPFLAGS_BYTES_SUBCLASS, Py_TPFLAGS_UNICODE_SUBCLASS
+inline bool IsOfType(PyObject* object, unsigned long flag) {
+  struct Head {
+    intptr_t references;
+    PyObject* type;
+  };
+  return (g_py.PyType_GetFlags(reinterpret_cast<Head*>(object)->type) & flag) != 0;
+}
 
 // Fills `g_py`, and returns the object of the program that is the interpreter; nullptr if there is none that has all of them.
 const link_map* FindPython();

@@ -42,12 +42,7 @@ PyThreadState* CurrentState() {
 }
 
 std::string_view TextOf(PyObject* text) {
-  constexpr unsigned long kIsText = 1ul << 28;  // Py_TPFLAGS_UNICODE_SUBCLASS
-  struct Head {
-    intptr_t references;
-    PyObject* type;
-  };
-  if (text == nullptr || (g_py.PyType_GetFlags(reinterpret_cast<Head*>(text)->type) & kIsText) == 0) return {};
+  if (text == nullptr || !IsOfType(text, kIsText)) return {};
   intptr_t size = 0;
   const char* const bytes = g_py.PyUnicode_AsUTF8AndSize(text, &size);
   if (bytes == nullptr) g_py.PyErr_Clear();

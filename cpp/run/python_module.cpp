@@ -75,6 +75,7 @@ const PyMethod kMethods[] = {
     FastMethod("end_wsgi", EndWsgi, "end_wsgi(start_response, error=None, message=None)"),
     FastMethod("ask", Ask, "ask(about, asked, connection, method, url)"),
     FastMethod("take_asked", TakeAsked, "take_asked(asked, connection) -> handle or None"),
+    FastMethod("begin_sent", BeginSent, "begin_sent(about, method, address, client=None) -> handle or None"),
     {"note", Note, kTupleOfArguments, "note(message)"},
     {nullptr, nullptr, 0, nullptr},
 };

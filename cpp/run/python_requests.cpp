@@ -1,10 +1,11 @@
-// run/python_requests.cpp: statements of the requests that a Python program answers as WSGI, and sends with http.client.
+// run/python_requests.cpp: statements of the requests that a Python program answers as WSGI, and sends.
 //
 // A request passes here at each of its steps, and a Python function at each of them would cost more than the statement itself. So a step is
 // one call of the layer: what is remembered from step to step is in lists and functions of Python, which its collector knows.
 //
 //   answers:  begin_wsgi() -> the program's application, with `start_response` in between -> end_wsgi()
 //   sends:    putrequest() -> ask() -> the headers of the response -> take_asked() -> end()
+//             a client's own function -> begin_sent() -> the headers of the response -> end()
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -18,9 +19,11 @@
 namespace perfschema::run {
 namespace {
 
-// What the values of a program must not do is raise: a statement that cannot be begun is not recorded. The first time is noted.
+// What the values of a program must not do is raise: a statement that cannot be begun is not recorded. The first time is noted. nullptr:
+// the exception is not theirs, such as that of a signal's handler.
 PyObject* NotRecorded() {
   static std::atomic<bool> is_noted{false};
+  if (g_py.PyErr_Occurred() != nullptr && g_py.PyErr_ExceptionMatches(*g_py.PyExc_Exception) == 0) return nullptr;
   g_py.PyErr_Clear();
   if (!is_noted.exchange(true) && !IsPlain())
     (void)pfs_log(PFS_LOG_WARNING, "PFS-PYTHON", "run", "a request of unusual values is not recorded");
@@ -60,6 +63,18 @@ bool AddAscii(PyObject* text, std::string* to) {
   if (encoded.get() == nullptr || g_py.PyBytes_AsStringAndSize(encoded.get(), &ascii, &size) != 0) return false;
   to->append(ascii, static_cast<size_t>(size));
   std::replace(to->end() - size, to->end(), '\0', '?');
+  return true;
+}
+
+// Adds a text, or bytes of ASCII, to an ASCII text. Returns false with an exception.
+bool AddTextOrBytes(PyObject* object, std::string* to) {
+  if (!IsOfType(object, kIsBytes)) return AddAscii(object, to);
+  char* bytes = nullptr;
+  intptr_t size = 0;
+  if (g_py.PyBytes_AsStringAndSize(object, &bytes, &size) != 0) return false;
+  to->append(bytes, static_cast<size_t>(size));
+  std::replace_if(
+      to->end() - size, to->end(), [](char c) { return c <= 0; }, '?');
   return true;
 }
 
@@ -279,6 +294,38 @@ PyObject* AskOf(PyObject* about, PyObject* asked, PyObject* number, PyObject* co
   return IsNone(handle.get()) || Keep(asked, number, connection, handle.get()) ? None() : nullptr;
 }
 
+// What `about`, the first argument of begin_sent(), has: constants of the layer.
+enum AboutSent : uint8_t { kSentKeys, kSentSkipped, kHostOfUrl, kPathOfUrl, kMakeUrl };
+
+// Returns a handle or None, or nullptr with an exception. `client` may be nullptr.
+PyObject* SentTo(PyObject* about, PyObject* method, PyObject* address, PyObject* client) {
+  const auto part = [about](AboutSent at) { return g_py.PyTuple_GetItem(about, at); };
+  if (part(kMakeUrl) == nullptr) return nullptr;  // then there are all
+  Reference<PyObject> url(client == nullptr ? NewReference(address) : nullptr);
+  if (client != nullptr) {
+    const Reference<PyObject> make(g_py.PyObject_GetAttr(client, part(kMakeUrl)));
+    if (make.get() == nullptr) return nullptr;
+    url = g_py.PyObject_Vectorcall(make.get(), &address, 1, nullptr);
+  }
+  const Reference<PyObject> host(url.get() != nullptr ? g_py.PyObject_GetAttr(url.get(), part(kHostOfUrl)) : nullptr);
+  const Reference<PyObject> path(host.get() != nullptr ? g_py.PyObject_GetAttr(url.get(), part(kPathOfUrl)) : nullptr);
+  if (path.get() == nullptr) return nullptr;
+  Beginning it = {};
+  it.is_detached = true;
+  it.skipped = TextOf(part(kSentSkipped));
+  const char* const command = it.skipped != nullptr ? TextOf(method) : nullptr;
+  std::string target = "/", rest;
+  if (command == nullptr || !ReadKey(part(kSentKeys), method, &it.key) || (!IsNone(host.get()) && !AddAscii(host.get(), &target)) ||
+      !AddTextOrBytes(path.get(), &rest)) {
+    return nullptr;
+  }
+  if (!rest.starts_with('/')) target += '/';
+  target += rest;
+  CommandText text;
+  it.text = TextOfRequest(command, target, &text);
+  return BeginStatement(it);
+}
+
 }  // namespace
 
 // request_text(method, target): returns the text of a request.
@@ -354,6 +401,15 @@ PyObject* TakeAsked(PyObject*, Arguments arguments, intptr_t count) {
   PyObject* const handle = number.get() != nullptr ? Take(arguments[0], number.get()) : nullptr;
   if (handle == nullptr && g_py.PyErr_Occurred() != nullptr) return nullptr;
   return handle != nullptr ? handle : None();
+}
+
+// begin_sent(about, method, address, client=None): begins the statement of a request that a client sends to an address: an object that has
+// the host and the path, or what the client makes one of. Returns a handle; None: it is not recorded.
+PyObject* BeginSent(PyObject*, Arguments arguments, intptr_t count) {
+  if (!HasCount(count, 3, 4)) return nullptr;
+  const bool has_client = count > 3 && !IsNone(arguments[3]);
+  PyObject* const handle = SentTo(arguments[0], arguments[1], arguments[2], has_client ? arguments[3] : nullptr);
+  return handle != nullptr ? handle : NotRecorded();
 }
 
 }  // namespace perfschema::run

@@ -57,5 +57,6 @@ PyObject* LeaveWsgi(PyObject* module, PyObject* start);
 PyObject* EndWsgi(PyObject* module, Arguments arguments, intptr_t count);
 PyObject* Ask(PyObject* module, Arguments arguments, intptr_t count);
 PyObject* TakeAsked(PyObject* module, Arguments arguments, intptr_t count);
+PyObject* BeginSent(PyObject* module, Arguments arguments, intptr_t count);
 
 }  // namespace perfschema::run

@@ -145,3 +145,62 @@ def test_requests_of_unusual_kinds(tmp_path: Path) -> None:
         ("PUT /shop/answered", 500, None),
         ("PUT /shop/broken", 1, "RemoteDisconnected"),
     ]
+
+
+SENT = """\
+import sys
+if len(sys.argv) > 1:
+    sys.path.insert(0, sys.argv[1]); import _pfs_run; _pfs_run.attach(sys.argv[2], "clients")
+import _pfs_run_native as native
+class Keys(dict):
+    def __missing__(self, name): return native.key("http-client", name.lower())
+class Address:
+    def __init__(self, host, path): self.host, self.path = host, path
+class Client:
+    def make(self, address): return Address("made", address)
+class Raises:
+    def __init__(self, error): self.error, self.path = error, "/"
+    host = property(lambda self: exec("raise self.error", {"self": self}))
+class Refuses:
+    def make(self, address): raise ValueError(address)
+about = Keys(), "none", "host", "path", "make"
+for address, *client in (
+    (Address("shop", "/orders/7?a=1"),),
+    (Address("shop", b"/orders/8"),),
+    (Address(None, "relative"),),
+    (Address("sh\\u00f6p", b"/\\xff\\0"),),
+    ("/of-client", Client()),
+):
+    native.end(native.begin_sent(about, "GET", address, *client), 0, 0, 0, "")
+for address, *client in (
+    (Address(5, "/"),), (Address("shop", 5),), (Address("shop", None),), ("no address",), (None,), (Raises(OSError(5)),),
+    ("x", Refuses()), ("x", object()),
+):
+    assert native.begin_sent(about, "GET", address, *client) is None, address
+assert native.begin_sent(about, 5, Address("shop", "/")) is None
+assert native.begin_sent((), "GET", Address("shop", "/")) is None
+for interrupt in (KeyboardInterrupt, SystemExit):
+    try:
+        native.begin_sent(about, "GET", Raises(interrupt()))
+    except interrupt:
+        continue
+    sys.exit(f"{interrupt} is lost")
+for wrong in ((), (about, "GET"), (about, "GET", Address("a", "/"), Client(), 5)):
+    try:
+        native.begin_sent(*wrong)
+    except TypeError:
+        continue
+    sys.exit(f"{wrong} is no error")
+"""
+
+
+def test_requests_to_addresses_of_any_kind(tmp_path: Path) -> None:
+    """What an address raises is not the program's error, but a signal's exception that comes meanwhile is."""
+    (path := tmp_path / "sent.py").write_text(SENT)
+    run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, path, check=True)
+    environment = clean_environment(tmp_path) | {"PFS_DIR": str(tmp_path / "attached"), "PFS_KEEP": "1"}
+    run(sys.executable, path, PACKAGE / "_auto", core_library(), env=environment, check=True)
+    for kept in ("segments", "attached"):
+        texts = [row[1] for row in recorded(tmp_path / kept)]
+        assert texts[:2] == ["GET /shop/orders/7 '?a=1'", "GET /shop/orders/8"]
+        assert texts[2:] == ["GET //relative", "GET /sh '?p/??'", "GET /made/'of-client'"]

@@ -13,6 +13,7 @@ __all__ = [
     "ask",
     "begin",
     "begin_request",
+    "begin_sent",
     "begin_wsgi",
     "end",
     "end_wsgi",
@@ -276,6 +277,21 @@ def take_asked(asked, connection):
     """Returns the handle of the statement that a connection has, and forgets it."""
     entry = asked.pop(id(connection), None)
     return entry and entry[0]
+
+
+def _begin_sent(about, method, address, client):
+    keys, skipped, host, path, make = about
+    if client is not None:
+        address = getattr(client, make)(address)
+    path = getattr(address, path)
+    path = path.decode("ascii", "replace") if isinstance(path, bytes) else path
+    path = "/" + (getattr(address, host) or "") + (path if path.startswith("/") else "/" + path)
+    return begin_request(keys[method], method, path, skipped, True)
+
+
+def begin_sent(about, method, address, client=None):
+    """Begins the statement of a request that a client sends to an address."""
+    return _quiet(_begin_sent, about, method, address, client)
 
 
 def note(message):

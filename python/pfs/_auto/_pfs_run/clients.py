@@ -4,16 +4,11 @@ The text has the host as the first part of the path. A statement ends when the h
 """
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, fail, http_end, quiet
+from _pfs_run.statements import Keys, fail, http_end
 from _pfs_run.wrapping import replace
 
 _keys = Keys("http-client")
 _SKIPPED = "http,urllib,urllib3,requests,httpx,httpcore,aiohttp,anyio,contextlib,_pfs_run"
-
-
-def _begin(method, host, target):
-    path = f"/{host}{target}" if target.startswith("/") else f"/{host}/{target}"
-    return native.begin_request(_keys[method], method, path, _SKIPPED, True)
 
 
 def _http_client(module):
@@ -51,14 +46,11 @@ def _http_client(module):
 
 
 def _httpx(module):
-    @quiet()
-    def begin(request):
-        url = request.url
-        return _begin(request.method, url.host, url.raw_path.decode("ascii", "replace"))
+    about = _keys, _SKIPPED, "host", "raw_path", ""
 
     def sending(original):
         def _send_single_request(self, request):
-            handle = begin(request)
+            handle = native.begin_sent(about, request.method, request.url)
             if handle is None:
                 return original(self, request)
             try:
@@ -73,7 +65,7 @@ def _httpx(module):
 
     def sending_async(original):
         async def _send_single_request(self, request):
-            handle = begin(request)
+            handle = native.begin_sent(about, request.method, request.url)
             if handle is None:
                 return await original(self, request)
             try:
@@ -91,14 +83,11 @@ def _httpx(module):
 
 
 def _aiohttp(module):
-    @quiet()
-    def begin(session, method, address):
-        url = session._build_url(address)  # the response knows the whole address, but the statement begins before it
-        return _begin(method, url.host or "", url.raw_path_qs)
+    about = _keys, _SKIPPED, "host", "raw_path_qs", "_build_url"
 
     def requesting(original):
         async def _request(self, method, str_or_url, **named):
-            handle = begin(self, method, str_or_url)
+            handle = native.begin_sent(about, method, str_or_url, self)
             if handle is None:
                 return await original(self, method, str_or_url, **named)
             try:
