@@ -73,8 +73,8 @@ bool AddTextOrBytes(PyObject* object, std::string* to) {
   intptr_t size = 0;
   if (g_py.PyBytes_AsStringAndSize(object, &bytes, &size) != 0) return false;
   to->append(bytes, static_cast<size_t>(size));
-  std::replace_if(
-      to->end() - size, to->end(), [](char c) { return c <= 0; }, '?');
+  const auto is_other = [](char c) { return c == 0 || (static_cast<unsigned char>(c) & 0x80) != 0; };
+  std::replace_if(to->end() - size, to->end(), is_other, '?');
   return true;
 }
 
