@@ -252,55 +252,6 @@ def test_threads_have_their_python_names(tmp_path: Path, monkeypatch: pytest.Mon
 
 # ---- The GIL
 
-GIL = """\
-import os, sys, threading, time
-end = time.monotonic() + float(sys.argv[1])
-stay = threading.Event()
-def slept_and_queued(before=(0, 0)):
-    "Seconds in which this thread slept, and waited for a processor: the kernel's own account."
-    now = time.monotonic()
-    with open(f"/proc/self/task/{threading.get_native_id()}/schedstat") as file:
-        run, queued, _ = (int(n) / 1e9 for n in file.read().split())
-    return now - run - queued - before[0], queued - before[1]
-def burn():
-    before = slept_and_queued()
-    n = 0
-    while time.monotonic() < end:
-        for i in range(5000): n += i
-    os.write(1, ("%.6f %.6f\\n" % slept_and_queued(before)).encode())
-    stay.wait()
-def read():
-    a, b = os.pipe()
-    while time.monotonic() < end:
-        os.write(b, b"x"); os.read(a, 1); time.sleep(0.002)
-    stay.wait()
-threads = [threading.Thread(target=burn, name=f"burn{i}") for i in range(2)] + [threading.Thread(target=read, name="read")]
-for thread in threads: thread.start()
-time.sleep(float(sys.argv[1]) + 0.5)
-os.kill(os.getpid(), 9)  # the rows of threads that are alive stay
-"""
-
-
-@pytest.mark.alone
-def test_is_it_the_gil(tmp_path: Path) -> None:
-    """A thread that only computes sleeps for nothing but the GIL, and the kernel says how long it slept. A thread that is woken
-    may wait for a processor before it can note the end of its wait.
-    """
-    done = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, written(tmp_path, GIL), "2")
-    accounts = [[float(number) for number in line.split()] for line in done.stdout.splitlines()]
-    asleep, queued = (sum(column) for column in zip(*accounts, strict=True))
-    assert asleep > 1, "two threads that compute for 2 s have the GIL half of the time each; other load makes them queue instead"
-    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
-    with pfs.attach(segment) as schema:
-        threads = schema.table("threads").set_index("THREAD_ID")["NAME"]
-        waits = schema.table("events_waits_summary_by_thread_by_event_name")
-    waits["THREAD"] = waits["THREAD_ID"].map(threads)
-    gil = waits[waits["EVENT_NAME"].str.startswith("wait/synch/cond/python/gil")].groupby("THREAD")["SUM_TIMER_WAIT"].sum()
-    total = sum(int(gil[f"thread/python/burn{i}"]) for i in range(2)) / 1e12
-    print(f"asleep {asleep:.3f} s, queued {queued:.3f} s; the GIL, by pfs: {total:.3f} s")
-    assert asleep * 0.95 < total < (asleep + queued) * 1.05
-    assert 0 < int(gil["thread/python/read"]) / 1e12 < 2.1, "one thread, for 2 s"
-
 
 @pytest.mark.parametrize(("options", "is_on"), [((), False), (("--all-on",), True)])
 def test_the_mutexes_inside_the_gil_are_off_without_all_on(tmp_path: Path, options: tuple[str, ...], is_on: bool) -> None:
