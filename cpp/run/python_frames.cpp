@@ -211,9 +211,8 @@ void LayoutCheck::Compare(const Frame& frame) {
     trust.agreements = 0;
     ++trust.disagreements;
     raw_.reset();
-  } else if (!trust.is_learned) {
-    trust.code_offset = raw.at - frame.at;
-    trust.is_learned = frame.at > 0;
+  } else if (trust.code_offset == 0) {
+    if (frame.at > 0) trust.code_offset = raw.at - frame.at;
     raw_.reset();
   }
 }
@@ -224,7 +223,8 @@ bool LayoutCheck::Finds(const Frame& frame, Frame* raw) {
   std::memcpy(&address, reinterpret_cast<const char*>(frame.object) + kFrameOfObject, sizeof address);
   if (is_first_ && raw_->next() != address) return false;  // before anything of the frame is read
   is_first_ = false;
-  return raw_->Next(raw) && raw->code == frame.code && raw->globals == frame.globals && (raw->at == frame.at || !g_frame_trust.is_learned);
+  return raw_->Next(raw) && raw->code == frame.code && raw->globals == frame.globals &&
+         (raw->at == frame.at || g_frame_trust.code_offset == 0);
 }
 
 // ---- Objects of frames -------------------------------------------------------------------------------------------------------------

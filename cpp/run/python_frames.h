@@ -115,9 +115,9 @@ struct FrameLayout {
 // Says whether the layout of the interpreter is trusted. REQUIRES: the GIL.
 struct FrameTrust {
   FrameLayout layout;  // version 0: there is none
-  bool is_looked_for, is_learned;
+  bool is_looked_for;
   int agreements, disagreements;  // of walks that were compared
-  intptr_t code_offset;           // of the first instruction in a code object: learned from the first frame
+  intptr_t code_offset;           // of the first instruction in a code object: learned from the first frame; 0 = not yet
 
   // CPython does not show a frame whose function is only about to begin: some walks may disagree.
   static constexpr int kAgreements = 32, kMostDisagreements = 8;
@@ -201,30 +201,32 @@ enum class Step : uint8_t {
   kUnknown  // it is not remembered
 };
 
+// Calls `visit` as SearchFrames() does, with one way to go.
+template <typename Frames, typename Result, typename Visit>
+Step WalkFrames(Frames&& frames, const char* skipped, Visit visit, Result* result) {
+  constexpr int kMostFrames = 32;
+  Frame frame;
+  Code copy;
+  for (int i = 0; i < kMostFrames && frames.Next(&frame); ++i) {
+    const Code* const code = g_remembered.CodeOf(frame, skipped, &copy);
+    const Step step = code != nullptr ? visit(result, frame, *code) : Step::kUnknown;
+    if (step != Step::kGoOn) return step;
+  }
+  return Step::kDone;
+}
+
 // Returns what `visit(Result*, const Frame&, const Code&) -> Step` makes of `start` in this thread's frames; `start` if it has none, or not
 // the GIL. A search that begins again begins with `start`.
 template <typename Result, typename Visit>
 Result SearchFrames(const Result& start, const char* skipped, Visit visit) {
-  constexpr int kMostFrames = 32;
   PyThreadState* const state = StateWithGil();
   Result result = start;
   if (state == nullptr) return result;
-  const auto walk = [&](auto&& frames) {
-    Frame frame;
-    Code copy;
-    for (int i = 0; i < kMostFrames && frames.Next(&frame); ++i) {
-      const Code* const code = g_remembered.CodeOf(frame, skipped, &copy);
-      const Step step = code != nullptr ? visit(&result, frame, *code) : Step::kUnknown;
-      if (step != Step::kGoOn) return step;
-    }
-    return Step::kDone;
-  };
   if (__builtin_expect(g_frame_trust.is_trusted(), 1)) {
-    if (__builtin_expect(walk(RawFrames(state)) == Step::kDone, 1)) return result;
+    if (__builtin_expect(WalkFrames(RawFrames(state), skipped, visit, &result) == Step::kDone, 1)) return result;
     result = start;
   }
-  [&]() __attribute__((noinline)) { (void)walk(FrameObjects(state)); }
-  ();
+  (void)WalkFrames(FrameObjects(state), skipped, visit, &result);
   return result;
 }
 

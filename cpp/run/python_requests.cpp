@@ -256,19 +256,29 @@ bool Keep(PyObject* asked, PyObject* number, PyObject* connection, PyObject* han
   return entry.get() != nullptr && g_py.PyDict_SetItem(asked, number, entry.get()) == 0;
 }
 
-// Adds the path of a URL, as http.client may get it, behind the host. Returns false with an exception.
-bool AddTarget(PyObject* host, PyObject* url, std::string* target) {
-  std::string path;  // without a scheme and a host
-  if (!IsNone(url) && !AddAscii(url, &path)) return false;
-  if (const size_t scheme = path.find("://"); scheme != std::string::npos) {
-    const size_t slash = path.find('/', scheme + 3);
-    path.erase(0, slash != std::string::npos ? slash : path.size());
+// Reads the path of a URL, as http.client may get it. Returns false with an exception.
+bool ReadPath(PyObject* url, std::string* path) {
+  if (!IsNone(url) && !AddAscii(url, path)) return false;
+  if (const size_t scheme = path->find("://"); scheme != std::string::npos) {
+    const size_t slash = path->find('/', scheme + 3);
+    path->erase(0, slash != std::string::npos ? slash : path->size());
   }
-  *target = '/';
-  if (!AddAscii(host, target)) return false;
-  if (path.empty() || path[0] != '/') *target += '/';
-  *target += path;
   return true;
+}
+
+// Begins the statement of a request to a host, which may be nullptr. Returns a handle or None, or nullptr with an exception.
+PyObject* BeginSentTo(PyObject* keys, PyObject* skipped, PyObject* method, PyObject* host, std::string_view path) {
+  Beginning it = {};
+  it.is_detached = true;
+  it.skipped = TextOf(skipped);
+  const char* const command = it.skipped != nullptr ? TextOf(method) : nullptr;
+  std::string target = "/";
+  if (command == nullptr || !ReadKey(keys, method, &it.key) || (host != nullptr && !AddAscii(host, &target))) return nullptr;
+  if (!path.starts_with('/')) target += '/';
+  target += path;
+  CommandText text;
+  it.text = TextOfRequest(command, target, &text);
+  return BeginStatement(it);
 }
 
 // What `about`, the first argument of ask(), has: constants of the layer.
@@ -277,19 +287,10 @@ enum AboutAsk : uint8_t { kAskKeys, kAskSkipped, kHost };
 // Returns None, or nullptr with an exception.
 PyObject* AskOf(PyObject* about, PyObject* asked, PyObject* number, PyObject* connection, PyObject* method, PyObject* url) {
   const auto part = [about](AboutAsk at) { return g_py.PyTuple_GetItem(about, at); };
-  Beginning it = {};
-  it.is_detached = true;
-  it.skipped = TextOf(part(kAskSkipped));
   const Reference<PyObject> host(g_py.PyObject_GetAttr(connection, part(kHost)));
-  const char* const command = TextOf(method);
-  std::string target;
-  if (it.skipped == nullptr || host.get() == nullptr || command == nullptr || !ReadKey(part(kAskKeys), method, &it.key) ||
-      !AddTarget(host.get(), url, &target)) {
-    return nullptr;
-  }
-  CommandText text;
-  it.text = TextOfRequest(command, target, &text);
-  const Reference<PyObject> handle(BeginStatement(it));
+  std::string path;
+  if (host.get() == nullptr || !ReadPath(url, &path)) return nullptr;
+  const Reference<PyObject> handle(BeginSentTo(part(kAskKeys), part(kAskSkipped), method, host.get(), path));
   if (handle.get() == nullptr) return nullptr;
   return IsNone(handle.get()) || Keep(asked, number, connection, handle.get()) ? None() : nullptr;
 }
@@ -309,21 +310,9 @@ PyObject* SentTo(PyObject* about, PyObject* method, PyObject* address, PyObject*
   }
   const Reference<PyObject> host(url.get() != nullptr ? g_py.PyObject_GetAttr(url.get(), part(kHostOfUrl)) : nullptr);
   const Reference<PyObject> path(host.get() != nullptr ? g_py.PyObject_GetAttr(url.get(), part(kPathOfUrl)) : nullptr);
-  if (path.get() == nullptr) return nullptr;
-  Beginning it = {};
-  it.is_detached = true;
-  it.skipped = TextOf(part(kSentSkipped));
-  const char* const command = it.skipped != nullptr ? TextOf(method) : nullptr;
-  std::string target = "/", rest;
-  if (command == nullptr || !ReadKey(part(kSentKeys), method, &it.key) || (!IsNone(host.get()) && !AddAscii(host.get(), &target)) ||
-      !AddTextOrBytes(path.get(), &rest)) {
-    return nullptr;
-  }
-  if (!rest.starts_with('/')) target += '/';
-  target += rest;
-  CommandText text;
-  it.text = TextOfRequest(command, target, &text);
-  return BeginStatement(it);
+  std::string text;
+  if (path.get() == nullptr || !AddTextOrBytes(path.get(), &text)) return nullptr;
+  return BeginSentTo(part(kSentKeys), part(kSentSkipped), method, IsNone(host.get()) ? nullptr : host.get(), text);
 }
 
 }  // namespace

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests import LOCKS_ARE_SEMAPHORES
 from tests.python.test_run import PFS, own_folder, pytestmark
-from tests.python.test_run_python import locks_of, written
+from tests.python.test_run_python import locks_of, of_semaphores, written
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
-
-of_semaphores = pytest.mark.skipif(not LOCKS_ARE_SEMAPHORES, reason="locks of threading are no semaphores in this CPython")
 
 TURNS = 60
 # Makes a lock at each line that ends with the word, and takes it once. In between are frames of C and of the standard library,
@@ -130,7 +126,7 @@ def test_a_frame_that_is_known_gets_no_object(tmp_path: Path) -> None:
     """Else each function that makes a lock or waits would have one, which CPython allocates and frees."""
     program = written(tmp_path, BLOCKS)
     plain, under = (
-        subprocess.run([*before, sys.executable, program], capture_output=True, text=True, check=True, env=os.environ).stdout
+        subprocess.run([*before, sys.executable, program], capture_output=True, text=True, check=True).stdout
         for before in ([], [*PFS, "run", "--no-report", "--"])
     )
     assert plain == under

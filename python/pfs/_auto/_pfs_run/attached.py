@@ -255,11 +255,15 @@ def end_wsgi(start, error=None, message=None):
     end(start.handle, 0, 0, error, message.replace("\0", "?"))
 
 
+def _begin_sent_to(keys, skipped, method, host, path):
+    path = "/" + host + (path if path.startswith("/") else "/" + path)
+    return begin_request(keys[method], method, path, skipped, True)
+
+
 def _ask(about, asked, connection, method, url):
     keys, skipped, host = about
     url = (url or "").partition("://")[2].partition("/")[2] if "://" in (url or "") else url or "/"
-    path = "/" + getattr(connection, host) + (url if url.startswith("/") else "/" + url)
-    handle = begin_request(keys[method], method, path, skipped, True)
+    handle = _begin_sent_to(keys, skipped, method, getattr(connection, host), url)
     if handle is not None:
         number = id(connection)
         asked[number] = handle, weakref.ref(connection, lambda _: asked.pop(number, None))
@@ -285,8 +289,7 @@ def _begin_sent(about, method, address, client):
         address = getattr(client, make)(address)
     path = getattr(address, path)
     path = path.decode("ascii", "replace") if isinstance(path, bytes) else path
-    path = "/" + (getattr(address, host) or "") + (path if path.startswith("/") else "/" + path)
-    return begin_request(keys[method], method, path, skipped, True)
+    return _begin_sent_to(keys, skipped, method, getattr(address, host) or "", path)
 
 
 def begin_sent(about, method, address, client=None):
