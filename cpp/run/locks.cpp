@@ -3,11 +3,14 @@
 // The core makes the event around the C library's function, as it does for pfs_mutex_t. No call here is a cancellation point in glibc.
 #include <type_traits>
 
+#include "base/clock_waits.h"
 #include "run/lock_calls.h"
 #include "run/read_locks.h"
 #include "run/real.h"
 
 using perfschema::AsInstance;
+using perfschema::IsMoment;
+using perfschema::IsWaitClock;
 using perfschema::Operation;
 using namespace perfschema::run;
 
@@ -212,9 +215,12 @@ pfs_instance_t* perfschema::run::RowOfMutex(const pthread_mutex_t* m) { return R
     return Take(lock, PFS_CALLER, Known<operation>{}, [=] { return PFS_REAL(name)(__VA_ARGS__); }); \
   }
 // The same for one that programs seldom call.
-#define PFS_TAKES_SELDOM(name, parameters, operation, ...)         \
+#define PFS_TAKES_SELDOM(name, parameters, operation, ...) PFS_TAKES_IF(true, name, parameters, operation, __VA_ARGS__)
+// The same for one that takes nothing, whatever the lock is, if its arguments are not legal: that is no event.
+#define PFS_TAKES_IF(is_legal, name, parameters, operation, ...)   \
   PFS_REPLACES int name parameters {                               \
     const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); }; \
+    if (!(is_legal)) return call();                                \
     return TakeAny(lock, PFS_CALLER, operation, AnyCall(&call));   \
   }
 
@@ -234,8 +240,8 @@ PFS_REPLACES int pthread_mutex_destroy(pthread_mutex_t* m) {
 PFS_TAKES(pthread_mutex_lock, (pthread_mutex_t * lock), Operation::kLock, lock)
 PFS_TAKES(pthread_mutex_trylock, (pthread_mutex_t * lock), Operation::kTryLock, lock)
 PFS_TAKES_SELDOM(pthread_mutex_timedlock, (pthread_mutex_t * lock, const timespec* deadline), Operation::kTimedLock, lock, deadline)
-PFS_TAKES_SELDOM(pthread_mutex_clocklock, (pthread_mutex_t * lock, clockid_t clock, const timespec* deadline), Operation::kTimedLock, lock,
-                 clock, deadline)
+PFS_TAKES_IF(IsWaitClock(clock), pthread_mutex_clocklock, (pthread_mutex_t * lock, clockid_t clock, const timespec* deadline),
+             Operation::kTimedLock, lock, clock, deadline)
 
 PFS_REPLACES int pthread_mutex_unlock(pthread_mutex_t* m) {
   const auto unlock = [=] { return PFS_REAL(pthread_mutex_unlock)(m); };
@@ -389,15 +395,16 @@ PFS_REPLACES int pthread_rwlock_rdlock(pthread_rwlock_t* rw) {
   return FinishRead(reinterpret_cast<pthread_rwlock_t*>(instance->identity.load(std::memory_order_relaxed)), PFS_CALLER, rc, instance);
 }
 PFS_TAKES_SELDOM(pthread_rwlock_tryrdlock, (pthread_rwlock_t * lock), Operation::kTryReadLock, lock)
-PFS_TAKES_SELDOM(pthread_rwlock_timedrdlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedReadLock, lock, deadline)
-PFS_TAKES_SELDOM(pthread_rwlock_clockrdlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline),
-                 Operation::kTimedReadLock, lock, clock, deadline)
+PFS_TAKES_IF(IsMoment(CLOCK_REALTIME, deadline), pthread_rwlock_timedrdlock, (pthread_rwlock_t * lock, const timespec* deadline),
+             Operation::kTimedReadLock, lock, deadline)
+PFS_TAKES_IF(IsMoment(clock, deadline), pthread_rwlock_clockrdlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline),
+             Operation::kTimedReadLock, lock, clock, deadline)
 PFS_TAKES(pthread_rwlock_wrlock, (pthread_rwlock_t * lock), Operation::kWriteLock, lock)
 PFS_TAKES_SELDOM(pthread_rwlock_trywrlock, (pthread_rwlock_t * lock), Operation::kTryWriteLock, lock)
-PFS_TAKES_SELDOM(pthread_rwlock_timedwrlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedWriteLock, lock,
-                 deadline)
-PFS_TAKES_SELDOM(pthread_rwlock_clockwrlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline),
-                 Operation::kTimedWriteLock, lock, clock, deadline)
+PFS_TAKES_IF(IsMoment(CLOCK_REALTIME, deadline), pthread_rwlock_timedwrlock, (pthread_rwlock_t * lock, const timespec* deadline),
+             Operation::kTimedWriteLock, lock, deadline)
+PFS_TAKES_IF(IsMoment(clock, deadline), pthread_rwlock_clockwrlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline),
+             Operation::kTimedWriteLock, lock, clock, deadline)
 
 namespace {
 

@@ -80,7 +80,14 @@ static void elsewhere(void* (*function)(void*), void* argument) {
 }
 
 static void all_of_rwlock(pfs_rwlock_t* lock) {
-  struct timespec later = in(CLOCK_REALTIME, 3600000), later_monotonic = in(CLOCK_MONOTONIC, 3600000);
+  struct timespec later = in(CLOCK_REALTIME, 3600000), later_monotonic = in(CLOCK_MONOTONIC, 3600000), bad = {1l << 40, 1000000000};
+  /* The lock is free, and stays so. */
+  SAY(pfs_rwlock_timedrdlock(lock, &bad));
+  SAY(pfs_rwlock_timedwrlock(lock, &bad));
+  SAY(pfs_rwlock_clockrdlock(lock, CLOCK_MONOTONIC, &bad));
+  SAY(pfs_rwlock_clockwrlock(lock, CLOCK_MONOTONIC, &bad));
+  SAY(pfs_rwlock_clockrdlock(lock, CLOCK_PROCESS_CPUTIME_ID, &later));
+  SAY(pfs_rwlock_clockwrlock(lock, CLOCK_PROCESS_CPUTIME_ID, &later));
   SAY(pfs_rwlock_rdlock(lock));
   SAY(pfs_rwlock_rdlock(lock));
   SAY(pfs_rwlock_trywrlock(lock));

@@ -89,6 +89,7 @@ static void check_results(void) {
   expect("clocklock", pfs_mutex_clocklock(&m, CLOCK_MONOTONIC, &past), ETIMEDOUT);
   expect("clocklock, bad clock", pfs_mutex_clocklock(&m, CLOCK_PROCESS_CPUTIME_ID, &past), EINVAL);
   expect("unlock", pfs_mutex_unlock(&m), 0);
+  expect("clocklock of a free mutex, bad clock", pfs_mutex_clocklock(&m, CLOCK_PROCESS_CPUTIME_ID, &past), EINVAL);
   expect("destroy", pfs_mutex_destroy(&m), 0);
   pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
   expect("init", pfs_mutex_init(key_checked, &m, &attributes), 0);

@@ -42,6 +42,13 @@ int pthread_rwlock_clockwrlock(pthread_rwlock_t*, clockid_t, const timespec*) no
 
 namespace perfschema {
 
+// Return whether glibc takes these arguments of a call that waits for a lock. Where it does not, the call says EINVAL even if the lock is
+// free (a mutex: for the clock alone). So nobody may try the lock before such a call, for that would take it.
+inline bool IsWaitClock(clockid_t clock) { return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC; }
+inline bool IsMoment(clockid_t clock, const timespec* deadline) {
+  return IsWaitClock(clock) && deadline->tv_nsec >= 0 && deadline->tv_nsec < 1'000'000'000;
+}
+
 inline int MutexClockLock(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline) {
   return PFS_CLOCK_WAIT_(pthread_mutex_clocklock, old_glibc::MutexClockLock)(mutex, clock, deadline);
 }

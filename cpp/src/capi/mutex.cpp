@@ -85,7 +85,8 @@ int pfs_mutex_timedlock_at(pfs_mutex_t* m, const struct timespec* deadline, PFS_
 }
 
 int pfs_mutex_clocklock_at(pfs_mutex_t* m, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
-  return Until(m, file, line, [=] { return perfschema::MutexClockLock(&m->mutex, clock, deadline); });
+  const auto wait = [=] { return perfschema::MutexClockLock(&m->mutex, clock, deadline); };
+  return perfschema::IsWaitClock(clock) ? Until(m, file, line, wait) : wait();
 }
 
 pfs_instance_t* pfs_mutex_create(pfs_key_t key, const void* identity) {

@@ -7,6 +7,7 @@
 
 using perfschema::AsInstance;
 using perfschema::Family;
+using perfschema::IsMoment;
 using perfschema::LockOperation;
 using perfschema::Operation;
 
@@ -64,15 +65,15 @@ PFS_ALWAYS_INLINE int Locked(pfs_rwlock_t* rw, Operation operation, const char* 
   return LockOperation(perfschema::LockCall<pfs_rwlock_t, kOperate, kAttempt>{{rw}}, file, line, operation);
 }
 
-// An operation that the inline half does not look at before.
+// An operation that the inline half does not look at before. One whose arguments are bad takes nothing, and is no event.
 template <int (*kAttempt)(pfs_rwlock_t*), typename Wait>
-int Until(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line, Wait wait) {
+int Until(pfs_rwlock_t* rw, Operation operation, bool is_legal, const char* file, uint32_t line, Wait wait) {
   struct Call : perfschema::OnObject<pfs_rwlock_t> {
     Wait wait;
     int operator()() const { return wait(); }
     int attempt() const { return kAttempt(this->object); }
   };
-  return pfs_flags_enabled(rw->flags) ? LockOperation(Call{{rw}, wait}, file, line, operation) : wait();
+  return is_legal && pfs_flags_enabled(rw->flags) ? LockOperation(Call{{rw}, wait}, file, line, operation) : wait();
 }
 
 }  // namespace
@@ -109,20 +110,22 @@ int pfs_rwlock_unlock_(pfs_rwlock_t* rw) {
 }
 
 int pfs_rwlock_timedrdlock_at(pfs_rwlock_t* rw, const struct timespec* deadline, PFS_SITE_) {
-  return Until<TryReadLock>(rw, Operation::kTimedReadLock, file, line, [=] { return pthread_rwlock_timedrdlock(&rw->lock, deadline); });
+  return Until<TryReadLock>(rw, Operation::kTimedReadLock, IsMoment(CLOCK_REALTIME, deadline), file, line,
+                            [=] { return pthread_rwlock_timedrdlock(&rw->lock, deadline); });
 }
 
 int pfs_rwlock_timedwrlock_at(pfs_rwlock_t* rw, const struct timespec* deadline, PFS_SITE_) {
-  return Until<TryWriteLock>(rw, Operation::kTimedWriteLock, file, line, [=] { return pthread_rwlock_timedwrlock(&rw->lock, deadline); });
+  return Until<TryWriteLock>(rw, Operation::kTimedWriteLock, IsMoment(CLOCK_REALTIME, deadline), file, line,
+                             [=] { return pthread_rwlock_timedwrlock(&rw->lock, deadline); });
 }
 
 int pfs_rwlock_clockrdlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
-  return Until<TryReadLock>(rw, Operation::kTimedReadLock, file, line,
+  return Until<TryReadLock>(rw, Operation::kTimedReadLock, IsMoment(clock, deadline), file, line,
                             [=] { return perfschema::ReadClockLock(&rw->lock, clock, deadline); });
 }
 
 int pfs_rwlock_clockwrlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
-  return Until<TryWriteLock>(rw, Operation::kTimedWriteLock, file, line,
+  return Until<TryWriteLock>(rw, Operation::kTimedWriteLock, IsMoment(clock, deadline), file, line,
                              [=] { return perfschema::WriteClockLock(&rw->lock, clock, deadline); });
 }
 

@@ -1,9 +1,9 @@
 #include "shm/dead_segments.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <memory>
 #include <new>
 #include <string>
 #include <vector>
@@ -42,23 +41,41 @@ uint64_t PidOfName(const char* name) {
 
 bool IsGone(uint64_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
 
-// Its descriptor is closed again when it returns: a process that has one for its own file has one to look at those of the dead.
+// An entry of a directory as the kernel writes it.
+struct Entry {
+  uint64_t inode;
+  int64_t offset;
+  unsigned short bytes;  // of this entry
+  unsigned char type;
+  char name[1];  // and more, up to a 0
+};
+
+void AddIfDead(int folder, const char* name, uid_t user, std::vector<Leftover>* found) {
+  const uint64_t pid = PidOfName(name);
+  struct stat info;
+  if (pid == 0 || !IsGone(pid) || fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (!S_ISREG(info.st_mode) || info.st_uid != user || info.st_nlink != 1) return;
+  found->push_back({name, pid, static_cast<uint64_t>(info.st_blocks) * 512, info.st_mtim});
+}
+
+// Its descriptor is closed again when it returns: a process that has one for its own file has one to look at those of the dead. It reads
+// the directory by the system call, for opendir() takes memory of malloc(): a child that a signal handler forked may have come out of the
+// midst of malloc().
 std::vector<Leftover> Leftovers(int folder) {
   std::vector<Leftover> found;
-  const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // the listing closes it
+  const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return found;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(fd), closedir);
-  if (listing == nullptr) {
-    close(fd);
-    return found;
+  const uid_t user = geteuid();
+  alignas(Entry) char buffer[4096];
+  long bytes;
+  while ((bytes = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
+    for (long at = 0; at < bytes;) {
+      const auto* const entry = reinterpret_cast<const Entry*>(buffer + at);
+      AddIfDead(folder, entry->name, user, &found);
+      at += entry->bytes;
+    }
   }
-  while (const dirent* entry = readdir(listing.get())) {
-    const uint64_t pid = PidOfName(entry->d_name);
-    struct stat info;
-    if (pid == 0 || !IsGone(pid) || fstatat(folder, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || info.st_nlink != 1) continue;
-    found.push_back({entry->d_name, pid, static_cast<uint64_t>(info.st_blocks) * 512, info.st_mtim});
-  }
+  close(fd);
   return found;
 }
 

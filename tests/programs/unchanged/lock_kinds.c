@@ -1,5 +1,6 @@
 /* Mutexes of each kind do what POSIX says, and are locked 10 times each. A read-write lock and a condition live twice at one address. glibc
  * shares robust mutexes between processes, so pfs does not record them. */
+#define _GNU_SOURCE
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
@@ -54,6 +55,20 @@ static void second_life(pthread_cond_t* c) {
   WAIT_BRIEFLY(c, 0, ETIMEDOUT);
 }
 
+/* Arguments that glibc looks at before the lock: the call says so, and takes nothing. */
+static void refuse(pthread_mutex_t* m, pthread_rwlock_t* rw) {
+  const struct timespec late = {1l << 40, 0}, wrong[] = {{1l << 40, -1}, {1l << 40, 1000000000}};
+  assert(pthread_mutex_clocklock(m, CLOCK_PROCESS_CPUTIME_ID, &late) == EINVAL);
+  assert(pthread_rwlock_clockrdlock(rw, CLOCK_PROCESS_CPUTIME_ID, &late) == EINVAL);
+  assert(pthread_rwlock_clockwrlock(rw, CLOCK_PROCESS_CPUTIME_ID, &late) == EINVAL);
+  for (int i = 0; i < 2; ++i) {
+    assert(pthread_rwlock_timedrdlock(rw, &wrong[i]) == EINVAL);
+    assert(pthread_rwlock_timedwrlock(rw, &wrong[i]) == EINVAL);
+    assert(pthread_rwlock_clockrdlock(rw, CLOCK_MONOTONIC, &wrong[i]) == EINVAL);
+    assert(pthread_rwlock_clockwrlock(rw, CLOCK_MONOTONIC, &wrong[i]) == EINVAL);
+  }
+}
+
 int main(void) {
   make(&normal, PTHREAD_MUTEX_NORMAL, 0, PTHREAD_PRIO_NONE, 0);
   make(&recursive, PTHREAD_MUTEX_RECURSIVE, 0, PTHREAD_PRIO_NONE, 0);
@@ -65,6 +80,7 @@ int main(void) {
   make(shared, PTHREAD_MUTEX_NORMAL, 1, PTHREAD_PRIO_NONE, 1);
   use(&normal);
   use(&inheriting);
+  refuse(&normal, &table);
 
   for (int i = 0; i < kRounds / 2; ++i) {
     assert(pthread_mutex_lock(&recursive) == 0);

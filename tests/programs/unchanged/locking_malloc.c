@@ -1,18 +1,31 @@
 /* A program whose allocator takes a mutex of its own inside malloc(), as jemalloc does. It aborts if it is entered again under that mutex:
- * a probe that allocated would do so, or would hang. */
+ * a probe that allocated would do so, or would hang. A signal handler forks in the midst of malloc(), too: the child opens a file, and
+ * ends. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static pthread_mutex_t arena_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread int inside;
 static char memory[64 << 20] __attribute__((aligned(64)));
 static size_t used;
+static volatile int forks_in_malloc;
+
+static void fork_here(int unused) {
+  (void)unused;
+  pid_t child = fork();
+  if (child == 0) _exit(close(open("/dev/null", O_RDONLY)) == 0 ? 0 : 96);
+  int status;
+  if (waitpid(child, &status, 0) != child || status != 0) _exit(95);
+}
 
 void* malloc(size_t bytes) {
   if (inside) {
@@ -21,6 +34,7 @@ void* malloc(size_t bytes) {
     _exit(98);
   }
   inside = 1;
+  if (forks_in_malloc) raise(SIGUSR1);
   pthread_mutex_lock(&arena_lock);
   char* block = memory + used;
   used += (bytes + 63) / 64 * 64 + 64;
@@ -62,6 +76,13 @@ int main(void) {
   pthread_t threads[4];
   for (int i = 0; i < 4; ++i) pthread_create(&threads[i], NULL, worker, NULL);
   for (int i = 0; i < 4; ++i) pthread_join(threads[i], NULL);
+  signal(SIGUSR1, fork_here);
+  for (int i = 0; i < 20; ++i) {
+    forks_in_malloc = 1;
+    void* volatile block = malloc(10);
+    forks_in_malloc = 0;
+    free(block);
+  }
   puts("done");
   return 0;
 }
