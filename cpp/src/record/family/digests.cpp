@@ -17,6 +17,7 @@ namespace {
 // compared, and a miss is searched again under the lock.
 HalfWord* digest_buckets = nullptr;
 uint32_t digest_bucket_count = 0;  // a power of two
+size_t BytesOfBuckets() { return digest_bucket_count * sizeof *digest_buckets; }
 // Elements that hold digests, [2, next_digest). Guarded by the cold lock.
 uint32_t next_digest = 2;
 constexpr uint32_t kForOthers = 1;
@@ -177,8 +178,7 @@ Found FindDigest(const DigestedText& text) {
 bool StartDigests() {
   digest_bucket_count = 64;
   while (digest_bucket_count < static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::digests_size)) * 2) digest_bucket_count *= 2;
-  void* memory = mmap(nullptr, digest_bucket_count * sizeof *digest_buckets, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = mmap(nullptr, BytesOfBuckets(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   digest_buckets = static_cast<HalfWord*>(memory);
   const Options& options = StartOptionsLocked();
@@ -248,7 +248,10 @@ void EndLeftSample() {
 
 void ForgetDigestsInChild() {
   ++times_forgotten;
-  for (uint32_t i = 0; i < digest_bucket_count; ++i) digest_buckets[i].store(0, kRelaxed);
+  // Most programs have few digests, or none: a store to each bucket would give the child each page of them.
+  if (madvise(digest_buckets, BytesOfBuckets(), MADV_DONTNEED) != 0) {
+    for (uint32_t i = 0; i < digest_bucket_count; ++i) digest_buckets[i].store(0, kRelaxed);
+  }
   next_digest = 2;
 }
 
