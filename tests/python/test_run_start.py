@@ -92,7 +92,7 @@ def test_a_python_program_touches_few_more_pages(under_run: Callable[..., dict[s
 
 
 def test_a_forked_child_with_an_event_touches_few_more_pages(under_run: Callable[..., dict[str, str]]) -> None:
-    """What the child sets back or writes again: 5 us each where processors are virtual. They were 140 with each bucket emptied."""
+    """What it sets back or writes again: 5 us each where processors are virtual. They were 140 with each bucket emptied."""
     children = 50
     subshells = ("/bin/sh", "-c", f"i=0; while [ $i -lt {children} ]; do (: </dev/null); i=$((i+1)); done")
     pages = [spent(subshells, environment).ru_minflt for environment in (os.environ, under_run())]
