@@ -66,7 +66,8 @@ bool ReadsPythonPath(int count, char** arguments) {
 }
 
 // Puts the folder of the Python layer, which is beside the library's, in front of PYTHONPATH. The environment of the program is as before
-// when its first line runs: the layer takes the folder out again (python/pfs/_auto/sitecustomize.py).
+// when its first line runs: the layer takes the folder out again (python/pfs/_auto/sitecustomize.py). A PYTHONPATH that was empty is told
+// by a / at the end: behind a colon it would be the working directory.
 void AddPythonLayer() {
   const char* const parts = secure_getenv("PFS_RUN_PYTHON");
   const char* const preload = secure_getenv("PFS_RUN_PRELOAD");
@@ -77,8 +78,9 @@ void AddPythonLayer() {
   package = package.substr(0, package.rfind('/'));
   const char* const before = secure_getenv("PYTHONPATH");
   char text[8192];
-  const int bytes = std::snprintf(text, sizeof text, "%.*s/_auto%s%s", static_cast<int>(package.size()), package.data(),
-                                  before != nullptr ? ":" : "", before != nullptr ? before : "");
+  const char* const between = before == nullptr ? "" : *before == 0 ? "/" : ":";
+  const int bytes = std::snprintf(text, sizeof text, "%.*s/_auto%s%s", static_cast<int>(package.size()), package.data(), between,
+                                  before != nullptr ? before : "");
   if (static_cast<size_t>(bytes) < sizeof text) setenv("PYTHONPATH", text, 1);
 }
 

@@ -121,6 +121,24 @@ class Reference {
   Object* object_;
 };
 
+inline PyObject* NewReference(PyObject* object) {
+  g_py.Py_IncRef(object);
+  return object;
+}
+
+// Returns a list of objects, whose references it takes; nullptr with an exception.
+template <typename... Objects>
+PyObject* ListOf(Objects... objects) {
+  PyObject* const list = g_py.PyList_New(sizeof...(objects));
+  intptr_t at = 0;
+  if (list != nullptr) {
+    (g_py.PyList_SetItem(list, at++, objects), ...);
+  } else {
+    (g_py.Py_DecRef(objects), ...);
+  }
+  return list;
+}
+
 // Flags of the types of texts and of bytes, for IsOfType(). The layout of an object's head is that of the stable ABI.
 constexpr unsigned long kIsBytes = 1ul << 27, kIsText = 1ul << 28;  // Py_TPFLAGS_BYTES_SUBCLASS, Py_TPFLAGS_UNICODE_SUBCLASS
 inline bool IsOfType(PyObject* object, unsigned long flag) {

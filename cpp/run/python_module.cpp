@@ -63,6 +63,25 @@ PyObject* Note(PyObject*, PyObject* arguments) {
   return None();
 }
 
+// What finder() has made: `self` is the list of its arguments.
+PyObject* FindSpec(PyObject* self, Arguments arguments, intptr_t count, PyObject* names) {
+  PyObject* const wanted = g_py.PyList_GetItem(self, 0);
+  PyObject* const find = g_py.PyList_GetItem(self, 1);
+  if (wanted == nullptr || find == nullptr) return nullptr;
+  if (names == nullptr && count > 0 && g_py.PyDict_GetItemWithError(wanted, arguments[0]) == nullptr)
+    return g_py.PyErr_Occurred() != nullptr ? nullptr : None();
+  return g_py.PyObject_Vectorcall(find, arguments, static_cast<size_t>(count), names);
+}
+const PyMethod kFindSpec = MethodWithNames("find_spec", FindSpec, "find_spec(name, path=None, target=None)");
+
+// finder(wanted, find): returns find_spec(name, path, target), which asks find() for the names in the dictionary `wanted`, and finds no
+// other module. It is no Python function: a tracer of the program's would see it in each import.
+PyObject* Finder(PyObject*, Arguments arguments, intptr_t count) {
+  if (!HasCount(count, 2, 2)) return nullptr;
+  const Reference<PyObject> self(ListOf(NewReference(arguments[0]), NewReference(arguments[1])));
+  return self.get() != nullptr ? g_py.PyCFunction_NewEx(&kFindSpec, self.get(), nullptr) : nullptr;
+}
+
 const PyMethod kMethods[] = {
     {"name_thread", NameThread, kOneArgument, "name_thread(name)"},
     {"key", Key, kTupleOfArguments, "key(component, name) -> int"},
@@ -77,6 +96,7 @@ const PyMethod kMethods[] = {
     FastMethod("take_asked", TakeAsked, "take_asked(asked, connection) -> handle or None"),
     FastMethod("begin_sent", BeginSent, "begin_sent(about, method, address, client=None) -> handle or None"),
     {"note", Note, kTupleOfArguments, "note(message)"},
+    FastMethod("finder", Finder, "finder(wanted, find) -> find_spec"),
     {nullptr, nullptr, 0, nullptr},
 };
 constinit PyModule module = {

@@ -30,24 +30,6 @@ PyObject* NotRecorded() {
   return None();
 }
 
-PyObject* NewReference(PyObject* object) {
-  g_py.Py_IncRef(object);
-  return object;
-}
-
-// Returns a list of objects, whose references it takes; nullptr with an exception.
-template <typename... Objects>
-PyObject* ListOf(Objects... objects) {
-  PyObject* const list = g_py.PyList_New(sizeof...(objects));
-  intptr_t at = 0;
-  if (list != nullptr) {
-    (g_py.PyList_SetItem(list, at++, objects), ...);
-  } else {
-    (g_py.Py_DecRef(objects), ...);
-  }
-  return list;
-}
-
 // Adds a text to an ASCII text. It may have any characters: what is not ASCII becomes a ?, and a zero, too. Returns false with an
 // exception.
 bool AddAscii(PyObject* text, std::string* to) {

@@ -280,6 +280,7 @@ for thread in threads: thread.join()
 
 # ---- The program does not notice
 
+FORCED = (*PFS, "run", "--no-report", "--force", "--")
 SHOWN = """\
 import inspect, os, sys, threading
 print(sys.path, sys.argv, sys.flags, sys.modules.get("sitecustomize"))
@@ -387,6 +388,31 @@ def test_nothing_is_imported_outside_of_pfs_run() -> None:
     plain = run(sys.executable, "-c", code, check=True)
     assert run(sys.executable, "-c", code, check=True, env=environment).stdout == plain.stdout
     assert plain.stdout.startswith("[] False")
+
+
+@pytest.mark.parametrize("path", ["", ":", "there:", ":there"])
+def test_pythonpath_is_as_without(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty one adds no folder to sys.path; an empty part of one adds the working directory."""
+    monkeypatch.setenv("PYTHONPATH", path)
+    command = (sys.executable, "-c", "import os, sys; print(sys.path, repr(os.environ['PYTHONPATH']))")
+    plain, seen = (run(*before, *command, check=True, cwd=tmp_path).stdout for before in ((), FORCED))
+    assert seen == plain
+    assert (str(tmp_path) in plain) is (path != "")
+
+
+def test_a_tracer_sees_no_import_pass_here() -> None:
+    """Such as a debugger that steps into it, or `python -m trace`."""
+    code = """if 1:
+        import sys
+        seen = set()
+        def trace(frame, event, argument): seen.add(frame.f_code.co_filename)
+        sys.settrace(trace)
+        import colorsys, wave
+        sys.settrace(None)
+        print(sorted(seen))"""
+    plain, seen = (run(*before, sys.executable, "-c", code, check=True).stdout for before in ((), FORCED))
+    assert "colorsys" in plain
+    assert seen == plain
 
 
 @pytest.mark.parametrize(("options", "is_wrapped"), [("performance_schema=OFF", "False"), ("performance_schema=ON", "True")])

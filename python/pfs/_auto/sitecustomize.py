@@ -4,15 +4,14 @@ import sys
 
 
 def _restore_environment(folder):
-    """Takes the folder out of PYTHONPATH, where the library has put it."""
+    """Takes the folder out of PYTHONPATH, where the library has put it. With a / at its end, PYTHONPATH was empty."""
     import os
 
     first, colon, rest = os.environ.get("PYTHONPATH", "").partition(":")
-    if first == folder:
-        if colon:
-            os.environ["PYTHONPATH"] = rest
-        else:
-            del os.environ["PYTHONPATH"]
+    if first == folder + "/" or (first == folder and colon):
+        os.environ["PYTHONPATH"] = rest
+    elif first == folder:
+        del os.environ["PYTHONPATH"]
 
 
 def _start():
@@ -28,8 +27,9 @@ def _start():
         if "PFS_RUN_DEBUG" in __import__("os").environ:
             sys.stderr.write(f"pfs run: no Python layer: {error!r}\n")
     finally:
-        sys.path[:] = [path for path in sys.path if path != folder]
-        sys.path_importer_cache.pop(folder, None)
+        for there in (folder, folder + "/"):
+            sys.path[:] = [path for path in sys.path if path != there]
+            sys.path_importer_cache.pop(there, None)
 
 
 _start()

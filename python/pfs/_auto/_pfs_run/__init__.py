@@ -113,8 +113,9 @@ class _Finder:
 
     def __init__(self, wanted):
         self._wanted = wanted
+        self.find_spec = sys.modules["_pfs_run_native"].finder(wanted, self._find)
 
-    def find_spec(self, name, path=None, target=None):
+    def _find(self, name, path=None, target=None):
         part = self._wanted.get(name)
         if part is None:
             return None

@@ -17,6 +17,7 @@ __all__ = [
     "begin_wsgi",
     "end",
     "end_wsgi",
+    "finder",
     "key",
     "leave_wsgi",
     "name_thread",
@@ -300,3 +301,12 @@ def begin_sent(about, method, address, client=None):
 def note(message):
     """Adds a row to error_log."""
     _core.pfs_log(_WARNING, b"PFS-PYTHON", b"run", message.encode("utf-8", "replace"))
+
+
+def finder(wanted, find):
+    """Returns a find_spec() that asks `find` for the names in `wanted`, and finds no other module."""
+
+    def find_spec(name, path=None, target=None):
+        return find(name, path, target) if name in wanted else None
+
+    return find_spec

@@ -1,0 +1,357 @@
+"""Runs test suites of C libraries plain and under `pfs run`, and compares the result of each test.
+
+    python tests/bench/c_suites.py                      # all: glibc, GLib, libuv, APR, libevent
+    python tests/bench/c_suites.py glibc --only mutex   # those of its programs whose names have "mutex"
+    python tests/bench/c_suites.py --all-on --folder DIR
+
+Needs root, Debian, its packages dpkg-dev, cmake, ninja-build and uuid-dev, and the network: it takes sources from
+Debian, by apt with lists of its own. glibc's tests are compiled against this machine's C library, with the part of glibc that serves tests; those
+that need more of its sources are left out. The other suites are built as their authors say.
+
+A program that differs runs a second time both ways; one that differs once only is printed as unstable. Exits with 1 if one
+differs twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.progress import Progress
+
+from pfs._run.launch import environment
+
+Results = dict[str, str]
+NOBODY = 65534
+ARCHIVE = "deb-src http://deb.debian.org/debian bookworm main\n"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """`build` takes the folder of the sources, and returns the commands that are the tests."""
+
+    package: str
+    build: Callable[[Path], list[list[str]]]
+    result: str = (
+        ""  # a pattern: the name and the result of a test in what a program prints. Without it, its exit code is the result
+    )
+    user: int | None = None
+    leave_out: dict[str, str] = field(default_factory=dict)  # a program, and why
+
+
+def run(*command: str | Path, cwd: Path) -> None:
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{done.stdout[-3000:]}\nended with {done.returncode}: {' '.join(map(str, command))}")
+
+
+def by_cmake(*programs: str, options: tuple[str, ...] = ()) -> Callable[[Path], list[list[str]]]:
+    def build(source: Path) -> list[list[str]]:
+        run("cmake", "-S", source, "-B", "built", "-G", "Ninja", "-DCMAKE_POLICY_VERSION_MINIMUM=3.5", *options, cwd=source)
+        run("cmake", "--build", "built", cwd=source)
+        return [[str(source / "built" / program)] for program in programs]
+
+    return build
+
+
+def build_apr(source: Path) -> list[list[str]]:
+    run("./configure", "-q", cwd=source)
+    run("make", "-s", "-j2", cwd=source)
+    run("make", "-s", "-j2", "all", cwd=source / "test")
+    return [[str(source / "test/testall")]]
+
+
+def installed_tests_of_glib(source: Path) -> list[list[str]]:
+    folder = source / "usr/libexec/installed-tests/glib"
+    programs = [one for one in sorted(folder.iterdir()) if one.is_file() and one.read_bytes()[:4] == b"\x7fELF"]
+    return [[str(one), "--tap"] for one in programs if os.access(one, os.X_OK)]
+
+
+# ---- glibc --------------------------------------------------------------------------------------------------------------
+
+FOLDERS_OF_GLIBC = [
+    "nptl",
+    "sysdeps/pthread",
+    "sysdeps/unix/sysv/linux",
+    "io",
+    "libio",
+    "stdio-common",
+    "posix",
+    "rt",
+    "socket",
+    "misc",
+    "signal",
+    "stdlib",
+    "malloc",
+    "dirent",
+    "time",
+    "dlfcn",
+    "setjmp",
+    "debug",
+    "termios",
+    "inet",
+]
+HEADERS_OF_GLIBC = [
+    "libc-diag.h",
+    "array_length.h",
+    "intprops.h",
+    "libc-pointer-arith.h",
+    "scratch_buffer.h",
+    "allocate_once.h",
+    "file_change_detection.h",
+    "shlib-compat.h",
+    "idx.h",
+    "verify.h",
+    "xalloc.h",
+    "first-versions.h",
+    "hp-timing.h",
+]
+# What the part that serves tests takes from headers of glibc which cannot be used outside it.
+INSTEAD = {
+    "stackinfo.h": """
+#define _STACK_GROWS_DOWN 1
+#define stackinfo_get_sp() __builtin_frame_address(0)
+#define DEFAULT_STACK_PERMS 3
+""",
+    "config.h": "#define PIE_DEFAULT 1\n",
+    "kernel-features.h": "#define __LINUX_KERNEL_VERSION 0x50000\n",
+    "socket-constants-time64.h": "",
+    "sysdep.h": "",
+    "stap-probe.h": "",
+    "atomic.h": """
+#define atomic_load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define atomic_load_relaxed(p) __atomic_load_n(p, __ATOMIC_RELAXED)
+#define atomic_store_relaxed(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
+#define atomic_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
+""",
+    "first.h": """
+#include <elf.h>
+#include <limits.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define attribute_hidden
+#define attribute_relro
+#define weak_alias(a, b)
+#define libc_hidden_proto(a)
+#define libc_hidden_def(a)
+#define TEST_COMPAT(a, b, c) 0
+#define TIMEOUTFACTOR 1
+#define IS_IN(x) 0
+#define __glibc_likely(x) __builtin_expect((x), 1)
+#define __glibc_unlikely(x) __builtin_expect((x), 0)
+#define INTERNAL_SYSCALL_CALL(n, a...) ({ long r__ = syscall(__NR_##n, ##a); r__ == -1 ? -errno : r__; })
+#define INLINE_SYSCALL_CALL(n, a...) syscall(__NR_##n, ##a)
+#define OBJDIR_PATH "/nowhere"
+#define OBJDIR_ELF_LDSO_PATH "/nowhere"
+#define INSTDIR_PATH "/usr"
+#define LIBDIR_PATH "/usr/lib"
+#define SLIBDIR_PATH "/lib"
+#define BINDIR_PATH "/usr/bin"
+#define SBINDIR_PATH "/usr/sbin"
+#define ROOTSBINDIR_PATH "/sbin"
+#define COMPLOCALEDIR_PATH "/usr/lib/locale"
+#define SYSCONFDIR_PATH "/etc"
+struct __timespec64 { long tv_sec, tv_nsec; };
+""",
+}
+
+
+def compiled(jobs: list[tuple[list[str | Path], Path]]) -> list[Path]:
+    """Runs compilers, two at a time. Returns the targets of those that succeeded."""
+
+    def make(job: tuple[list[str | Path], Path]) -> bool:
+        command, target = job
+        return subprocess.run([*command, "-o", target], capture_output=True, check=False).returncode == 0
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return [target for (_, target), is_made in zip(jobs, pool.map(make, jobs), strict=True) if is_made]
+
+
+def build_glibc(source: Path) -> list[list[str]]:
+    shim, objects, programs = (source / "pfs" / name for name in ("shim", "objects", "programs"))
+    for folder in (shim, objects, programs):
+        folder.mkdir(parents=True)
+    for name in HEADERS_OF_GLIBC:
+        for found in (source / "include" / name, source / name):
+            if found.exists():
+                shutil.copy(found, shim)
+    for name, text in INSTEAD.items():
+        (shim / name).write_text(text)
+    for name in ("support", "malloc", "nptl"):
+        (shim / name).symlink_to(source / name)
+    gcc: list[str | Path] = ["gcc", "-std=gnu11", "-fgnu89-inline", "-O2", "-w", "-D_GNU_SOURCE", "-DMODULE_NAME=testsuite"]
+    gcc += ["-include", shim / "first.h", f"-I{source}/support", f"-I{shim}"]
+    parts = [
+        one for one in (source / "support").glob("*.c") if not one.name.startswith(("tst-", "test-driver", "test-container"))
+    ]
+    made = compiled([([*gcc, "-c", one], objects / f"{one.stem}.o") for one in parts])
+    run("ar", "rcs", "libsupport.a", *made, cwd=objects)
+    libraries: list[str | Path] = [objects / "libsupport.a", "-lpthread", "-lrt", "-ldl", "-lm", "-lresolv"]
+    jobs: list[tuple[list[str | Path], Path]] = []
+    for place in FOLDERS_OF_GLIBC:
+        for one in sorted([*(source / place).glob("tst-*.c"), *(source / place).glob("bug*.c")]):
+            command = [*gcc, f"-iquote{source / place}", one, *libraries]
+            jobs.append((command, programs / f"{place.replace('/', '_')}.{one.stem}"))
+    return [[str(one)] for one in compiled(jobs)]
+
+
+SUITES = {
+    "glibc": Suite(
+        "glibc",
+        build_glibc,
+        leave_out={
+            "sysdeps_pthread.tst-key1": "takes all 1,024 keys for data of threads, of which pfs has one",
+            "stdlib.tst-arc4random-fork": "forks for minutes",
+            "stdlib.tst-arc4random-thread": "its bounds on time fail on a loaded machine",
+        },
+    ),
+    "glib": Suite(
+        "libglib2.0-tests",
+        installed_tests_of_glib,
+        r"^(?P<result>(?:not )?ok) \d+ (?P<name>\S+?)(?:/seed:\d+)?(?:\s|$)",
+        leave_out={"fake-document-portal": "serves until it is ended", "fake-service-name": "serves until it is ended"},
+    ),
+    "libuv": Suite(
+        "libuv1",
+        by_cmake("uv_run_tests", options=("-DBUILD_TESTING=ON",)),
+        r"^(?P<result>(?:not )?ok) \d+ - (?P<name>\S+)",
+        NOBODY,
+    ),
+    "apr": Suite("apr", build_apr, r"^(?P<name>\S+) +:.*?(?P<result>SUCCESS|FAILED)"),
+    "libevent": Suite(
+        "libevent",
+        by_cmake("bin/regress", options=("-DEVENT__DISABLE_OPENSSL=ON",)),
+        r"^(?P<name>\S+/\S+): .*?(?P<result>OK|FAILED)",
+    ),
+}
+
+
+def fetch(suite: Suite, folder: Path) -> Path:
+    """Unpacks a package of Debian, its source or, for one of tests, its content. Returns the folder."""
+    target = folder / suite.package
+    if target.exists():
+        shutil.rmtree(target)
+    (lists := folder / "lists/partial").mkdir(parents=True, exist_ok=True)
+    (sources := folder / "sources.list").write_text(ARCHIVE)
+    if suite.package.endswith("-tests"):
+        target.mkdir()
+        run("apt-get", "download", "-qq", suite.package, cwd=folder)
+        run("dpkg-deb", "-x", next(folder.glob(f"{suite.package}_*.deb")), target, cwd=folder)
+        return target
+    apt = ["apt-get", "-qq", "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=-"]
+    apt += ["-o", f"Dir::State::lists={lists.parent}"]
+    run(*apt, "update", cwd=folder)
+    run(*apt, "--download-only", "source", suite.package, cwd=folder)
+    run("dpkg-source", "-x", next(folder.glob(f"{suite.package}_*.dsc")), target, cwd=folder)
+    return target
+
+
+def results_of(suite: Suite, command: list[str], env: dict[str, str], folder: Path, seconds: float) -> Results:
+    """Runs a program in a folder of its own. Returns the result of each of its tests, and its exit code."""
+    name = Path(command[0]).name
+    user = [] if suite.user is None else ["setpriv", f"--reuid={suite.user}", f"--regid={suite.user}", "--clear-groups"]
+    with tempfile.TemporaryDirectory(dir=folder) as work, tempfile.TemporaryFile(dir=folder) as said:
+        if suite.user is not None:
+            os.chown(work, suite.user, suite.user)
+        child = subprocess.Popen(
+            [*user, *command], cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+        )
+        try:
+            code = str(child.wait(seconds))
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, 9)
+            child.wait()
+            code = f"killed after {seconds:.0f} s"
+        said.seek(0)
+        text = said.read().decode(errors="replace")
+    results = {name: code}
+    for found in re.finditer(suite.result, text, re.MULTILINE) if suite.result else ():
+        results[f"{name}: {found['name']}"] = found["result"]
+    return results
+
+
+def both_ways(suite: Suite, command: list[str], folder: Path, all_on: bool, seconds: float) -> tuple[Results, Results]:
+    plain = os.environ | {"LC_ALL": "C.UTF-8", "TIMEOUTFACTOR": "3", "G_TEST_SRCDIR": str(Path(command[0]).parent)}
+    plain["G_TEST_BUILDDIR"] = plain["LD_LIBRARY_PATH"] = plain["G_TEST_SRCDIR"]
+    with tempfile.TemporaryDirectory(prefix="pfs-suites-", dir="/dev/shm") as segments:
+        if suite.user is not None:
+            os.chown(segments, suite.user, suite.user)
+        under = plain | environment(segments, all_on=all_on) | {"PFS_KEEP": "0"}
+        return results_of(suite, command, plain, folder, seconds), results_of(suite, command, under, folder, seconds)
+
+
+def differing(
+    suite: Suite, command: list[str], folder: Path, all_on: bool, seconds: float
+) -> tuple[Results, list[str], list[str]]:
+    """Returns the plain results, the tests that differ twice, as text, and those that differ once."""
+    seen: list[set[str]] = []
+    plain: Results = {}
+    under: Results = {}
+    for _ in range(2):
+        plain, under = both_ways(suite, command, folder, all_on, seconds)
+        seen.append({test for test in plain.keys() | under.keys() if plain.get(test) != under.get(test)})
+        if not seen[-1]:
+            break
+    always = set.intersection(*seen)
+    return (
+        plain,
+        [f"{test}: plain {plain.get(test)}, under pfs {under.get(test)}" for test in sorted(always)],
+        sorted(set.union(*seen) - always),
+    )
+
+
+def chosen(names: list[str]) -> Iterator[tuple[str, Suite]]:
+    yield from ((name, suite) for name, suite in SUITES.items() if name in (names or SUITES))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"suites: {', '.join(SUITES)} (all)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="programs whose names have it")
+    parser.add_argument("--all-on", action="store_true", help="everything timed, as pfs run --all-on")
+    parser.add_argument("--folder", type=Path, help="sources and programs; without it, a temporary folder")
+    parser.add_argument("--seconds", type=float, default=300, help="ends a program after that time (300)")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(SUITES):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; legal are {', '.join(SUITES)}")
+    good = True
+    with tempfile.TemporaryDirectory(prefix="pfs-suites-") as temporary, Progress(transient=True) as progress:
+        folder = (options.folder or Path(temporary)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)  # nobody's tests are there, too
+        print("| suite | programs | tests | differ | unstable |\n|" + " --- |" * 5, flush=True)
+        for name, suite in chosen(options.names):
+            task = progress.add_task(f"{name}: building", total=None)
+            commands = [
+                one
+                for one in suite.build(fetch(suite, folder))
+                if options.only in one[0] and Path(one[0]).name not in suite.leave_out
+            ]
+            progress.update(task, description=name, total=len(commands))
+            tests, differ, unstable = 0, [], []
+            for command in commands:
+                plain, twice, once = differing(suite, command, folder, options.all_on, options.seconds)
+                tests += max(len(plain) - 1, 1) if suite.result else 1
+                differ += twice
+                unstable += once
+                progress.advance(task)
+            progress.remove_task(task)
+            good &= not differ and tests > 0
+            lines = [*(f"    {line}" for line in differ), *(f"    unstable: {test}" for test in unstable)]
+            print("\n".join([f"| {name} | {len(commands)} | {tests} | {len(differ)} | {len(unstable)} |", *lines]), flush=True)
+    return not good
+
+
+if __name__ == "__main__":
+    sys.exit(main())
