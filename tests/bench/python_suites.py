@@ -1,7 +1,7 @@
 """Runs test suites of Python programs plain and under `pfs run`, and compares the result of each test.
 
     python tests/bench/python_suites.py                 # CPython's modules and the packages from PyPI
-    python tests/bench/python_suites.py cpython         # or: packages, or names of both
+    python tests/bench/python_suites.py cpython         # or: packages, or names of both; test_... is any module of CPython's
     python tests/bench/python_suites.py --folder DIR    # keeps sources, environment and results there
     PYTHONPATH=... python tests/bench/python_suites.py --interpreter /usr/bin/python3 cpython
 
@@ -153,7 +153,9 @@ def packages(names: list[str], at: Path, seconds: float) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="cpython, packages, or names of suites")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="cpython, packages, names of packages, modules test_... of CPython"
+    )
     parser.add_argument("--folder", type=Path, help="keeps everything there; without it, a temporary folder")
     parser.add_argument("--seconds", type=float, default=600, help="ends a suite after that time (600)")
     parser.add_argument("--interpreter", default=sys.executable, metavar="PATH", help="runs CPython's modules (this one)")
@@ -161,9 +163,10 @@ def main() -> int:
     everything = {name.partition("==")[0]: name for name in PACKAGES}
     names = options.names or ["cpython", "packages"]
     modules = [m for m in CPYTHON if m in names or "cpython" in names]
+    modules += [name for name in names if name.startswith("test_") and name not in CPYTHON]
     wanted = [package for short, package in everything.items() if short in names or "packages" in names]
-    if unknown := set(names) - {"cpython", "packages", *CPYTHON, *everything}:
-        legal = ", ".join(["cpython", "packages", *CPYTHON, *everything])
+    if unknown := set(names) - {"cpython", "packages", *modules, *everything}:
+        legal = ", ".join(["cpython", "packages", "test_...", *everything])
         parser.error(f"unknown: {', '.join(sorted(unknown))}; legal are {legal}")
     with tempfile.TemporaryDirectory(prefix="pfs-suites-") as temporary:
         at = (options.folder or Path(temporary)).resolve()
