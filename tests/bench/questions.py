@@ -165,7 +165,7 @@ def _files(note: Callable[..., None], summaries: list[str]) -> None:
     same.clear()
     many = [snapshot(number, {name: copied(columns, number) for name, columns in held.items()}) for number in range(SNAPSHOTS)]
     gc.collect()
-    tenth, whole = _in_turn(lambda: pfs.merge(many[: SNAPSHOTS // 10]), lambda: pfs.merge(many), 3, time.process_time)
+    tenth, whole = _in_turn(lambda: pfs.merge(many[: SNAPSHOTS // 10]), lambda: pfs.merge(many), 6, time.process_time)
     note("merge", "   other arrays, a tenth of the names of each its own", whole, "ms", "merging a tenth of them", tenth)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / f"{number}.pfs.zip" for number in range(SNAPSHOTS)]
