@@ -154,6 +154,7 @@ INSTEAD = {
 #define INTERNAL_SYSCALL_CALL(n, a...) ({ long r__ = syscall(__NR_##n, ##a); r__ == -1 ? -errno : r__; })
 #define INLINE_SYSCALL_CALL(n, a...) syscall(__NR_##n, ##a)
 #define OBJDIR_PATH "/nowhere"
+#define SRCDIR_PATH "/nowhere"
 #define OBJDIR_ELF_LDSO_PATH "/nowhere"
 #define INSTDIR_PATH "/usr"
 #define LIBDIR_PATH "/usr/lib"
