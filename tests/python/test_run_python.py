@@ -424,7 +424,7 @@ def test_nothing_is_wrapped_where_pfs_is_off(options: str, is_wrapped: str, monk
         "print(*wrapped, '_pfs_run' in sys.modules, type(sys.meta_path[0]).__module__ == '_pfs_run')"
     )
     monkeypatch.setenv("PFS_OPTIONS", options)
-    done = run(*PFS, "run", "--no-report", "--force", "--", sys.executable, "-c", code, check=True)
+    done = run(*FORCED, sys.executable, "-c", code, check=True)
     assert done.stdout.split() == [is_wrapped] * 4
     assert done.stderr == ""
 
@@ -444,7 +444,7 @@ def test_a_program_that_loads_python_later_may_import_the_layer(tmp_path: Path) 
         pytest.skip("needs a shared libpython: apt-get install python3-dev")
     program = tmp_path / "embeds"
     subprocess.run(["cc", "-O1", "-o", program, ROOT / "tests/programs/unchanged/embeds.c", "-ldl"], check=True)
-    done = run(*PFS, "run", "--no-report", "--force", "--", program, library, IMPORTS)
+    done = run(*FORCED, program, library, IMPORTS)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 

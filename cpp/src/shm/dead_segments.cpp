@@ -1,5 +1,6 @@
 #include "shm/dead_segments.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -41,15 +42,6 @@ uint64_t PidOfName(const char* name) {
 
 bool IsGone(uint64_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
 
-// An entry of a directory as the kernel writes it.
-struct Entry {
-  uint64_t inode;
-  int64_t offset;
-  unsigned short bytes;  // of this entry
-  unsigned char type;
-  char name[1];  // and more, up to a 0
-};
-
 void AddIfDead(int folder, const char* name, uid_t user, std::vector<Leftover>* found) {
   const uint64_t pid = PidOfName(name);
   struct stat info;
@@ -66,13 +58,13 @@ std::vector<Leftover> Leftovers(int folder) {
   const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return found;
   const uid_t user = geteuid();
-  alignas(Entry) char buffer[4096];
+  alignas(dirent64) char buffer[4096];  // glibc has the entries as the kernel writes them
   long bytes;
   while ((bytes = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
     for (long at = 0; at < bytes;) {
-      const auto* const entry = reinterpret_cast<const Entry*>(buffer + at);
-      AddIfDead(folder, entry->name, user, &found);
-      at += entry->bytes;
+      const auto* const entry = reinterpret_cast<const dirent64*>(buffer + at);
+      AddIfDead(folder, entry->d_name, user, &found);
+      at += entry->d_reclen;
     }
   }
   close(fd);

@@ -4,7 +4,10 @@ import sys
 
 
 def _restore_environment(folder):
-    """Takes the folder out of PYTHONPATH, where the library has put it. With a / at its end, PYTHONPATH was empty."""
+    """Takes the folder out of PYTHONPATH, where the library has put it. With a / at its end, PYTHONPATH was empty.
+
+    In sys.path it has no / at its end: the module site has made all paths alike.
+    """
     import os
 
     first, colon, rest = os.environ.get("PYTHONPATH", "").partition(":")
@@ -27,9 +30,8 @@ def _start():
         if "PFS_RUN_DEBUG" in __import__("os").environ:
             sys.stderr.write(f"pfs run: no Python layer: {error!r}\n")
     finally:
-        for there in (folder, folder + "/"):
-            sys.path[:] = [path for path in sys.path if path != there]
-            sys.path_importer_cache.pop(there, None)
+        sys.path[:] = [path for path in sys.path if path != folder]
+        sys.path_importer_cache.pop(folder, None)
 
 
 _start()
