@@ -8,8 +8,8 @@ Needs root, Debian, its packages dpkg-dev, cmake, ninja-build and uuid-dev, and 
 with lists of its own. glibc's tests are compiled against this machine's C library, with the part of glibc that serves tests;
 those that need more of its sources are left out. The other suites are built as their authors say.
 
-A program that differs runs a second time both ways; one that differs once only is printed as unstable. Exits with 1 if one
-differs twice.
+A program that differs runs a second time both ways: a test that differs once only is printed as unstable, and so is one whose two
+plain runs differ. Exits with 1 if one differs twice.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.progress import Progress
 
-from pfs._run.launch import environment
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT)]  # run as a script
 
-Results = dict[str, str]
+from pfs._run.launch import environment  # noqa: E402
+from tests.bench import both_ways, debian  # noqa: E402
+from tests.bench.both_ways import Results  # noqa: E402
+
 NOBODY = 65534
-ARCHIVE = "deb-src http://deb.debian.org/debian bookworm main\n"
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,7 @@ class Suite:
 
     package: str
     build: Callable[[Path], list[list[str]]]
-    result: str = (
-        ""  # a pattern: the name and the result of a test in what a program prints. Without it, its exit code is the result
-    )
+    result: str = ""  # a pattern for `name` and `result` of a test in what a program prints; "": its exit code is the result
     user: int | None = None
     inside: str = ""  # a folder of the sources, which is the working directory; "": each program has one of its own
     leave_out: dict[str, str] = field(default_factory=dict)  # a program, or one of its tests, and why
@@ -73,8 +74,8 @@ def build_apr(source: Path) -> list[list[str]]:
 
 def installed_tests_of_glib(source: Path) -> list[list[str]]:
     folder = source / "usr/libexec/installed-tests/glib"
-    programs = [one for one in sorted(folder.iterdir()) if one.is_file() and one.read_bytes()[:4] == b"\x7fELF"]
-    return [[str(one), "--tap"] for one in programs if os.access(one, os.X_OK)]
+    programs = [one for one in sorted(folder.iterdir()) if one.is_file() and os.access(one, os.X_OK)]
+    return [[str(one), "--tap"] for one in programs if not one.read_bytes().startswith(b"#!")]
 
 
 # ---- glibc --------------------------------------------------------------------------------------------------------------
@@ -182,6 +183,7 @@ def compiled(jobs: list[tuple[list[str | Path], Path]]) -> list[Path]:
 
 def build_glibc(source: Path) -> list[list[str]]:
     shim, objects, programs = (source / "pfs" / name for name in ("shim", "objects", "programs"))
+    shutil.rmtree(source / "pfs", ignore_errors=True)
     for folder in (shim, objects, programs):
         folder.mkdir(parents=True)
     for name in HEADERS_OF_GLIBC:
@@ -194,9 +196,8 @@ def build_glibc(source: Path) -> list[list[str]]:
         (shim / name).symlink_to(source / name)
     gcc: list[str | Path] = ["gcc", "-std=gnu11", "-fgnu89-inline", "-O2", "-w", "-D_GNU_SOURCE", "-DMODULE_NAME=testsuite"]
     gcc += ["-include", shim / "first.h", f"-I{source}/support", f"-I{shim}"]
-    parts = [
-        one for one in (source / "support").glob("*.c") if not one.name.startswith(("tst-", "test-driver", "test-container"))
-    ]
+    are_no_part = ("tst-", "test-driver", "test-container")
+    parts = [one for one in (source / "support").glob("*.c") if not one.name.startswith(are_no_part)]
     made = compiled([([*gcc, "-c", one], objects / f"{one.stem}.o") for one in parts])
     run("ar", "rcs", "libsupport.a", *made, cwd=objects)
     libraries: list[str | Path] = [objects / "libsupport.a", "-lpthread", "-lrt", "-ldl", "-lm", "-lresolv"]
@@ -242,88 +243,67 @@ SUITES = {
 
 
 def fetch(suite: Suite, folder: Path) -> Path:
-    """Unpacks a package of Debian, its source or, for one of tests, its content. Returns the folder."""
-    target = folder / suite.package
-    if target.exists():
-        shutil.rmtree(target)
-    (lists := folder / "lists/partial").mkdir(parents=True, exist_ok=True)
-    (sources := folder / "sources.list").write_text(ARCHIVE)
+    """Returns the sources of a suite or, for a package of tests, its content."""
     if suite.package.endswith("-tests"):
-        target.mkdir()
         run("apt-get", "download", "-qq", suite.package, cwd=folder)
-        run("dpkg-deb", "-x", next(folder.glob(f"{suite.package}_*.deb")), target, cwd=folder)
-        return target
-    apt = ["apt-get", "-qq", "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=-"]
-    apt += ["-o", f"Dir::State::lists={lists.parent}"]
-    run(*apt, "update", cwd=folder)
-    run(*apt, "--download-only", "source", suite.package, cwd=folder)
-    run("dpkg-source", "-x", next(folder.glob(f"{suite.package}_*.dsc")), target, cwd=folder)
+        [package] = folder.glob(f"{suite.package}_*.deb")
+        run("dpkg-deb", "-x", package, folder / suite.package, cwd=folder)
+        return folder / suite.package
+    source = debian.source(suite.package, folder)
     if suite.user is not None:
-        run("chown", "-R", f"{suite.user}:{suite.user}", target, cwd=folder)
-    return target
+        run("chown", "-R", f"{suite.user}:{suite.user}", source, cwd=folder)
+    return source
 
 
-def results_of(suite: Suite, command: list[str], env: dict[str, str], folder: Path, seconds: float) -> Results:
-    """Runs a program. Returns the result of each of its tests, or its exit code if it said none, or was killed."""
-    name = Path(command[0]).name
-    user = [] if suite.user is None else ["setpriv", f"--reuid={suite.user}", f"--regid={suite.user}", "--clear-groups"]
-    with tempfile.TemporaryDirectory(dir=folder) as work, tempfile.TemporaryFile(dir=folder) as said:
-        if suite.user is not None:
-            os.chown(work, suite.user, suite.user)
-        child = subprocess.Popen(
-            [*user, *command],
-            cwd=folder / suite.package / suite.inside if suite.inside else work,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
-            start_new_session=True,
-        )
-        try:
-            code = str(child.wait(seconds))
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, 9)
-            child.wait()
-            code = f"killed after {seconds:.0f} s"
-        said.seek(0)
-        text = said.read().decode(errors="replace")
-    found = re.finditer(suite.result, text, re.MULTILINE) if suite.result else ()
-    results = {f"{name}: {one['name']}": one["result"] for one in found if one["name"] not in suite.leave_out}
-    return results | ({} if results and code.isdecimal() else {name: code})
+@dataclass(frozen=True)
+class Session:
+    """Runs the programs of a suite. `folder` is for what they leave."""
 
+    suite: Suite
+    source: Path
+    folder: Path
+    all_on: bool
+    seconds: float
 
-def both_ways(suite: Suite, command: list[str], folder: Path, all_on: bool, seconds: float) -> tuple[Results, Results]:
-    plain = os.environ | {"LC_ALL": "C.UTF-8", "TIMEOUTFACTOR": "3", "G_TEST_SRCDIR": str(Path(command[0]).parent)}
-    plain["G_TEST_BUILDDIR"] = plain["LD_LIBRARY_PATH"] = plain["G_TEST_SRCDIR"]
-    with tempfile.TemporaryDirectory(prefix="pfs-suites-", dir="/dev/shm") as segments:
-        if suite.user is not None:
-            os.chown(segments, suite.user, suite.user)
-        under = plain | environment(segments, all_on=all_on) | {"PFS_KEEP": "0"}
-        return results_of(suite, command, plain, folder, seconds), results_of(suite, command, under, folder, seconds)
+    def results_of(self, command: list[str], env: dict[str, str]) -> Results:
+        """Returns the result of each test of a program, or its exit code if it said none, or was killed."""
+        name, user = Path(command[0]).name, self.suite.user
+        as_user = [] if user is None else ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+        with tempfile.TemporaryDirectory(dir=self.folder) as work, tempfile.TemporaryFile(dir=self.folder) as said:
+            child = subprocess.Popen(
+                [*as_user, *command],
+                cwd=self.source / self.suite.inside if self.suite.inside else work,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+            )
+            try:
+                code = str(child.wait(self.seconds))
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, 9)
+                child.wait()
+                code = f"killed after {self.seconds:.0f} s"
+            said.seek(0)
+            text = said.read().decode(errors="replace")
+        found = re.finditer(self.suite.result, text, re.MULTILINE) if self.suite.result else ()
+        results = {f"{name}: {one['name']}": one["result"] for one in found if one["name"] not in self.suite.leave_out}
+        return results | ({} if results and code.isdecimal() else {name: code})
 
+    def compare(self, command: list[str]) -> both_ways.Compared:
+        there = str(Path(command[0]).parent)
+        of_glib = {"G_TEST_SRCDIR": there, "G_TEST_BUILDDIR": there, "LD_LIBRARY_PATH": there}
+        plain = os.environ | {"LC_ALL": "C.UTF-8", "TIMEOUTFACTOR": "3"} | of_glib
 
-def differing(
-    suite: Suite, command: list[str], folder: Path, all_on: bool, seconds: float
-) -> tuple[Results, list[str], list[str]]:
-    """Returns the plain results, the tests that differ twice, as text, and those that differ once."""
-    seen: list[set[str]] = []
-    plain: Results = {}
-    under: Results = {}
-    for _ in range(2):
-        plain, under = both_ways(suite, command, folder, all_on, seconds)
-        seen.append({test for test in plain.keys() | under.keys() if plain.get(test) != under.get(test)})
-        if not seen[-1]:
-            break
-    always = set.intersection(*seen)
-    return (
-        plain,
-        [f"{test}: plain {plain.get(test)}, under pfs {under.get(test)}" for test in sorted(always)],
-        sorted(set.union(*seen) - always),
-    )
+        def both(_: int) -> tuple[Results, Results]:
+            with tempfile.TemporaryDirectory(prefix="pfs-suites-", dir="/dev/shm") as segments:
+                if self.suite.user is not None:
+                    os.chown(segments, self.suite.user, self.suite.user)
+                under = plain | environment(segments, all_on=self.all_on) | {"PFS_KEEP": "0"}
+                return self.results_of(command, plain), self.results_of(command, under)
 
-
-def chosen(names: list[str]) -> Iterator[tuple[str, Suite]]:
-    yield from ((name, suite) for name, suite in SUITES.items() if name in (names or SUITES))
+        return both_ways.compare(both)
 
 
 def main() -> int:
@@ -342,25 +322,24 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)  # nobody's tests are there, too
         print("| suite | programs | tests | differ | unstable |\n|" + " --- |" * 5, flush=True)
-        for name, suite in chosen(options.names):
+        for name in options.names or SUITES:
+            suite = SUITES[name]
             task = progress.add_task(f"{name}: building", total=None)
-            commands = [
-                one
-                for one in suite.build(fetch(suite, folder))
-                if options.only in one[0] and Path(one[0]).name not in suite.leave_out
-            ]
+            session = Session(suite, fetch(suite, folder), folder, options.all_on, options.seconds)
+            commands = [one for one in suite.build(session.source) if options.only in one[0]]
+            commands = [one for one in commands if Path(one[0]).name not in suite.leave_out]
             progress.update(task, description=name, total=len(commands))
-            tests, differ, unstable = 0, [], []
+            tests, differ, unstable, lines = 0, 0, 0, []
             for command in commands:
-                plain, twice, once = differing(suite, command, folder, options.all_on, options.seconds)
-                tests += len(plain)
-                differ += twice
-                unstable += once
+                compared = session.compare(command)
+                tests += len(compared.plain)
+                differ += len(compared.always)
+                unstable += len(compared.unstable)
+                lines += compared.lines()
                 progress.advance(task)
             progress.remove_task(task)
-            good &= not differ and tests > 0
-            lines = [*(f"    {line}" for line in differ), *(f"    unstable: {test}" for test in unstable)]
-            print("\n".join([f"| {name} | {len(commands)} | {tests} | {len(differ)} | {len(unstable)} |", *lines]), flush=True)
+            good &= differ == 0 and tests > 0
+            print("\n".join([f"| {name} | {len(commands)} | {tests} | {differ} | {unstable} |", *lines]), flush=True)
     return not good
 
 

@@ -23,6 +23,12 @@ import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT)]  # run as a script
+
+from tests.bench import both_ways  # noqa: E402
+from tests.bench.both_ways import Results  # noqa: E402
+
 CPYTHON = [
     "test_queue",
     "test_socketserver",
@@ -70,7 +76,6 @@ PACKAGES = {
 }
 
 PFS = [sys.executable, "-m", "pfs", "run", "--no-report", "--"]
-Results = dict[str, str]
 
 
 def results_of(command: list[str], file: Path, folder: Path, seconds: float) -> tuple[Results, float]:
@@ -96,31 +101,30 @@ def results_of(command: list[str], file: Path, folder: Path, seconds: float) -> 
 
 def compare(name: str, command: list[str], folder: Path, at: Path, seconds: float) -> bool:
     """Runs a suite both ways and prints a line. Returns whether no test differs twice."""
-    rounds = []
-    for turn in range(2):
-        files = [at / f"{name}.{turn}.{way}.xml" for way in ("plain", "pfs")]
-        plain, plain_time = results_of([part.replace("OUT", str(files[0])) for part in command], files[0], folder, seconds)
-        under_pfs = [part.replace("OUT", str(files[1])) for part in command]
-        under, under_time = results_of([*PFS, *under_pfs], files[1], folder, seconds)
-        differs = {test for test in plain.keys() | under.keys() if plain.get(test) != under.get(test)}
-        rounds.append((plain, under, differs))
-        if not differs:
-            break
-    always = set.intersection(*(differs for *_, differs in rounds))
-    unstable = set.union(*(differs for *_, differs in rounds)) - always
-    if len(rounds) == 2:
-        moved = {test for test in always if rounds[0][0].get(test) != rounds[1][0].get(test)}
-        always, unstable = always - moved, unstable | moved
-    tests = {test: result for test, result in plain.items() if test != "exit code"}
+    took: list[float] = []
+
+    def both(turn: int) -> tuple[Results, Results]:
+        took.clear()
+        results = []
+        for way, before in (("plain", []), ("pfs", PFS)):
+            file = at / f"{name}.{turn}.{way}.xml"
+            found, seconds_taken = results_of(
+                [*before, *(part.replace("OUT", str(file)) for part in command)], file, folder, seconds
+            )
+            results.append(found)
+            took.append(seconds_taken)
+        return results[0], results[1]
+
+    compared = both_ways.compare(both)
+    tests = {test: result for test, result in compared.plain.items() if test != "exit code"}
     passed = sum(result in ("passed", "completed") for result in tests.values())
     failed = sum(result in ("failure", "error") for result in tests.values())
-    times = [f"{plain_time:.0f} s", f"{under_time:.0f} s"]
-    print("|", " | ".join(map(str, [name, len(tests), passed, failed, len(always), len(unstable), *times])), "|", flush=True)
-    for test in sorted(always):
-        print(f"    {test}: plain {plain.get(test)}, under pfs {under.get(test)}", flush=True)
-    for test in sorted(unstable):
-        print(f"    unstable: {test}", flush=True)
-    return not always and len(tests) > 0
+    times = [f"{one:.0f} s" for one in took]
+    numbers = [name, len(tests), passed, failed, len(compared.always), len(compared.unstable), *times]
+    print("|", " | ".join(map(str, numbers)), "|", flush=True)
+    for line in compared.lines():
+        print(line, flush=True)
+    return not compared.always and len(tests) > 0
 
 
 def cpython(names: list[str], at: Path, seconds: float, interpreter: str) -> bool:

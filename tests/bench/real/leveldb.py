@@ -7,13 +7,12 @@ The sources come from Debian (apt-get source leveldb), or from --source; nothing
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+from tests.bench import debian
 from tests.bench.real.common import (
     Finished,
     Sample,
@@ -50,52 +49,15 @@ _SHIM = re.compile(r"^shim: wall (\d+) cpu (\d+)$", re.MULTILINE)
 # ---- Sources -------------------------------------------------------------------------------------------------------------------
 
 
-def _suite() -> str:
-    try:
-        words = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
-    except OSError:
-        words = {}
-    if words.get("ID", "").strip('"') != "debian" or "VERSION_CODENAME" not in words:
-        raise Unavailable("the sources come from Debian, and this system is none: give --source FOLDER with those of leveldb")
-    return words["VERSION_CODENAME"].strip('"')
-
-
 def fetch(work: Path) -> Path:
     """Sources of leveldb in a folder below `work`, from Debian's archive; those that are there already are taken.
 
-    apt gets lists and a cache of its own in `work`, so that the machine's configuration needs no deb-src line and is not touched.
     Raises Unavailable if they cannot be had.
     """
-    for found in sorted(work.glob("leveldb-*/include/leveldb/env.h")):
-        return found.parent.parent.parent
-    missing = [tool for tool in ("apt-get", "dpkg-source") if shutil.which(tool) is None]
-    if missing:
-        raise Unavailable(
-            f"{' and '.join(missing)} not found (apt-get install dpkg-dev), or give --source FOLDER with the sources of leveldb"
-        )
-    apt = work / "apt"
-    for folder in ("lists/partial", "cache/archives/partial", "parts"):
-        (apt / folder).mkdir(parents=True, exist_ok=True)
-    keyring = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-    signed = f"[signed-by={keyring}] " if keyring.exists() else ""
-    (apt / "sources.list").write_text(f"deb-src {signed}http://deb.debian.org/debian {_suite()} main\n")
-    settings = {
-        "Dir::Etc::sourcelist": apt / "sources.list",
-        "Dir::Etc::sourceparts": apt / "parts",
-        "Dir::State::lists": apt / "lists",
-        "Dir::Cache": apt / "cache",
-        "APT::Sandbox::User": "root" if os.geteuid() == 0 else "",
-    }
-    options = [f"-o{name}={value}" for name, value in settings.items() if value != ""]
-    for command in (["apt-get", *options, "-q", "update"], ["apt-get", *options, "-q", "source", "leveldb"]):
-        done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise Unavailable(
-                f"{command[-1]} failed, give --source FOLDER with the sources of leveldb:\n{done.stdout}{done.stderr}"
-            )
-    for found in sorted(work.glob("leveldb-*/include/leveldb/env.h")):
-        return found.parent.parent.parent
-    raise Unavailable(f"apt-get source leveldb left no leveldb-*/include/leveldb/env.h in {work}")
+    try:
+        return debian.source("leveldb", work)
+    except debian.NoSourceError as why:
+        raise Unavailable(f"no sources; give --source FOLDER with those of leveldb: {why}") from why
 
 
 def build_all(work: Path, sources: Path, prefix: Path | None, *variants: str) -> Path:
