@@ -21,7 +21,7 @@ import pytest
 
 from tests.python.test_run import PFS, own_folder, pytestmark, report_of, run
 from tests.python.test_run_decode import free_port
-from tests.python.test_run_python_statements import ASKED, answered
+from tests.python.test_run_python_statements import ASKED, answered, redis_server
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
@@ -107,13 +107,8 @@ def test_requests_of_servers(tmp_path: Path, name: str) -> None:
 CELERY = """\
 import os, sys
 from celery import Celery
-app = Celery("shop", broker="filesystem://")
-box = os.path.abspath("box")
-os.makedirs(box, exist_ok=True)
-app.conf.update(
-    broker_transport_options={"data_folder_in": box, "data_folder_out": box, "control_folder": os.path.abspath("control")},
-    worker_cancel_long_running_tasks_on_connection_loss=True,
-)
+app = Celery("shop", broker="redis+socket://" + os.environ["BROKER"])
+app.conf.worker_cancel_long_running_tasks_on_connection_loss = True
 def log(name):
     fd = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(fd, name.encode() + b"\\n"); os.close(fd)
@@ -131,16 +126,17 @@ def bad():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
-def test_tasks_of_celery(tmp_path: Path, pool: str) -> None:
+def test_tasks_of_celery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: str) -> None:
     """The tasks themselves write the log."""
     pytest.importorskip("celery")
     (tmp_path / "shop.py").write_text(CELERY)
     send = "import shop\nfor n in range(12): shop.add.delay(n, 1)\nfor n in range(3): shop.bad.delay(); shop.again.delay()"
-    run(sys.executable, "-c", send, cwd=tmp_path, check=True)
     worker = [sys.executable, *f"-m celery -A shop worker -P {pool} -c 2 --without-gossip --without-mingle".split()]
     file, log = tmp_path / "report.json", tmp_path / "log"
-    with open(tmp_path / "output", "w") as output:
-        line = [*PFS, "run", "--json", "-o", str(file), "--", *worker]
+    with redis_server() as server, open(tmp_path / "output", "w") as output:
+        monkeypatch.setenv("BROKER", server)
+        run(sys.executable, "-c", send, cwd=tmp_path, check=True)
+        line = [*PFS, "run", "--json", "--limit", "1000", "-o", str(file), "--", *worker]
         child = subprocess.Popen(line, cwd=tmp_path, stdout=output, stderr=output)
         try:
             deadline = time.monotonic() + 90

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -400,20 +401,26 @@ r.close()
 """
 
 
-def test_commands_of_redis_py(tmp_path: Path) -> None:
-    """Equal to the server's own counts."""
-    pytest.importorskip("redis")
+@contextmanager
+def redis_server() -> Iterator[str]:
+    """Gives the socket of a server of Debian's package."""
+    redis = pytest.importorskip("redis")
     program = redis_program("redis-server")
     with servers.folder() as where:
-        command = [program, "--port", "0", "--unixsocket", f"{where}/redis", "--unixsocketperm", "777", "--save", ""]
-        with servers.running(
-            command, where / "log", where / "redis", lambda: __import__("redis").Redis(unix_socket_path=f"{where}/redis")
-        ):
-            (path := tmp_path / "shop.py").write_text(REDIS)
-            report = report_of(tmp_path, sys.executable, path, f"{where}/redis")
-            link = __import__("redis").Redis(unix_socket_path=f"{where}/redis")
-            counted = {name.removeprefix("cmdstat_"): row for name, row in link.info("commandstats").items()}
-            link.close()
+        path = where / "redis"
+        command = [program, "--port", "0", "--unixsocket", str(path), "--unixsocketperm", "777", "--save", ""]
+        with servers.running(command, where / "log", path, lambda: redis.Redis(unix_socket_path=str(path))):
+            yield str(path)
+
+
+def test_commands_of_redis_py(tmp_path: Path) -> None:
+    """Equal to the server's own counts."""
+    with redis_server() as server:
+        (path := tmp_path / "shop.py").write_text(REDIS)
+        report = report_of(tmp_path, sys.executable, path, server)
+        link = __import__("redis").Redis(unix_socket_path=server)
+        counted = {name.removeprefix("cmdstat_"): row for name, row in link.info("commandstats").items()}
+        link.close()
     seen: Counter[str] = Counter()
     for row in report["statements"]:
         seen[row["digest_text"].split()[0].strip("`").lower()] += row["count"]
