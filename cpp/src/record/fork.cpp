@@ -147,6 +147,7 @@ void BeforeFork() {
   g_forking.holds_lock = is_heard_in_child && !t_locals.in_cold_lock && LockCold();
   g_forking.locks_are_held = true;
   g_forking.child_may_wait = false;
+  if (IsStillForked()) g_runtime.segment.NoteGrandchild();
   if (!g_forking.holds_lock) return;
   t_locals.in_cold_lock = true;
   if (!g_runtime.on || IsStillForked()) return;  // a child that has not used pfs: the kernel copies everything

@@ -102,13 +102,20 @@ bool MayBeAsLong(uint64_t bytes) {
 
 }  // namespace
 
-void Segment::FillIdentity(ShmHeader* header) {
+// The header of a forked child is its parent's. If the parent has its number here, too, both are in one namespace, whose inode takes long
+// to ask for. In another namespace, or after its end, the parent has no number.
+void Segment::FillIdentity() {
+  ShmHeader* const header = this->header();
+  const bool is_child = header->pid != 0 && header->pid == static_cast<uint64_t>(getppid()) && !is_grandchild_;
+  is_grandchild_ = false;
   header->pid = static_cast<uint64_t>(getpid());
-  header->pid_namespace = PidNamespace();
   ProcessFacts self;
   header->process_start_ticks = ReadProcessFacts(0, &self) ? self.start_ticks : 0;
-  const std::string boot = BootId();
-  std::memcpy(header->boot_id, boot.data(), std::min(boot.size(), sizeof header->boot_id));
+  if (!is_child) {
+    header->pid_namespace = PidNamespace();
+    const std::string boot = BootId();
+    std::memcpy(header->boot_id, boot.data(), std::min(boot.size(), sizeof header->boot_id));
+  }
   std::memset(header->library_version, 0, sizeof header->library_version);
   std::memcpy(header->library_version, PFS_VERSION, std::min(sizeof PFS_VERSION, sizeof header->library_version) - 1);
   char command[sizeof header->command + 1] = {};  // `command` may be cut short: the rest is zero
@@ -163,7 +170,7 @@ void Segment::FillHeader(const Plan& plan, const Options& options) {
   head->segment_bytes = plan.bytes;
   head->header_bytes = kHeaderCapacity;
   head->array_count = kArrayCount;
-  FillIdentity(head);
+  FillIdentity();
   std::copy(std::begin(plan.order), std::end(plan.order), order_);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     ShmArray& array = head->arrays[i];
@@ -274,39 +281,46 @@ bool Segment::MoveToFile(std::string* reason) {
 // Writes the contents of the private segment. Writing gives the pages their memory, or fails. The header comes first, so that the file of
 // a process that dies here says whose it is. It has no magic yet: see Finish.
 bool Segment::FillFile(int fd, uint64_t length) {
-  const auto held = [this](uint32_t id) { return std::pair<uint64_t, uint64_t>(0, header()->arrays[id].mapped.load(kRelaxed)); };
-  const auto write = [&](const FilePiece& run) { return WriteAll(fd, range_.base() + run.begin, run.bytes, run.in_file); };
-  return Lengthen(fd, length) && WriteAll(fd, range_.base(), kHeaderCapacity, 0) && VisitRuns(held, write);
+  if (!Lengthen(fd, length) || !WriteAll(fd, range_.base(), kHeaderCapacity, 0)) return false;
+  for (const ArrayId id : order_) {
+    const char* const contents = ContentsOf(static_cast<uint32_t>(id));
+    for (const FilePiece& piece : PiecesOf(array(id), 0, array(id).mapped.load(kRelaxed))) {
+      if (!WriteAll(fd, contents + piece.begin, piece.bytes, piece.in_file)) return false;
+    }
+  }
+  return true;
 }
 
-// Maps the file in place of the private memory. The unmapped addresses come first, because that may fail.
+// Maps the file: in a new segment where nothing is yet, in a forked child in place of what it has there of its parent's and of the copy. If
+// the kernel refuses a new segment, the segment is unchanged. For a child there is no way back.
 bool Segment::MapFile(int fd) {
   const auto held = [this](uint32_t id) { return std::pair<uint64_t, uint64_t>(0, header()->arrays[id].mapped.load(kRelaxed)); };
-  const auto missing = [this](uint32_t id) { return std::pair(header()->arrays[id].mapped.load(kRelaxed), BytesAtStart(id)); };
+  const auto whole = [this](uint32_t id) { return std::pair<uint64_t, uint64_t>(0, BytesAtStart(id)); };
+  const bool is_child = has_copy();
+  const AddressRange::Over over = is_child ? AddressRange::Over::kOwn : AddressRange::Over::kNothing;
+  is_shared_ = is_child;
   int mapped = 0;
   const auto map = [&](const FilePiece& run) {
-    if (!range_.MapFile(run.begin, run.bytes, UnreservedProtection(), fd, run.in_file)) return false;
+    if (!range_.MapFile(run.begin, run.bytes, UnreservedProtection(), fd, run.in_file, over)) return false;
     ++mapped;
     return true;
   };
-  if (!VisitRuns(missing, map)) {
+  if (!VisitRuns(whole, map)) {
+    if (is_child) return false;
     const int error = errno;
     const auto unmap = [&](const FilePiece& run) {
       if (mapped-- == 0) return false;
       range_.Unmap(run.begin, run.bytes);
       return true;
     };
-    (void)VisitRuns(missing, unmap);
+    (void)VisitRuns(whole, unmap);
     errno = error;
     return false;
   }
-  is_shared_ = true;  // partly, if the kernel refuses what follows: then the rest has private pages for good
-  bool is_whole = range_.MapFile(0, kHeaderCapacity, PROT_READ | PROT_WRITE, fd, 0, AddressRange::Over::kOwn);
-  const auto replace = [&](const FilePiece& run) {
-    is_whole = range_.MapFile(run.begin, run.bytes, PROT_READ | PROT_WRITE, fd, run.in_file, AddressRange::Over::kOwn) && is_whole;
-    return true;
-  };
-  (void)VisitRuns(held, replace);
+  is_shared_ = true;  // partly, if the kernel refuses what follows: then the header has private pages for good
+  const auto open_up = [this](const FilePiece& run) { return mprotect(range_.base() + run.begin, run.bytes, PROT_READ | PROT_WRITE) == 0; };
+  const bool is_whole = range_.MapFile(0, kHeaderCapacity, PROT_READ | PROT_WRITE, fd, 0, AddressRange::Over::kOwn) &&
+                        (!range_.is_reserved() || VisitRuns(held, open_up));
   for (uint32_t i = 0; i < kArrayCount; ++i) header()->arrays[i].mapped.store(BytesAtStart(i), kRelease);
   return is_whole;
 }

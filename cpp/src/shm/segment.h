@@ -89,7 +89,7 @@ class Segment {
   // Gives the child its own header and the arrays that are kept at once, at the same addresses; it may store nowhere else. Runs in the
   // child, without file or allocation, before it stores anywhere. Returns false if the kernel refuses: nothing may be stored.
   bool LeaveParents(KeepInChild keep);
-  // Gives up what the parent had beyond the copy, and moves the segment to a file of the child's own. If that fails, the segment stays in
+  // Gives up what the parent had beyond the copy, and moves the segment to a file of the child's own. If there is none, the segment stays in
   // private memory, and `reason` says why. Runs in the child before its first event. Returns false if the kernel refuses: nothing may be
   // stored. REQUIRES: no other thread stores to the segment.
   bool ContinueInChild(KeepInChild keep, std::string* reason);
@@ -99,6 +99,8 @@ class Segment {
   // These two serve the parent, after fork() and between two forks.
   bool has_copy() const { return copy_.base != nullptr && copy_.is_filled; }
   void ForgetCopy() { copy_.is_filled = false; }
+  // Notes that a child forks before its first event: the header that it hands on is not its own.
+  void NoteGrandchild() { is_grandchild_ = true; }
 
   bool ok() const { return range_.base() != nullptr; }
   ShmHeader* header() const { return reinterpret_cast<ShmHeader*>(range_.base()); }
@@ -134,10 +136,11 @@ class Segment {
     uint64_t bytes = 0;    // size of the copy
     bool is_filled = false;
     uint64_t at[kArrayCount] = {}, size[kArrayCount] = {};
-    bool is_taken[kArrayCount] = {};  // in the child
+    bool is_taken[kArrayCount] = {};       // in the child
+    uint64_t in_parent[kArrayCount] = {};  // in the child, once it continues: bytes that are mapped, of the parent's beyond those taken
   };
 
-  static void FillIdentity(ShmHeader* header);
+  void FillIdentity();
   void FillHeader(const Plan& plan, const Options& options);
   struct Pool {
     char* base = nullptr;
@@ -162,7 +165,9 @@ class Segment {
   bool AllocateInFile(const ShmArray& array, uint64_t begin, uint64_t end);
   bool TakeFromCopy(uint64_t offset, uint64_t from, uint64_t bytes);
   bool TakeArraysFromCopy(KeepInChild keep, bool all, uint64_t offset, uint64_t from, uint64_t bytes);
-  bool TakeRestOfCopy(KeepInChild keep);
+  const char* ContentsOf(uint32_t id) const;
+  void UnmapParents(bool all);
+  void DropCopy();
   bool ReserveInstanceLists();
 
   AddressRange range_;
@@ -170,6 +175,7 @@ class Segment {
   bool wants_file_ = false;  // a forked child gets one, too
   bool is_shared_ = false;
   bool is_adopted_ = false;
+  bool is_grandchild_ = false;  // or has one
   uint64_t adopted_[kArrayCount] = {};  // bytes of each array that are mapped here
   ArrayId order_[kArrayCount] = {};     // by address
   Pool pool_;

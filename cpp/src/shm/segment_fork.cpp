@@ -3,7 +3,8 @@
 //   before, in the parent           CopyBeforeFork()   puts the child's initial contents aside, while the cold lock keeps them consistent
 //   at its first event, the child   LeaveParents()     takes pages of that copy in place of the shared ones that programs touch by
 //                                                      themselves: no copying, no allocation
-//                                   ContinueInChild()  takes the rest of the copy, and makes a file of its own
+//                                   ContinueInChild()  makes a file of its own, writes the contents of the copy there, and maps it in
+//                                                      place of what is still its parent's; without a file it takes the rest of the copy
 //
 // A child that execs or ends without an event never gets there: it makes no system call, and leaves nothing behind. Until its first event
 // it reads flag words in its parent's memory. Where it could store to that memory without an event, LeaveParents() comes at once
@@ -112,25 +113,49 @@ bool Segment::LeaveParents(KeepInChild keep) {
   return true;
 }
 
-// Takes the rest of the parent's copy, and nothing else of the parent's.
-bool Segment::TakeRestOfCopy(KeepInChild keep) {
-  if (!has_copy()) return true;  // private memory, which the kernel has copied
-  if (!TakeArraysFromCopy(keep, true, 0, 0, 0)) return false;
+// Returns where the contents of an array are: in a forked child that has not taken them, in the copy.
+const char* Segment::ContentsOf(uint32_t id) const {
+  const bool is_in_copy = copy_.size[id] != 0 && !copy_.is_taken[id];
+  return is_in_copy ? copy_.base + copy_.at[id] : range_.base() + header()->arrays[id].offset;
+}
+
+// Unmaps what is still the parent's: all of it, or what a file of the child's own does not replace.
+void Segment::UnmapParents(bool all) {
   for (uint32_t i = 0; i < kArrayCount; ++i) {
-    ShmArray& array = header()->arrays[i];
-    const uint64_t mapped = array.mapped.load(kRelaxed), size = copy_.size[i];
-    if (mapped > size) range_.Unmap(array.offset + size, mapped - size);
-    array.mapped.store(size, kRelaxed);
+    const ShmArray& array = header()->arrays[i];
+    const uint64_t end = all ? array.mapped.load(kRelaxed) : BytesAtStart(i);
+    if (copy_.in_parent[i] <= end) continue;
+    range_.Unmap(array.offset + end, copy_.in_parent[i] - end);
+    copy_.in_parent[i] = end;
   }
-  copy_ = {};  // nothing is left of it
-  DropPool();
-  return true;
+}
+
+// Unmaps the pages of the copy that have not been taken. Where the others were, the program may have mappings of its own.
+void Segment::DropCopy() {
+  char* begin = copy_.base;
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < kArrayCount; ++i) {
+    if (copy_.size[i] == 0 || copy_.is_taken[i]) continue;
+    char* const at = copy_.base + copy_.at[i];
+    if (at != begin + bytes) {
+      if (bytes != 0) munmap(begin, bytes);
+      begin = at;
+      bytes = 0;
+    }
+    bytes += copy_.size[i];
+  }
+  if (bytes != 0) munmap(begin, bytes);
+  copy_ = {};
 }
 
 bool Segment::ContinueInChild(KeepInChild keep, std::string* reason) {
-  if (!TakeRestOfCopy(keep)) return false;
+  const bool is_parents = has_copy();  // else it is private memory, which the kernel has copied
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     ShmArray& array = header()->arrays[i];
+    if (is_parents) {
+      copy_.in_parent[i] = array.mapped.load(kRelaxed);
+      array.mapped.store(copy_.size[i], kRelaxed);
+    }
     const uint64_t mapped = array.mapped.load(kRelaxed);
     if (keep(static_cast<ArrayId>(i)) != Keep::kNothing) {
       array.reserved.store(mapped, kRelaxed);
@@ -141,13 +166,22 @@ bool Segment::ContinueInChild(KeepInChild keep, std::string* reason) {
     array.reserved.store(0, kRelaxed);
     array.free_head.store(0, kRelaxed);
   }
+  if (is_parents) {
+    DropPool();
+    UnmapParents(false);
+  }
   header()->magic = 0;  // until the caller has dropped the parent's statistics
   try {
-    FillIdentity(header());
+    FillIdentity();
     wants_file_ = wants_file_ && MoveToFile(reason);
   } catch (const std::bad_alloc&) {  // a path needs memory; nothing has moved yet
     wants_file_ = false;
   }
+  if (is_parents && !wants_file_) {
+    if (is_shared_ || !TakeArraysFromCopy(keep, true, 0, 0, 0)) return false;
+    UnmapParents(true);
+  }
+  if (is_parents) DropCopy();
   if (!wants_file_) (void)MapFirstExtents();
   return ReserveInstanceLists();
 }
