@@ -13,11 +13,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
+from pfs import _core
 from tests.conftest import Build
 from tests.python.test_programs import environment, rows, run, segments_in
 
@@ -102,6 +104,23 @@ def test_dead_segments_are_bounded_by_number(build: Build, tmp_path: Path) -> No
     assert (tmp_path / "999999999.pfs").exists()
 
 
+def test_many_processes_look_at_no_dead_segment(build: Build, tmp_path: Path) -> None:
+    """Beyond the limit an eighth of it goes besides, so that the next ones only count names. They were 540 calls when all looked."""
+    calls = tmp_path / "calls"
+    trace = ["strace", "-f", "-qq", "-e", "trace=kill", "-e", "signal=none", "-o", calls]
+    options = "performance_schema_max_dead_segments=16,performance_schema_max_dead_megabytes=1048576"
+    # On a disk that is full to a quarter, each process looks at the files' sizes.
+    with tempfile.TemporaryDirectory(prefix="pfs-test-", dir="/dev/shm") as name:
+        folder = Path(name)
+        env = environment(folder, PFS_OPTIONS=options)
+        subprocess.run([*trace, build("children"), "40", "work"], cwd=tmp_path, env=env, check=True, stdout=subprocess.DEVNULL)
+        left = len(segments_in(folder))
+    looked = calls.read_text().count("kill(")
+    print(f"{looked} calls")
+    assert 14 <= left <= 17
+    assert 0 < looked <= 350
+
+
 @pytest.mark.parametrize("descriptors", [5, 6, 7])
 def test_a_process_with_few_descriptors_removes_the_dead(build: Build, tmp_path: Path, descriptors: int) -> None:
     """Two besides the standard ones are enough to make a file: the folder's, and its own. So they are enough for this, too."""
@@ -129,6 +148,28 @@ def test_segments_of_living_processes_stay(build: Build, tmp_path: Path) -> None
         run(build("children"), "10", "work", cwd=tmp_path, env={"PFS_OPTIONS": "performance_schema_max_dead_segments=0"})
         assert (tmp_path / f"{living.pid}.pfs").exists()
         living.communicate("")
+
+
+def test_children_know_their_pid_namespace(build: Build, tmp_path: Path) -> None:
+    """Those of their parent's, and of others, where the first process has the number that the parent has where it is."""
+    alone = ["unshare", "-p", "-f"]
+    if subprocess.run([*alone, "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+        pytest.skip("needs rights to make namespaces")
+    done = subprocess.run(
+        [*alone, build("namespaces")], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=True
+    )
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1 + 2 + 2 + 2 + 3 + 2
+    said = {tuple(map(int, line.split())) for line in lines}  # a namespace may get the number of one that is gone
+    assert len({namespace for _, namespace in said}) > 1
+    found = set()
+    for name in segments_in(tmp_path):
+        with (tmp_path / name).open("rb") as file:
+            identity = _core.identity(file.fileno())
+        assert identity is not None
+        assert identity.is_finished
+        found.add((identity.pid, identity.pid_namespace))
+    assert found == said
 
 
 @pytest.mark.parametrize("way", ["unlock", "close", "all", "twice"])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from resource import struct_rusage
@@ -98,7 +100,19 @@ def test_a_forked_child_with_an_event_touches_few_more_pages(under_run: Callable
     pages = [spent(subshells, environment).ru_minflt for environment in (os.environ, under_run())]
     each = (pages[1] - pages[0]) / children
     print(f"\n{each:.0f} pages a child")
-    assert each <= 125
+    assert each <= 105
+
+
+def test_a_forked_child_maps_its_file_once(under_run: Callable[..., dict[str, str]], tmp_path: Path) -> None:
+    """They were 80 calls when it first took its parent's arrays one by one, and then mapped the file over them."""
+    calls = tmp_path / "calls"
+    subshell = ("/bin/sh", "-c", "(: </dev/null); :")
+    trace = ("strace", "-f", "-qq", "-e", "trace=mmap,munmap,mremap", "-o", calls)
+    subprocess.run([*trace, *subshell], env=under_run(), check=True)
+    each = Counter(line.split()[0] for line in calls.read_text().splitlines() if "resumed" not in line)
+    (child,) = [count for pid, count in each.items() if pid != next(iter(each))]
+    print(f"\n{child} calls")
+    assert 15 < child <= 35
 
 
 @pytest.mark.alone

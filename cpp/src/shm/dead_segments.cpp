@@ -24,7 +24,7 @@
 namespace perfschema {
 namespace {
 
-// Is a file that is named like the segment of a process that does not exist.
+// Is a file that is named like the segment of a process.
 struct Leftover {
   std::string name;
   uint64_t pid;
@@ -42,28 +42,28 @@ uint64_t PidOfName(const char* name) {
 
 bool IsGone(uint64_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
 
-void AddIfDead(int folder, const char* name, uid_t user, std::vector<Leftover>* found) {
-  const uint64_t pid = PidOfName(name);
+// Returns whether the process of that name does not exist. Fills in the rest of what is known of the file.
+bool IsDead(int folder, uid_t user, Leftover* file) {
   struct stat info;
-  if (pid == 0 || !IsGone(pid) || fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
-  if (!S_ISREG(info.st_mode) || info.st_uid != user || info.st_nlink != 1) return;
-  found->push_back({name, pid, static_cast<uint64_t>(info.st_blocks) * 512, info.st_mtim});
+  if (!IsGone(file->pid) || fstatat(folder, file->name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  file->bytes = static_cast<uint64_t>(info.st_blocks) * 512;
+  file->written = info.st_mtim;
+  return S_ISREG(info.st_mode) && info.st_uid == user && info.st_nlink == 1;
 }
 
-// Its descriptor is closed again when it returns: a process that has one for its own file has one to look at those of the dead. It reads
-// the directory by the system call, for opendir() takes memory of malloc(): a child that a signal handler forked may have come out of the
-// midst of malloc().
-std::vector<Leftover> Leftovers(int folder) {
+// Returns all files with names of segments. Its descriptor is closed again when it returns: a process that has one for its own file has one
+// to look at those of the dead. It reads the directory by the system call, for opendir() takes memory of malloc(): a child that a signal
+// handler forked may have come out of the midst of malloc().
+std::vector<Leftover> FilesIn(int folder) {
   std::vector<Leftover> found;
   const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return found;
-  const uid_t user = geteuid();
   alignas(dirent64) char buffer[4096];  // glibc has the entries as the kernel writes them
   long bytes;
   while ((bytes = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
     for (long at = 0; at < bytes;) {
       const auto* const entry = reinterpret_cast<const dirent64*>(buffer + at);
-      AddIfDead(folder, entry->d_name, user, &found);
+      if (const uint64_t pid = PidOfName(entry->d_name); pid != 0) found.push_back({entry->d_name, pid, 0, {}});
       at += entry->d_reclen;
     }
   }
@@ -76,7 +76,7 @@ constexpr time_t kSecondsToBegin = 60;  // longer than any process takes from ma
 // Returns whether the file is what its name says: a segment of a process of this pid namespace, or what a process leaves that dies
 // while it makes its segment. A file without a header does not say whose it is: it is of the dead if nobody has it locked. Where files have
 // no locks, it must be old. The lock ends with the descriptor.
-bool IsSegmentOf(int fd, const Leftover& file) {
+bool IsSegmentOf(int fd, const Leftover& file, uint64_t pid_namespace) {
   const int lock_error = TryLockFile(fd, F_RDLCK);
   uint64_t head[8] = {};
   const ssize_t got = pread(fd, head, sizeof head, 0);
@@ -85,25 +85,29 @@ bool IsSegmentOf(int fd, const Leftover& file) {
     return lock_error == 0 || (lock_error != EAGAIN && is_old);
   }
   return got == static_cast<ssize_t>(sizeof head) && (head[offsetof(ShmHeader, magic) / 8] == kSegmentMagic || IsUnfinished(head)) &&
-         head[offsetof(ShmHeader, pid) / 8] == file.pid && head[offsetof(ShmHeader, pid_namespace) / 8] == PidNamespace();
+         head[offsetof(ShmHeader, pid) / 8] == file.pid && head[offsetof(ShmHeader, pid_namespace) / 8] == pid_namespace;
 }
 
-bool Remove(int folder, const Leftover& file) {
+bool Remove(int folder, const Leftover& file, uint64_t pid_namespace) {
   const int fd = openat(folder, file.name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return false;
-  const bool is_removed = IsSegmentOf(fd, file) && IsGone(file.pid) && unlinkat(folder, file.name.c_str(), 0) == 0;
+  const bool is_removed = IsSegmentOf(fd, file, pid_namespace) && IsGone(file.pid) && unlinkat(folder, file.name.c_str(), 0) == 0;
   close(fd);
   return is_removed;
 }
 
 }  // namespace
 
-void CollectDeadSegments(int folder, const DeadLimits& limits) try {
+void CollectDeadSegments(int folder, const DeadLimits& limits, uint64_t pid_namespace) try {
   auto [most, most_bytes] = limits;
+  uint64_t used_bytes = UINT64_MAX;  // of the file system
   if (struct statvfs system{}; fstatvfs(folder, &system) == 0 && system.f_blocks != 0) {
     most_bytes = std::min<uint64_t>(most_bytes, system.f_blocks / 4 * system.f_frsize);
+    used_bytes = (system.f_blocks - system.f_bfree) * system.f_frsize;
   }
-  std::vector<Leftover> dead = Leftovers(folder);
+  std::vector<Leftover> dead = FilesIn(folder);
+  if (dead.size() <= most && used_bytes <= most_bytes) return;  // whosever they are
+  std::erase_if(dead, [folder, user = geteuid()](Leftover& file) { return !IsDead(folder, user, &file); });
   uint64_t bytes = 0;
   for (const Leftover& file : dead) bytes += file.bytes;
   if (dead.size() <= most && bytes <= most_bytes) return;
@@ -111,9 +115,10 @@ void CollectDeadSegments(int folder, const DeadLimits& limits) try {
     return a.written.tv_sec != b.written.tv_sec ? a.written.tv_sec < b.written.tv_sec : a.written.tv_nsec < b.written.tv_nsec;
   });
   size_t left = dead.size();
+  const uint64_t enough = left <= most ? most : most - most / 8;
   for (const Leftover& file : dead) {
-    if ((left <= most && bytes <= most_bytes) || (left == 1 && most != 0)) break;
-    if (!Remove(folder, file)) continue;
+    if ((left <= enough && bytes <= most_bytes) || (left == 1 && most != 0)) break;
+    if (!Remove(folder, file, pid_namespace)) continue;
     --left;
     bytes -= std::min(bytes, file.bytes);
   }

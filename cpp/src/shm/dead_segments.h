@@ -29,8 +29,9 @@ struct DeadLimits {
 };
 
 // Removes segments of dead processes of this user from a folder, given by its descriptor, the oldest first. Those within the limits and a
-// quarter of the file system stay; the newest always stays. Keeps files that it cannot be sure of: those of processes of other pid
-// namespaces, those of other users, and files that are no segments. Threads: any; two may remove the same file.
-void CollectDeadSegments(int folder, const DeadLimits& limits);
+// quarter of the file system stay; the newest always stays. If there are too many, an eighth of their limit goes besides: looking at all of
+// them takes long, and so the next processes need not. Keeps files that it cannot be sure of: those of processes of other pid
+// namespaces (`pid_namespace`: this one), those of other users, and files that are no segments. Threads: any; two may remove the same file.
+void CollectDeadSegments(int folder, const DeadLimits& limits, uint64_t pid_namespace);
 
 }  // namespace perfschema

@@ -241,12 +241,13 @@ int TryLockFile(int fd, short type) {
   return fcntl(fd, F_OFD_SETLK, &whole) == 0 ? 0 : errno == EACCES ? EAGAIN : errno;
 }
 
-int MakeSegmentFile(const DeadLimits& limits, std::string* path, mode_t* mode, std::string* remark, std::string* reason) {
+int MakeSegmentFile(const DeadLimits& limits, uint64_t pid_namespace, std::string* path, mode_t* mode, std::string* remark,
+                    std::string* reason) {
   *mode = ModeOfFile(remark);
   const std::string directory = SegmentDirectory();
   const int dir = OpenDirectory(directory, *mode, !TheSettings().directory.empty(), reason);
   if (dir < 0) return -1;
-  CollectDeadSegments(dir, limits);
+  CollectDeadSegments(dir, limits, pid_namespace);
   std::string name = std::to_string(getpid()) + kSuffix;
   const int fd = MakeIn(dir, directory, &name, reason);
   close(dir);

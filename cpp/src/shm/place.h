@@ -37,10 +37,12 @@ std::string SegmentDirectory();
 // locked, at once; another error where files have no locks. A mapping keeps the lock, too: closing the descriptor is not enough.
 int TryLockFile(int fd, short type);
 
-// Makes a new file of this process's name, readable by its owner alone so far, after it has removed dead segments beyond the limits. A file
-// without a header does not say whose it is: another process may remove it until the caller has locked it.
+// Makes a new file of this process's name, readable by its owner alone so far, after it has removed dead segments beyond the limits.
+// `pid_namespace` is this process's. A file without a header does not say whose it is: another process may remove it until the caller has
+// locked it.
 // Returns its descriptor and path, and the mode that it shall get (PFS_MODE). Returns -1 if it fails; `reason` says why. `remark` gets a
 // warning for the user, or is empty.
-int MakeSegmentFile(const DeadLimits& limits, std::string* path, mode_t* mode, std::string* remark, std::string* reason);
+int MakeSegmentFile(const DeadLimits& limits, uint64_t pid_namespace, std::string* path, mode_t* mode, std::string* remark,
+                    std::string* reason);
 
 }  // namespace perfschema

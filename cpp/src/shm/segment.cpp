@@ -255,7 +255,7 @@ bool Segment::MoveToFile(std::string* reason) {
   bool is_ours = false;
   for (int attempts_left = 3; !is_ours && attempts_left > 0 && error == 0; --attempts_left) {
     if (fd >= 0) close(fd);
-    fd = MakeSegmentFile(limits, &path, &mode, &remark, reason);
+    fd = MakeSegmentFile(limits, head->pid_namespace, &path, &mode, &remark, reason);
     if (fd < 0) return false;
     if (TryLockFile(fd, F_WRLCK) == EAGAIN && attempts_left > 1) continue;
     if (!FillFile(fd, with_pool) || fstat(fd, &info) != 0) error = errno;

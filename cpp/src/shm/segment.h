@@ -89,8 +89,8 @@ class Segment {
   // Gives the child its own header and the arrays that are kept at once, at the same addresses; it may store nowhere else. Runs in the
   // child, without file or allocation, before it stores anywhere. Returns false if the kernel refuses: nothing may be stored.
   bool LeaveParents(KeepInChild keep);
-  // Gives up what the parent had beyond the copy, and moves the segment to a file of the child's own. If there is none, the segment stays in
-  // private memory, and `reason` says why. Runs in the child before its first event. Returns false if the kernel refuses: nothing may be
+  // Gives up what the parent had beyond the copy, and moves the segment to a file of the child's own. If there is none, the segment stays
+  // in private memory, and `reason` says why. Runs in the child before its first event. Returns false if the kernel refuses: nothing may be
   // stored. REQUIRES: no other thread stores to the segment.
   bool ContinueInChild(KeepInChild keep, std::string* reason);
   // Tells readers that the segment is whole, after Create() or ContinueInChild(): they refuse it before. A process that dies before leaves
@@ -175,7 +175,7 @@ class Segment {
   bool wants_file_ = false;  // a forked child gets one, too
   bool is_shared_ = false;
   bool is_adopted_ = false;
-  bool is_grandchild_ = false;  // or has one
+  bool is_grandchild_ = false;          // or has one
   uint64_t adopted_[kArrayCount] = {};  // bytes of each array that are mapped here
   ArrayId order_[kArrayCount] = {};     // by address
   Pool pool_;

@@ -305,6 +305,12 @@ bool StartChunkPools() {
   return true;
 }
 
+// Stores to no page that is right: it stays one with the parent's.
+template <typename T>
+void Clear(std::atomic<T>& word) {
+  if (word.load(kRelaxed) != 0) word.store(0, kRelaxed);
+}
+
 void EmptyChunkPools() {
   ForgetTaken();
   // Another thread may have been in the middle of a give or take when fork() copied the queues: their content is
@@ -312,11 +318,11 @@ void EmptyChunkPools() {
   for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
     Queues& all = pools[kind];
     madvise(all.queues[0].places, BytesOfPlaces(static_cast<Kind>(kind), all), MADV_DONTNEED);
-    all.idle.store(0, kRelaxed);
-    all.aside.store(0, kRelaxed);
+    Clear(all.idle);
+    Clear(all.aside);
     const auto empty = [](ChunkQueue& queue) {
-      queue.head.store(0, kRelaxed);
-      queue.tail.store(0, kRelaxed);
+      Clear(queue.head);
+      Clear(queue.tail);
     };
     for (uint32_t i = 0; i <= all.last_queue; ++i) empty(all.queues[i]);
     empty(all.small);
