@@ -105,7 +105,7 @@ def test_dead_segments_are_bounded_by_number(build: Build, tmp_path: Path) -> No
 
 
 def test_many_processes_look_at_no_dead_segment(build: Build, tmp_path: Path) -> None:
-    """Beyond the limit an eighth of it goes besides, so that the next ones only count names. They were 540 calls when all looked."""
+    """Beyond the limit an eighth of it goes besides, and the next ones only count names: they were 600 calls when all looked."""
     calls = tmp_path / "calls"
     trace = ["strace", "-f", "-qq", "-e", "trace=kill", "-e", "signal=none", "-o", calls]
     options = "performance_schema_max_dead_segments=16,performance_schema_max_dead_megabytes=1048576"
