@@ -292,13 +292,12 @@ bool Segment::FillFile(int fd, uint64_t length) {
 }
 
 // Maps the file: in a new segment where nothing is yet, in a forked child in place of what it has there of its parent's and of the copy. If
-// the kernel refuses a new segment, the segment is unchanged. For a child there is no way back.
+// the kernel refuses, a new segment is unchanged. A child has no way back once it has mapped a part: is_shared_ says so.
 bool Segment::MapFile(int fd) {
   const auto held = [this](uint32_t id) { return std::pair<uint64_t, uint64_t>(0, header()->arrays[id].mapped.load(kRelaxed)); };
   const auto whole = [this](uint32_t id) { return std::pair<uint64_t, uint64_t>(0, BytesAtStart(id)); };
   const bool is_child = has_copy();
   const AddressRange::Over over = is_child ? AddressRange::Over::kOwn : AddressRange::Over::kNothing;
-  is_shared_ = is_child;
   int mapped = 0;
   const auto map = [&](const FilePiece& run) {
     if (!range_.MapFile(run.begin, run.bytes, UnreservedProtection(), fd, run.in_file, over)) return false;
@@ -306,6 +305,7 @@ bool Segment::MapFile(int fd) {
     return true;
   };
   if (!VisitRuns(whole, map)) {
+    is_shared_ = is_child && mapped != 0;
     if (is_child) return false;
     const int error = errno;
     const auto unmap = [&](const FilePiece& run) {

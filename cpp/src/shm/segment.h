@@ -175,7 +175,7 @@ class Segment {
   bool wants_file_ = false;  // a forked child gets one, too
   bool is_shared_ = false;
   bool is_adopted_ = false;
-  bool is_grandchild_ = false;          // or has one
+  bool is_grandchild_ = false;          // of the process whose header it has, or it has made one
   uint64_t adopted_[kArrayCount] = {};  // bytes of each array that are mapped here
   ArrayId order_[kArrayCount] = {};     // by address
   Pool pool_;

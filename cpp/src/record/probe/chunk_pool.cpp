@@ -290,6 +290,12 @@ bool StartQueues(Kind kind, uint32_t queues) {
   return true;
 }
 
+// Zeroes a word in a forked child. A page whose words are all zero is not stored to: it stays shared with the parent.
+template <typename T>
+void Clear(std::atomic<T>& word) {
+  if (word.load(kRelaxed) != 0) word.store(0, kRelaxed);
+}
+
 }  // namespace
 
 uint32_t g_assumed_processors = 0;
@@ -303,12 +309,6 @@ bool StartChunkPools() {
     if (!StartQueues(static_cast<Kind>(kind), queues)) return false;
   }
   return true;
-}
-
-// Stores to no page that is right: it stays one with the parent's.
-template <typename T>
-void Clear(std::atomic<T>& word) {
-  if (word.load(kRelaxed) != 0) word.store(0, kRelaxed);
 }
 
 void EmptyChunkPools() {
