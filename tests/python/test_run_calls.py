@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -197,3 +198,37 @@ def test_events_of_a_signal_handler_inside_a_blocking_call_are_recorded(tmp_path
     report = report_of(tmp_path, *command, options=options)
     assert {row["name"]: row["count"] for row in report["locks"]}["wait/synch/mutex/handled/of_handler"] == runs
     assert [row["writes"] for row in report["files"] if row["file"] == str(tmp_path / "written")] == [runs]
+
+
+NAMED = r"""
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+int main(int count, char** arguments) {
+  struct stat info;
+  char* const name = malloc(32);
+  strcpy(name, "data");
+  close(open(name, O_RDWR | O_CREAT, 0600));
+  if (stat(name, &info) != 0) return 1;
+  if (count > 1) return open((const char*)strtoul(arguments[1], NULL, 16), O_RDONLY) != -1 || errno != EFAULT ? 2 : 0;
+  return 0;
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="apt-get install valgrind")
+def test_valgrind_finds_nothing_in_a_program_that_it_finds_nothing_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the memory around a name, some has not been set: pfs looks whether it can be read, and memcheck would report that. An
+    address that cannot be read is the program's error, with valgrind as without."""
+    (source := tmp_path / "named.c").write_text(NAMED)
+    subprocess.run(["cc", "-g", "-o", tmp_path / "named", source], check=True)
+    check = ("valgrind", "-q", "--error-exitcode=9", tmp_path / "named")
+    monkeypatch.chdir(tmp_path)
+    run(*check, check=True)
+    report = report_of(tmp_path, *check, options=("--force",))
+    assert str(tmp_path / "data") in {row["file"] for row in report["files"]}
+    for command in ([tmp_path / "named", "8"], ["valgrind", "-q", tmp_path / "named", "8"]):
+        report_of(tmp_path, *command, options=("--force",))
