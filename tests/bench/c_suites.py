@@ -1,6 +1,6 @@
 """Runs test suites of C libraries plain and under `pfs run`, and compares the result of each test.
 
-    python tests/bench/c_suites.py                      # all: glibc, GLib, libuv, APR, libevent
+    python tests/bench/c_suites.py                      # all: glibc, GLib, libuv, APR, libevent, ZeroMQ, coreutils with gnulib
     python tests/bench/c_suites.py glibc --only mutex   # those of its programs whose names have "mutex"
     python tests/bench/c_suites.py --all-on --folder DIR
 
@@ -70,6 +70,24 @@ def build_apr(source: Path) -> list[list[str]]:
     run("make", "-s", "-j2", cwd=source)
     run("make", "-s", "-j2", "all", cwd=source / "test")
     return [[str(source / "test/testall")]]
+
+
+def build_zeromq(source: Path) -> list[list[str]]:
+    by_cmake(options=("-DBUILD_TESTS=ON", "-DWITH_PERF_TOOL=OFF"))(source)
+    return [[str(one)] for one in sorted((source / "built/bin").glob("test_*"))]
+
+
+def build_coreutils(source: Path) -> list[list[str]]:
+    """The tests of gnulib that come with it, and its own scripts by their folders."""
+    run("env", "FORCE_UNSAFE_CONFIGURE=1", "./configure", "-q", cwd=source)  # it does not like root
+    run("make", "-s", "-j2", cwd=source)
+    run("make", "-s", "-j2", "check", "TESTS=", cwd=source)
+    programs = [one for one in sorted((source / "gnulib-tests").glob("test-*")) if not one.suffix and os.access(one, os.X_OK)]
+    scripts: dict[str, list[str]] = {}
+    for script in sorted(source.glob("tests/*/*.sh")):
+        scripts.setdefault(script.parent.name, []).append(str(script.relative_to(source)))
+    by_make = [["make", "-s", "-k", "check", "SUBDIRS=.", f"TESTS={' '.join(names)}"] for names in scripts.values()]
+    return [[str(one)] for one in programs] + by_make
 
 
 def installed_tests_of_glib(source: Path) -> list[list[str]]:
@@ -239,6 +257,19 @@ SUITES = {
         by_cmake("bin/regress", options=("-DEVENT__DISABLE_OPENSSL=ON",)),
         r"^(?P<name>\S+/\S+): .*?(?P<result>OK|FAILED)",
         leave_out={"util/monotonic_prc_fallback": "reads a variable that it has not set: valgrind says so of the plain program"},
+    ),
+    "zeromq": Suite("zeromq3", build_zeromq, r"^.*:(?P<name>\w+):(?P<result>PASS|FAIL|IGNORE)"),
+    "coreutils": Suite(
+        "coreutils",
+        build_coreutils,
+        r"^(?P<result>PASS|FAIL|SKIP|XFAIL|ERROR): (?P<name>tests/\S+)$",
+        inside=".",
+        leave_out={
+            "tests/ls/stat-free-color.sh": "has strace count the program's calls: those of pfs are there, too",
+            "tests/ls/stat-free-symlinks.sh": "the same",
+            "tests/misc/cut-huge-range.sh": "leaves the program no address space for a library more",
+            "tests/misc/printf-surprise.sh": "the same",
+        },
     ),
 }
 

@@ -107,7 +107,7 @@ def test_dead_segments_are_bounded_by_number(build: Build, tmp_path: Path) -> No
 def test_many_processes_look_at_no_dead_segment(build: Build, tmp_path: Path) -> None:
     """Beyond the limit an eighth of it goes besides, and the next ones only count names: they were 600 calls when all looked."""
     calls = tmp_path / "calls"
-    trace = ["strace", "-f", "-qq", "-e", "trace=kill", "-e", "signal=none", "-o", calls]
+    trace = ["strace", "-f", "-qq", "-e", "trace=kill", "-e", "signal=none", "-o", str(calls)]
     options = "performance_schema_max_dead_segments=16,performance_schema_max_dead_megabytes=1048576"
     # On a disk that is full to a quarter, each process looks at the files' sizes.
     with tempfile.TemporaryDirectory(prefix="pfs-test-", dir="/dev/shm") as name:
