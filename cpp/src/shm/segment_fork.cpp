@@ -174,7 +174,7 @@ bool Segment::ContinueInChild(KeepInChild keep, std::string* reason) {
   try {
     FillIdentity();
     wants_file_ = wants_file_ && MoveToFile(reason);
-  } catch (const std::bad_alloc&) {  // a path needs memory; nothing has moved yet
+  } catch (const std::bad_alloc&) {  // a path needs memory, and a reason: is_shared_ says whether a part has moved
     wants_file_ = false;
   }
   if (is_parents && !wants_file_) {
