@@ -10,10 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 import pfs
 from pfs import demo
+from pfs._cli import commands
 
 
 def pfs_command(*arguments: str, status: int = 0, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -52,6 +54,24 @@ def test_help_has_every_command() -> None:
     for name in ("config", "ddl", "demo", "tables"):
         assert re.search(rf"^  {name} ", text, re.MULTILINE)
         assert "Usage:" in pfs_command(name, "--help").stdout
+
+
+def test_a_command_is_found_by_its_name() -> None:
+    context = click.Context(commands.pfs_command)
+    found = {name: commands.pfs_command.get_command(context, name) for name in commands.pfs_command.list_commands(context)}
+    assert list(found) == sorted(found)
+    assert {name: command.name if command is not None else None for name, command in found.items()} == {n: n for n in found}
+    assert commands.pfs_command.get_command(context, "tabels") is None
+
+
+def test_a_program_does_not_wait_for_what_other_commands_import() -> None:
+    """What draws and what reads segments is imported when it is needed: for a report, when the program has ended."""
+    shows = "import sys; from pfs._cli.commands import run; run(sys.argv[1:]); print(*sys.modules)"
+    late = {"rich", "pandas", "pfs._outside.attach", "pfs._run.report", "pfs._cli.processes"}
+    for options, expected in (["--no-report"], set()), ([], late & {"pfs._outside.attach", "pfs._run.report"}):
+        command = [sys.executable, "-c", shows, "run", *options, "--", "/bin/true"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+        assert late & set(done.stdout.split()) == expected
 
 
 def test_tables_and_ddl() -> None:

@@ -1,37 +1,79 @@
-"""Runs the commands of ``pfs``, and defines those that need no other process: config, tables, describe, ddl, demo."""
+"""Runs a command line of ``pfs``: the command that it names does the work, in a module of its own."""
 
 from __future__ import annotations
 
-import json
+import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
-import pfs
-from pfs import _core
-from pfs._cli.attach_run import attach_run
-from pfs._cli.collect import collect
-from pfs._cli.config import CONFIG_FLAGS, config_text, print_version
-from pfs._cli.metrics import metrics
-from pfs._cli.options import TableName, output_options
-from pfs._cli.otel import otel
-from pfs._cli.processes import COMMANDS, new_table, write
-from pfs._cli.run import run as run_program
-from pfs._cli.serve import serve
-from pfs._cli.sql import sql
-from pfs._cli.top import top
-from pfs._cli.trace import trace
+from pfs._cli.config import print_version
+from pfs.errors import Error
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
+__all__ = ["pfs_command", "run"]
 
-    from pfs.demo import Demo
+# The commands, each with the module beside this one that defines it and its name there. A module is imported when its command is
+# called: `pfs run` does not wait for what the others need.
+COMMANDS = {
+    "attach-run": "attach_run:attach_run",
+    "collect": "collect:collect",
+    "config": "reference:config",
+    "ddl": "reference:ddl",
+    "demo": "demo:demo",
+    "describe": "reference:describe",
+    "diff": "processes:diff",
+    "gc": "processes:gc",
+    "metrics": "metrics:metrics",
+    "otel": "otel:otel",
+    "ps": "processes:ps",
+    "run": "run:run",
+    "serve": "serve:serve",
+    "set": "processes:set_",
+    "show": "processes:show",
+    "snapshot": "processes:snapshot",
+    "sql": "sql:sql",
+    "tables": "reference:tables",
+    "top": "top:top",
+    "trace": "trace:trace",
+    "truncate": "processes:truncate",
+}
+
+
+class Commands(click.Group):
+    """Imports a command when it is asked for it. All of them are imported for --help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, function = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"pfs._cli.{module}"), function)
+        return command
+
+
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        print_version()
+        context.exit()
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit.")
+def pfs_command() -> None:
+    """A Performance Schema for any program.
+
+    \b
+    pfs demo                                          show an example
+    pfs run -- xz -k file                             run any program, unchanged, and show what it waited for
+    pfs ps                                            processes that can be read
+    pfs show 4711 threads                             a table of a process, also of one that hangs or has crashed
+    pfs describe                                      the tables, with a sentence for each
+    cc app.c $(pfs config --cflags --libs) -o app     build a C program with it
+    """
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -51,7 +93,7 @@ def run(arguments: Sequence[str]) -> int:
     except click.Abort:
         click.echo("Aborted!", err=True)
         return 130
-    except pfs.Error as error:
+    except Error as error:
         click.echo(f"pfs: {error}", err=True)
         return 1
     except BrokenPipeError:
@@ -61,223 +103,3 @@ def run(arguments: Sequence[str]) -> int:
         click.echo(f"pfs: {error.strerror}: {error.filename}" if error.filename else f"pfs: {error}", err=True)
         return 1
     return code if isinstance(code, int) else 0
-
-
-def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        print_version()
-        context.exit()
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit.")
-def pfs_command() -> None:
-    """A Performance Schema for any program.
-
-    \b
-    pfs demo                                          show an example
-    pfs run -- xz -k file                             run any program, unchanged, and show what it waited for
-    pfs ps                                            processes that can be read
-    pfs show 4711 threads                             a table of a process, also of one that hangs or has crashed
-    pfs describe                                      the tables, with a sentence for each
-    cc app.c $(pfs config --cflags --libs) -o app     build a C program with it
-    """
-
-
-@pfs_command.command()
-@click.option("--cflags", is_flag=True, help="Compiler flags.")
-@click.option("--libs", is_flag=True, help="Linker flags.")
-@click.option("--includedir", is_flag=True, help="Folder of perfschema/pfs.h.")
-@click.option("--libdir", is_flag=True, help="Folder of libperfschema.so.")
-@click.option("--cmakedir", is_flag=True, help="Folder for -DPerfSchema_DIR=.")
-@click.option("--pkgconfigdir", is_flag=True, help="Folder for PKG_CONFIG_PATH.")
-def config(**flags: bool) -> None:
-    """Prints where the C and C++ parts are, as text for a command line."""
-    chosen = [flag for flag in CONFIG_FLAGS if flags[flag.removeprefix("--")]]
-    if not chosen:
-        raise click.UsageError(f"Say what to print: {' '.join(CONFIG_FLAGS)}")
-    click.echo(config_text(chosen))
-
-
-@pfs_command.command()
-def tables() -> None:
-    """Lists all tables."""
-    console = Console(highlight=False)
-    drawn = new_table()
-    drawn.add_column("table", no_wrap=True)
-    drawn.add_column("contents", overflow="fold")
-    for name in pfs.tables():
-        drawn.add_row(name, _core.table_info(name)["doc"])
-    console.print(drawn)
-
-
-@pfs_command.command()
-@click.argument("table", metavar="[TABLE]", type=TableName(), required=False)
-@output_options
-def describe(table: str | None, form: str, output: str | None) -> None:
-    """Explains the columns of a table, or lists all tables.
-
-    \b
-    pfs describe threads
-    pfs describe | grep lock
-    """
-    if form == "table" and output is None:
-        console = Console(highlight=False)
-        described = pfs.describe(table)[["COLUMN_NAME", "UNIT", "DESCRIPTION"] if table else ["TABLE_NAME", "DESCRIPTION"]]
-        drawn = new_table()
-        for name in described.columns:
-            drawn.add_column(name, no_wrap=name != "DESCRIPTION", overflow="fold")
-        for row in described.itertuples(index=False, name=None):
-            drawn.add_row(*map(Text, row))
-        console.print(drawn)
-        return
-    write(pfs.describe(table), form, output)
-
-
-@pfs_command.command()
-@click.argument("table", metavar="TABLE")
-def ddl(table: str) -> None:
-    """Prints the CREATE TABLE text of a table."""
-    click.echo(pfs.ddl(table).rstrip())
-
-
-@pfs_command.command()
-@click.option("--root", metavar="DIR", help="Index the .py files below this folder instead of the standard library.")
-@click.option("--threads", type=click.IntRange(1, 256), default=4, show_default=True, help="Worker threads of the program.")
-@click.option("--keep-dir", metavar="DIR", help="Put the segment and the index there, and leave them.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows of each table.")
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON instead.")
-@click.option("--svg", metavar="FILE", help="Also save the output as a picture.")
-def demo(root: str | None, threads: int, keep_dir: str | None, limit: int, as_json: bool, svg: str | None) -> None:
-    """Instruments a program that indexes this Python's standard library, and shows what it waited for."""
-    from pfs import demo as program
-
-    if root is not None and not os.path.exists(root):
-        raise click.BadParameter(f"there is no '{root}'", param_hint="--root")
-    console = Console(highlight=False, emoji=False, record=svg is not None)
-    if as_json:
-        done = program.run(root, threads, keep_dir)
-        click.echo(json.dumps(_demo_results(done, limit), indent=1))
-        return
-    with Progress(
-        TextColumn("reading"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("files"),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not console.is_terminal,
-        transient=True,
-    ) as bar:
-        task = bar.add_task("reading", total=None)
-        done = program.run(root, threads, keep_dir, lambda n, total: bar.update(task, completed=n, total=total))
-    _show_demo(console, done, limit, threads)
-    if svg is not None:
-        console.save_svg(svg, title="pfs demo")
-    if keep_dir is not None:
-        console.print(f"Segment: {done.segment}", soft_wrap=True)
-
-
-def _draw(console: Console, title: str, columns: str, rows: list[list[str]], cut: int | None = None) -> None:
-    """Prints a table. Columns that begin with '>' are aligned to the right; column `cut` is shortened on a narrow screen."""
-    names = columns.split("|")
-    if not console.encoding.lower().startswith("utf"):
-        rows = [[cell.replace("µ", "u") for cell in row] for row in rows]
-    if cut is not None:
-        others = [max([len(names[i].lstrip(">")), *(len(row[i]) for row in rows)]) for i in range(len(names)) if i != cut]
-        width = max(12, console.width - sum(others) - 2 * len(names))
-        rows = [[_tail(cell, width) if i == cut else cell for i, cell in enumerate(row)] for row in rows]
-    drawn = new_table()
-    for name in names:
-        drawn.add_column(name.lstrip(">"), justify="right" if name.startswith(">") else "left", no_wrap=True)
-    for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
-    console.print(title, style="bold", soft_wrap=True)
-    console.print(drawn)
-    console.print()
-
-
-def _tail(text: str, width: int) -> str:
-    """Returns the end of a long path."""
-    return text if len(text) <= width else "..." + text[3 - width :]
-
-
-def _show_demo(console: Console, done: Demo, limit: int, threads: int) -> None:
-    import pandas as pd
-
-    from pfs import demo as program
-
-    count, size, time = program.count_text, program.bytes_text, program.time_text
-    console.print(
-        f"{threads} threads of a C++ program read {count(done.files)} files ({size(done.bytes)}), "
-        f"counted {count(done.words)} words and wrote an index of {count(done.distinct)}.\n"
-    )
-    rows = [
-        [
-            row["FILE_NAME"],
-            time(row["SUM_TIMER_WAIT"]),
-            count(row["COUNT_READ"]),
-            size(row["SUM_NUMBER_OF_BYTES_READ"]),
-            count(row["COUNT_WRITE"]),
-            size(row["SUM_NUMBER_OF_BYTES_WRITE"]),
-        ]
-        for row in done.busiest_files(limit).to_dict("records")
-    ]
-    _draw(console, "Busiest files (file_summary_by_instance)", "file|>time|>reads|>read|>writes|>written", rows, cut=0)
-
-    rows = [
-        [
-            row["EVENT_NAME"].removeprefix("wait/synch/mutex/"),
-            count(row["COUNT_STAR"]),
-            time(row["SUM_TIMER_WAIT"]),
-            time(row["AVG_TIMER_WAIT"]),
-            time(row["MAX_TIMER_WAIT"]),
-        ]
-        for row in done.mutex_instruments(limit).to_dict("records")
-    ]
-    _draw(
-        console,
-        "Most waited-for mutexes (events_waits_summary_global_by_event_name)",
-        "mutex|>locked|>time waited|>mean|>longest",
-        rows,
-    )
-
-    threads_ = done.table("threads", ["THREAD_ID", "NAME"])
-    names: dict[int, str] = dict(zip(threads_["THREAD_ID"], threads_["NAME"], strict=True))
-    rows = [
-        [
-            names.get(row["THREAD_ID"], f"thread {row['THREAD_ID']}").removeprefix("thread/"),
-            row["EVENT_NAME"].removeprefix("wait/"),
-            row["OPERATION"],
-            "" if pd.isna(row["NUMBER_OF_BYTES"]) else size(row["NUMBER_OF_BYTES"]),
-            time(row["TIMER_WAIT"]),
-            row["SOURCE"],
-        ]
-        for row in done.last_events(limit).to_dict("records")
-    ]
-    _draw(console, "Last events (events_waits_history_long)", "thread|event|operation|>bytes|>time|source", rows)
-
-    console.print("The same as pandas frames:", style="bold")
-    console.print("    import pfs.demo; demo = pfs.demo.run()", markup=False)
-    console.print('    demo.table("file_summary_by_instance").nlargest(10, "SUM_TIMER_WAIT")', markup=False)
-    console.print('In a program of your own: pfs.table("file_summary_by_instance"). All of them: pfs tables', soft_wrap=True)
-
-
-def _demo_results(done: Demo, limit: int) -> dict[str, object]:
-    def records(frame: DataFrame) -> object:
-        return json.loads(frame.to_json(orient="records"))
-
-    return {
-        "segment": done.segment,
-        "files": done.files,
-        "bytes": done.bytes,
-        "words": done.words,
-        "distinct": done.distinct,
-        "busiest_files": records(done.busiest_files(limit)),
-        "mutexes": records(done.mutex_instruments(limit)),
-        "last_events": records(done.last_events(limit)),
-    }
-
-
-for _command in (*COMMANDS, attach_run, collect, metrics, otel, run_program, serve, sql, top, trace):
-    pfs_command.add_command(_command)

@@ -22,7 +22,7 @@ from pfs._tables.show import plain
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-__all__ = ["COMMANDS", "draw", "new_table", "write"]
+__all__ = ["diff", "draw", "gc", "new_table", "ps", "set_", "show", "snapshot", "truncate", "write"]
 
 _WAITS = "events_waits_summary_global_by_event_name"  # whose units --tree has
 YES_NO = click.Choice(["yes", "no"], case_sensitive=False)
@@ -486,6 +486,3 @@ def diff(
     wanted = split_columns(frame, columns)
     frame = choose(frame, where, sort, limit)
     write(frame if wanted is None else frame[wanted], form, output, table if is_for_people(human) else None)
-
-
-COMMANDS: list[click.Command] = [ps, show, set_, truncate, gc, snapshot, diff]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -14,13 +13,12 @@ from typing import IO
 
 import click
 
-import pfs
 from pfs._outside import processes
 from pfs._places import own_names
 from pfs._run import launch
 from pfs._run import program as programs
-from pfs._run import report as reports
 from pfs._run.tree import Parents
+from pfs.errors import Error, InvalidValue
 
 __all__ = ["run"]
 
@@ -48,7 +46,7 @@ def names_of(context: click.Context, parameter: click.Parameter, value: IO[str] 
     try:
         text = value.read()
         own_names.parse(text, value.name)
-    except (UnicodeDecodeError, pfs.InvalidValue) as error:
+    except (UnicodeDecodeError, InvalidValue) as error:
         raise click.BadParameter(str(error), context, parameter) from None
     return text
 
@@ -64,7 +62,7 @@ def showing(folder: str, interval: float) -> Iterator[None]:
     def show() -> None:
         while not view.is_over and not processes.scan(folder):
             time.sleep(0.05)
-        with contextlib.suppress(pfs.Error):  # the last process has gone
+        with contextlib.suppress(Error):  # the last process has gone
             if not view.is_over:
                 sampler = TreeSampler(folder)
                 if sys.stderr.isatty():
@@ -173,6 +171,10 @@ def run(
                 code = launch.wait_for(child)
         found = [segment.path for segment in processes.scan(folder)]
         if wants_report or as_json or output is not None:
+            import json  # not before the program has run: it does not wait for what only a report needs
+
+            from pfs._run import report as reports
+
             gathered = reports.gather(found)
             if as_json:
                 text = json.dumps({"command": list(command), "exit_code": code} | gathered.as_json(limit), indent=1)
