@@ -6,6 +6,7 @@
 // signal at any moment leaves nothing locked.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -18,6 +19,7 @@ namespace {
 
 constexpr size_t kMostReserved = size_t{256} << 20, kLeastReserved = size_t{16} << 20;  // by what RLIMIT_AS lets us have
 constexpr uint32_t kSmallest = 5, kLargest = 24;                                        // 32 bytes to 16 MiB
+constexpr size_t kStep = size_t{256} << 10;  // the range becomes memory by so much at a time: mlockall() would lock all that is memory
 constexpr size_t kHeader = 16;
 
 struct alignas(kHeader) Header {
@@ -29,6 +31,7 @@ static_assert(sizeof(Header) == kHeader);
 
 std::atomic<char*> base{nullptr};   // the range; its length is in its first word
 std::atomic<size_t> used{kHeader};  // block number 0 means "none"
+std::atomic<size_t> usable{0};      // bytes of the range that are memory
 constinit std::atomic<uint64_t> free_blocks[kLargest + 1] =
     {};  // number of the first block in units of kHeader, and a tag against reuse (ABA)
 
@@ -42,14 +45,29 @@ char* Base() {
   char* memory = base.load(std::memory_order_acquire);
   if (memory != nullptr) return memory;
   for (size_t bytes = kMostReserved; bytes >= kLeastReserved; bytes /= 4) {
-    void* const fresh = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const fresh = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (fresh == MAP_FAILED) continue;
-    *static_cast<size_t*>(fresh) = bytes;
-    if (base.compare_exchange_strong(memory, static_cast<char*>(fresh))) return static_cast<char*>(fresh);
+    if (mprotect(fresh, kStep, PROT_READ | PROT_WRITE) == 0) {
+      *static_cast<size_t*>(fresh) = bytes;
+      if (base.compare_exchange_strong(memory, static_cast<char*>(fresh))) return static_cast<char*>(fresh);
+    }
     munmap(fresh, bytes);
     return memory;
   }
   return nullptr;
+}
+
+// Makes the range memory up to `end`. Returns false if the system refuses.
+bool MakeUsable(char* memory, size_t end) {
+  size_t before = std::max(usable.load(std::memory_order_acquire), kStep);
+  if (end <= before) return true;
+  const size_t after = std::min((end + kStep - 1) / kStep * kStep, *reinterpret_cast<const size_t*>(memory));
+  if (mprotect(memory + before, after - before, PROT_READ | PROT_WRITE) != 0) return false;
+  before = usable.load(std::memory_order_relaxed);
+  // Release: pairs with the load above. Another thread may have made more of it memory.
+  while (before < after && !usable.compare_exchange_weak(before, after, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+  return true;
 }
 
 Header* At(char* memory, uint32_t number) { return reinterpret_cast<Header*>(memory + size_t{number} * kHeader); }
@@ -85,6 +103,10 @@ PFS_IN_EVERY_PROCESS void* Allocate(size_t bytes) {
   if (at + (size_t{1} << size_class) > reserved) {
     used.fetch_sub(size_t{1} << size_class);
     errno = ENOMEM;
+    return nullptr;
+  }
+  if (!MakeUsable(memory, at + (size_t{1} << size_class))) {
+    errno = ENOMEM;  // the place stays unused
     return nullptr;
   }
   auto* const header = reinterpret_cast<Header*>(memory + at);

@@ -112,6 +112,25 @@ bool IsKnown(int fd) {
   return static_cast<uint32_t>(fd) < kTried && tried[fd].load(std::memory_order_relaxed) != 0;
 }
 
+namespace {
+
+// Adopts a file by the name that the kernel gives its descriptor. Returns false if that does not fit into `kBytes` bytes.
+template <size_t kBytes>
+[[gnu::noinline]] bool AdoptFile(int fd, bool is_fifo, const Site& site) {
+  char link[32], name[kBytes];
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  const ssize_t length = readlink(link, name, sizeof name);
+  if (length == ssize_t{sizeof name}) return false;
+  if (length <= 0) return true;
+  name[length] = 0;
+  const pfs_key_t key = is_fifo && name[0] != '/' ? KeyOfFile("pipe.pipe", true, site) : KeyOfFile(name, true, site);
+  // "pipe:[4711]" is no path: it stays as it is.
+  if (key != 0) (void)(name[0] == '/' ? BindFile(key, fd, FileName(name).view()) : BindFile(key, fd, name));
+  return true;
+}
+
+}  // namespace
+
 void Adopt(int fd, const Site& site) {
   const int error = errno;
   struct stat info;
@@ -126,15 +145,8 @@ void Adopt(int fd, const Site& site) {
       const char* const kind = option(SO_ACCEPTCONN) != 0 ? "listen" : KindOfSocket(option(SO_DOMAIN), option(SO_TYPE));
       (void)pfs_socket_bind(KeyOfSocket(kind, site), fd);
     } else if (S_ISREG(info.st_mode) || S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode) || S_ISFIFO(info.st_mode)) {
-      char link[32], name[PATH_MAX];
-      std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-      const ssize_t length = readlink(link, name, sizeof name - 1);
-      if (length > 0) {
-        name[length] = 0;
-        const pfs_key_t key = S_ISFIFO(info.st_mode) && name[0] != '/' ? KeyOfFile("pipe.pipe", true, site) : KeyOfFile(name, true, site);
-        // "pipe:[4711]" is no path: it stays as it is.
-        if (key != 0) (void)(name[0] == '/' ? BindFile(key, fd, FileName(name).view()) : BindFile(key, fd, name));
-      }
+      const bool is_fifo = S_ISFIFO(info.st_mode);
+      if (!AdoptFile<512>(fd, is_fifo, site)) (void)AdoptFile<PATH_MAX + 1>(fd, is_fifo, site);
     }
     if (static_cast<uint32_t>(fd) < kTried) tried[fd].store(1, std::memory_order_relaxed);
   }

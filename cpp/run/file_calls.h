@@ -32,13 +32,6 @@ auto Closed(int fd, const void* caller, Call call) {
 
 // ---- By name -------------------------------------------------------------------------------------------------------------------------
 
-// Calls call(name) with the name of a path that is relative to a directory. It has space for a name, so it is not inlined.
-template <typename Call>
-[[gnu::noinline]] auto WithNameBelow(int directory, const char* path, Call call) {
-  const capi::NameBelow name(directory, path);
-  return call(name.get());
-}
-
 // Begins the event of a call on a name that is known. Returns false for others. REQUIRES: the name may be read.
 inline bool BeginsOnKnownName(NamedFileWait* wait, Operation operation, const char* path, uint64_t state_bits, int flags,
                               const void* caller) {
@@ -63,7 +56,7 @@ int Opened(Operation operation, int directory, const char* path, int flags, bool
   const auto open = [=](const char* name) {
     return static_cast<int>(capi::Open(key, operation, name, flags, is_temporary, SiteAt(caller), call, descriptor, is_readable));
   };
-  const int fd = directory == AT_FDCWD || key == 0 ? open(path) : WithNameBelow(directory, path, open);
+  const int fd = directory == AT_FDCWD || key == 0 ? open(path) : capi::WithNameBelow(directory, path, open);
   if (fd >= 0) ForgetAdopted(fd);
   return fd;
 }
@@ -89,7 +82,7 @@ int OnName(Operation operation, int directory, const char* path, const void* cal
         key, operation, name, SiteAt(caller), [=] { return static_cast<int>(call()); },
         [=](NamedFileWait* wait, int rc) { end(wait, name, rc); }, is_readable);
   };
-  return directory == AT_FDCWD || key == 0 ? make(path) : WithNameBelow(directory, path, make);
+  return directory == AT_FDCWD || key == 0 ? make(path) : capi::WithNameBelow(directory, path, make);
 }
 
 inline void EndName(NamedFileWait* wait, const char* name, int rc) {

@@ -145,7 +145,7 @@ int Renamed(int from_directory, const char* from, int to_directory, const char* 
     const auto end = [=](perfschema::NamedFileWait* wait, const char* old, int rc) { perfschema::EndFileRename(wait, old, name, rc); };
     return capi::IsNull(to) ? call() : OnName(Operation::kRename, from_directory, from, caller, call, end);
   };
-  return to_directory == AT_FDCWD || IsPlain() ? rename(to) : WithNameBelow(to_directory, to, rename);
+  return to_directory == AT_FDCWD || IsPlain() ? rename(to) : capi::WithNameBelow(to_directory, to, rename);
 }
 
 }  // namespace

@@ -41,8 +41,9 @@ int pfs_openat_at(pfs_key_t key, PFS_SITE_, int directory, const char* path, int
   va_end(arguments);
   const auto call = PFS_CALL_ON_NAME_(openat(directory, path, flags, mode));
   if (key == 0) return Open(key, Operation::kOpen, path, flags, false, {file, line}, call, SameDescriptor);
-  const NameBelow name(directory, path);
-  return Open(key, Operation::kOpen, name.get(), flags, IsTemporary(flags), {file, line}, call, SameDescriptor);
+  return WithNameBelow(directory, path, [&](const char* name) {
+    return Open(key, Operation::kOpen, name, flags, IsTemporary(flags), {file, line}, call, SameDescriptor);
+  });
 }
 
 int pfs_creat_at(pfs_key_t key, const char* path, mode_t mode, PFS_SITE_) {

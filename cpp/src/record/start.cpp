@@ -17,6 +17,7 @@
 #include "record/engine/barrier.h"
 #include "record/engine/classes.h"
 #include "record/engine/cold_lock.h"
+#include "record/engine/own_stack.h"
 #include "record/engine/sources.h"
 #include "record/family/digests.h"
 #include "record/family/errors.h"
@@ -213,9 +214,11 @@ bool EnsureStarted() {
   {
     ColdLock lock;  // lets a forked child begin
     if (lock && g_runtime.phase.load(kAcquire) == Phase::kNew) {
-      options.SetInitial();
-      ParseEnvironment(&options);
-      Start();
+      OnOwnStack([] {
+        options.SetInitial();
+        ParseEnvironment(&options);
+        Start();
+      });
     }
   }
   TraceMayBegin();  // trace_enabled

@@ -4,6 +4,7 @@
 
 #include "record/engine/cold_lock.h"
 #include "record/engine/free_lists.h"
+#include "record/engine/own_stack.h"
 
 namespace perfschema {
 
@@ -25,7 +26,9 @@ ColdLock::ColdLock() : held_(!IsInColdPath() && !g_is_lost_child), cancel_state_
   t_locals.in_cold_lock = true;  // before locking: a handler that comes while we wait must not wait for us
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (__builtin_expect(LockCold(), 1)) {
-    if (__builtin_expect(!IsStillForked(), 1) || ContinueChild(true)) return;
+    bool is_usable = true;
+    if (__builtin_expect(IsStillForked(), 0)) OnOwnStack([&] { is_usable = ContinueChild(true); });
+    if (is_usable) return;
     UnlockCold();
   }
   held_ = false;

@@ -11,13 +11,11 @@
 #include <climits>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "base/hash.h"
 #include "base/text.h"
-#include "shm/layout.h"
-
-// A function of the library that valgrind puts before all others.
-extern "C" [[gnu::weak]] void _vgnU_freeres();
+#include "base/valgrind.h"
 
 namespace perfschema {
 
@@ -34,24 +32,22 @@ bool IsResolved(std::string_view path) {
   return true;
 }
 
-}  // namespace
+struct Resolved {
+  size_t bytes;
+  const char* rest;  // of the path: what there was no space for, from the beginning of a part on; nullptr = all of it is there
+};
 
-FileName::FileName(const char* path) {
-  if (path[0] == '/') {
-    bytes = strnlen(path, kMaxObjectName + 1);
-    if (bytes <= kMaxObjectName && IsResolved({path, bytes})) {
-      std::memcpy(text, path, bytes);
-      return;
-    }
-    bytes = 0;
-  }
-  const int error = errno;
+// Writes the absolute name of a path. `is_last`: there is no larger space, so a working directory that cannot be had is left out.
+Resolved Resolve(const char* path, std::span<char> text, bool is_last) {
+  size_t bytes = 0;
   if (path[0] != '/') {
-    if (getcwd(text, sizeof text - 1) == nullptr) text[0] = 0;
-    bytes = strnlen(text, sizeof text - 1);
+    const int error = errno;
+    const bool is_there = getcwd(text.data(), text.size()) != nullptr;
+    errno = error;
+    if (!is_there && !is_last) return {0, path};
+    bytes = is_there ? std::strlen(text.data()) : 0;
     if (bytes == 1) bytes = 0;  // "/" itself
   }
-  errno = error;
   for (const char* at = path; *at != 0;) {
     while (*at == '/') ++at;
     const char* end = at;
@@ -61,33 +57,52 @@ FileName::FileName(const char* path) {
       while (bytes > 0 && text[bytes - 1] != '/') --bytes;
       if (bytes > 0) --bytes;
     } else if (part > 0 && !(part == 1 && at[0] == '.')) {
-      if (bytes + 1 + part > sizeof text) {
-        Shorten(at);
-        return;
-      }
+      if (bytes + 1 + part > text.size()) return {bytes, at};
       text[bytes++] = '/';
-      std::memcpy(text + bytes, at, part);
+      std::memcpy(text.data() + bytes, at, part);
       bytes += part;
     }
     at = end;
   }
   if (bytes == 0) text[bytes++] = '/';
-  if (bytes > kMaxObjectName) Shorten({});
+  return {bytes, nullptr};
 }
 
-void FileName::Shorten(std::string_view more) {
+}  // namespace
+
+FileName::FileName(const char* path) {
+  if (path[0] == '/') {
+    bytes = strnlen(path, kMaxObjectName + 1);
+    if (bytes <= kMaxObjectName && IsResolved({path, bytes})) {
+      std::memcpy(text, path, bytes);
+      return;
+    }
+  }
+  const Resolved found = Resolve(path, text, false);
+  bytes = found.bytes;
+  if (found.rest != nullptr) ResolveLong(path);
+}
+
+[[gnu::noinline]] void FileName::ResolveLong(const char* path) {
+  char whole[PATH_MAX];
+  const Resolved found = Resolve(path, whole, true);
+  const std::string_view name(whole, found.bytes);
+  if (found.rest != nullptr || name.size() > sizeof text) return Shorten(name, found.rest != nullptr ? found.rest : "");
+  bytes = name.copy(text, sizeof text);
+}
+
+void FileName::Shorten(std::string_view name, std::string_view more) {
   constexpr size_t kDigits = 16, kHalf = (kMaxObjectName - kDigits - 2) / 2;
-  const uint64_t hash = Hash().Add(view()).Add(more).value();
-  const size_t head = CutText(view(), kHalf).size();
-  const char* tail = text + bytes - kHalf;
-  while (tail < text + bytes && (static_cast<unsigned char>(*tail) & 0xc0u) == 0x80u) ++tail;  // not from the middle of a character
-  const auto tail_bytes = static_cast<size_t>(text + bytes - tail);
-  char* out = text + head;
-  std::memmove(out + kDigits + 2, tail, tail_bytes);
+  const uint64_t hash = Hash().Add(name).Add(more).value();
+  const std::string_view head = CutText(name, kHalf);
+  std::string_view tail = name.substr(name.size() - kHalf);
+  while (!tail.empty() && (static_cast<unsigned char>(tail[0]) & 0xc0u) == 0x80u) tail.remove_prefix(1);  // not from inside a character
+  char* out = std::copy(head.begin(), head.end(), text);
   *out++ = '~';
   for (size_t i = 0; i < kDigits; ++i) *out++ = "0123456789abcdef"[hash >> (60 - 4 * i) & 15];
-  *out = '~';
-  bytes = head + kDigits + 2 + tail_bytes;
+  *out++ = '~';
+  out = std::copy(tail.begin(), tail.end(), out);
+  bytes = static_cast<size_t>(out - text);
 }
 
 namespace {
@@ -103,7 +118,7 @@ bool IsReadableUnderValgrind(uintptr_t at) {
 
 // Asks the kernel. Changes errno.
 bool IsPageReadable(uintptr_t at) {
-  if (__builtin_expect(_vgnU_freeres != nullptr, 0)) return IsReadableUnderValgrind(at);
+  if (IsUnderValgrind()) return IsReadableUnderValgrind(at);
   // The kernel copies the set, and then finds that there is no such change: nothing happens.
   constexpr int kNoChange = -1;
   constexpr size_t kSetBytes = 8;
