@@ -1,12 +1,13 @@
-"""Runs test suites of C libraries plain and under `pfs run`, and compares the result of each test.
+"""Runs test suites of C and C++ libraries plain and under `pfs run`, and compares the result of each test.
 
-    python tests/bench/c_suites.py                      # all: glibc, GLib, libuv, APR, libevent, ZeroMQ, coreutils with gnulib
+    python tests/bench/c_suites.py                      # all: those of SUITES
     python tests/bench/c_suites.py glibc --only mutex   # those of its programs whose names have "mutex"
     python tests/bench/c_suites.py --all-on --folder DIR
 
 Needs root, Debian, its packages dpkg-dev, cmake, ninja-build and uuid-dev, and the network: it takes sources from Debian, by apt
 with lists of its own. glibc's tests are compiled against this machine's C library, with the part of glibc that serves tests;
-those that need more of its sources are left out. The other suites are built as their authors say.
+those that need more of its sources are left out. The tests of the Open POSIX Test Suite and of libstdc++ (threads, file streams,
+file systems) are programs as well. The other suites are built as their authors say.
 
 A program that differs runs a second time both ways: a test that differs once only is printed as unstable, and so is one whose two
 plain runs differ. Exits with 1 if one differs twice.
@@ -48,6 +49,7 @@ class Suite:
     user: int | None = None
     inside: str = ""  # a folder of the sources, which is the working directory; "": each program has one of its own
     leave_out: dict[str, str] = field(default_factory=dict)  # a program, or one of its tests, and why
+    at_once: int = 1  # programs that run side by side: those of some suites sleep for most of their time
 
 
 def run(*command: str | Path, cwd: Path) -> None:
@@ -226,6 +228,47 @@ def build_glibc(source: Path) -> list[list[str]]:
     return [[str(one)] for one in compiled(jobs)]
 
 
+# ---- Programs that are tests ---------------------------------------------------------------------------------------------
+
+
+def build_posix(source: Path) -> list[list[str]]:
+    """A program for each file that has a main(). Those that set the clock of the machine are left out."""
+    programs = source / "pfs"
+    programs.mkdir(exist_ok=True)
+    files = [one for one in sorted(source.glob("conformance/*/*/*.c")) if one.parent.name != "clock_settime"]
+    files = [one for one in files if re.search(r"^(int|void)?\s*main\s*\(", one.read_text(errors="replace"), re.MULTILINE)]
+    gcc: list[str | Path] = ["gcc", "-std=gnu99", "-O2", "-w", "-D_GNU_SOURCE", f"-I{source}/include"]
+    made = compiled([([*gcc, one, "-lpthread", "-lrt", "-lm"], programs / f"{one.parent.name}.{one.stem}") for one in files])
+    return [[str(one)] for one in made]
+
+
+def build_libstdcxx(source: Path) -> list[list[str]]:
+    """A program for each test that runs, with the version of C++ that it asks for."""
+    [sources] = source.glob("usr/src/gcc-*/gcc-*-dfsg.tar.xz")
+    folders = ["util", "30_threads", "27_io/basic_filebuf", "27_io/filesystem/operations", "27_io/filesystem/iterators"]
+    run(
+        "tar",
+        "-xf",
+        sources,
+        "--strip-components=3",
+        "--wildcards",
+        *(f"*/libstdc++-v3/testsuite/{one}" for one in folders),
+        cwd=source,
+    )
+    gxx: list[str | Path] = ["g++", "-O1", "-w", "-pthread", f"-I{source}/util"]
+    run(*gxx, "-std=gnu++20", "-c", "util/testsuite_hooks.cc", cwd=source)
+    (programs := source / "pfs").mkdir(exist_ok=True)
+    jobs: list[tuple[list[str | Path], Path]] = []
+    for one in sorted(file for folder in folders[1:] for file in (source / folder).glob("**/*.cc")):
+        text = one.read_text(errors="replace")
+        if re.search(r"^(int\s+)?main\s*\(", text, re.MULTILINE):
+            asked = re.search(r"-std=gnu\+\+\w+", text)
+            command = [*gxx, asked[0] if asked else "-std=gnu++20", one, source / "testsuite_hooks.o", "-latomic"]
+            jobs.append((command, programs / ".".join(one.relative_to(source).with_suffix("").parts)))
+    return [[str(one)] for one in compiled(jobs)]
+
+
+LITTLE_MEMORY = "locks all its memory as nobody, who may lock 8 MiB: with pfs it has more"
 SUITES = {
     "glibc": Suite(
         "glibc",
@@ -261,7 +304,7 @@ SUITES = {
     "coreutils": Suite(
         "coreutils",
         build_coreutils,
-        r"^(?P<result>PASS|FAIL|SKIP|XFAIL|ERROR): (?P<name>tests/\S+)$",
+        r"^(?P<result>PASS|FAIL|SKIP|XFAIL|ERROR): (?P<name>tests/\S+\.sh)$",
         inside=".",
         leave_out={
             "tests/ls/stat-free-color.sh": "has strace count the program's calls: those of pfs are there, too",
@@ -270,12 +313,20 @@ SUITES = {
             "tests/misc/printf-surprise.sh": "the same",
         },
     ),
+    "posix": Suite(
+        "posixtestsuite",
+        build_posix,
+        user=NOBODY,
+        leave_out={"mlockall.3-6": LITTLE_MEMORY, "mlockall.8-1": LITTLE_MEMORY},
+        at_once=5,
+    ),
+    "libstdc++": Suite("gcc-12-source", build_libstdcxx, at_once=3),
 }
 
 
 def fetch(suite: Suite, folder: Path) -> Path:
-    """Returns the sources of a suite or, for a package of tests, its content."""
-    if suite.package.endswith("-tests"):
+    """Returns the sources of a suite or, for a package of tests or of sources, its content."""
+    if suite.package.endswith(("-tests", "-source")):
         run("apt-get", "download", "-qq", suite.package, cwd=folder)
         [package] = folder.glob(f"{suite.package}_*.deb")
         run("dpkg-deb", "-x", package, folder / suite.package, cwd=folder)
@@ -301,6 +352,8 @@ class Session:
         name, user = Path(command[0]).name, self.suite.user
         as_user = [] if user is None else ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         with tempfile.TemporaryDirectory(dir=self.folder) as work, tempfile.TemporaryFile(dir=self.folder) as said:
+            if user is not None:
+                os.chown(work, user, user)
             child = subprocess.Popen(
                 [*as_user, *command],
                 cwd=self.source / self.suite.inside if self.suite.inside else work,
@@ -361,13 +414,13 @@ def main() -> int:
             commands = [one for one in commands if Path(one[0]).name not in suite.leave_out]
             progress.update(task, description=name, total=len(commands))
             tests, differ, unstable, lines = 0, 0, 0, []
-            for command in commands:
-                compared = session.compare(command)
-                tests += len(compared.plain)
-                differ += len(compared.always)
-                unstable += len(compared.unstable)
-                lines += compared.lines()
-                progress.advance(task)
+            with concurrent.futures.ThreadPoolExecutor(suite.at_once) as pool:
+                for compared in pool.map(session.compare, commands):
+                    tests += len(compared.plain)
+                    differ += len(compared.always)
+                    unstable += len(compared.unstable)
+                    lines += compared.lines()
+                    progress.advance(task)
             progress.remove_task(task)
             good &= differ == 0 and tests > 0
             print("\n".join([f"| {name} | {len(commands)} | {tests} | {differ} | {unstable} |", *lines]), flush=True)
