@@ -93,6 +93,24 @@ def test_a_long_name_is_the_same_in_every_way_to_it(tmp_path: Path) -> None:
     assert (row["reads"], row["bytes_read"], row["writes"], row["bytes_written"]) == (1, 2, 4, 4)
 
 
+def test_a_name_that_no_file_can_have_is_refused_as_ever(tmp_path: Path) -> None:
+    """A single part as long as a path may be: there is no space for it behind the working directory."""
+    code = """if True:
+        import os
+        def refused(call, *words):
+            try:
+                call(*words)
+            except OSError as error:
+                return error.strerror
+        for name in "x" * 4095, "/" + "x" * 4094, "./" + "x" * 4093, "x" * 5000, "y" * 300 + "/" + "x" * 3000:
+            print(refused(os.open, name, os.O_RDONLY), refused(os.rename, name, "a"), refused(os.rename, "a", name))
+        """
+    command = (sys.executable, "-S", "-c", code)
+    plain = run(*command, cwd=tmp_path, check=True).stdout
+    assert plain.count("File name too long") == 12
+    assert run(*RUN, "--", *command, cwd=tmp_path, check=True).stdout == plain
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to lock as much memory as there is")
 def test_a_program_that_locks_its_memory_locks_little_of_pfs(tmp_path: Path) -> None:
     """mlockall() makes all memory that a process could use take place."""

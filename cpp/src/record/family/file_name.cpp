@@ -95,7 +95,7 @@ void FileName::Shorten(std::string_view name, std::string_view more) {
   constexpr size_t kDigits = 16, kHalf = (kMaxObjectName - kDigits - 2) / 2;
   const uint64_t hash = Hash().Add(name).Add(more).value();
   const std::string_view head = CutText(name, kHalf);
-  std::string_view tail = name.substr(name.size() - kHalf);
+  std::string_view tail = name.substr(name.size() - std::min(kHalf, name.size()));  // `more` may be nearly all of the path
   while (!tail.empty() && (static_cast<unsigned char>(tail[0]) & 0xc0u) == 0x80u) tail.remove_prefix(1);  // not from inside a character
   char* out = std::copy(head.begin(), head.end(), text);
   *out++ = '~';
