@@ -19,6 +19,16 @@ bool IsInterruptedInColdPath() {
   return false;
 }
 
+namespace {
+
+[[gnu::noinline]] bool ContinueOnOwnStack() {
+  bool is_usable = false;
+  OnOwnStack([&] { is_usable = ContinueChild(true); });
+  return is_usable;
+}
+
+}  // namespace
+
 ColdLock::ColdLock() : held_(!IsInColdPath() && !g_is_lost_child), cancel_state_(0) {
   if (!held_) return;
   no_signals_.emplace();
@@ -26,9 +36,7 @@ ColdLock::ColdLock() : held_(!IsInColdPath() && !g_is_lost_child), cancel_state_
   t_locals.in_cold_lock = true;  // before locking: a handler that comes while we wait must not wait for us
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (__builtin_expect(LockCold(), 1)) {
-    bool is_usable = true;
-    if (__builtin_expect(IsStillForked(), 0)) OnOwnStack([&] { is_usable = ContinueChild(true); });
-    if (is_usable) return;
+    if (__builtin_expect(!IsStillForked(), 1) || ContinueOnOwnStack()) return;
     UnlockCold();
   }
   held_ = false;

@@ -118,8 +118,8 @@ bool BeginOnKnownName(NamedFileWait* call, uint32_t class_index, Operation opera
 namespace {
 
 // Makes the name known before the call is made, which may block for long. The program may read it at any time, also if the system refuses
-// the call. All of this happens before the timer is read.
-void FindName(NamedFileWait* call, uint32_t class_index, const char* path) {
+// the call. All of this happens before the timer is read. Not inlined: a call on a name that is known needs none of its registers.
+[[gnu::noinline]] void FindName(NamedFileWait* call, uint32_t class_index, const char* path) {
   constexpr uint32_t kShown = kFlagEnabled | kFlagCurrent;
   if (path == nullptr || (g_runtime.classes[class_index].flags.load(kRelaxed) & kShown) != kShown) return;
   if (!call->is_readable && !IsReadable(path)) return;
