@@ -31,7 +31,7 @@ static_assert(sizeof(Header) == kHeader);
 
 std::atomic<char*> base{nullptr};   // the range; its length is in its first word
 std::atomic<size_t> used{kHeader};  // block number 0 means "none"
-std::atomic<size_t> usable{0};      // bytes of the range that are memory
+std::atomic<size_t> usable{kStep};  // bytes of the range that are memory: the first step is from the beginning
 constinit std::atomic<uint64_t> free_blocks[kLargest + 1] =
     {};  // number of the first block in units of kHeader, and a tag against reuse (ABA)
 
@@ -59,7 +59,7 @@ char* Base() {
 
 // Makes the range memory up to `end`. Returns false if the system refuses.
 bool MakeUsable(char* memory, size_t end) {
-  size_t before = std::max(usable.load(std::memory_order_acquire), kStep);
+  size_t before = usable.load(std::memory_order_acquire);
   if (end <= before) return true;
   const size_t after = std::min((end + kStep - 1) / kStep * kStep, *reinterpret_cast<const size_t*>(memory));
   if (mprotect(memory + before, after - before, PROT_READ | PROT_WRITE) != 0) return false;

@@ -21,6 +21,7 @@ bool IsInterruptedInColdPath() {
 
 namespace {
 
+// Continues in a forked child. Not inlined: each critical section would have its frame.
 [[gnu::noinline]] bool ContinueOnOwnStack() {
   bool is_usable = false;
   OnOwnStack([&] { is_usable = ContinueChild(true); });
