@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import shutil
+import statistics
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -116,15 +117,17 @@ def test_valgrind_takes_no_longer_and_finds_nothing(build: Build, tmp_path: Path
         program = build("small")
         off, blocks_off = measure(PFS_OPTIONS="performance_schema=OFF")
         assert not list(place.iterdir())
-        (on, blocks_on), rounds = measure(), 1
-        # A shared processor only adds to both: by turns, until the least of each agree, or too often.
-        while on / off > limit and rounds < 12:
-            off, on, rounds = min(off, measure(PFS_OPTIONS="performance_schema=OFF")[0]), min(on, measure()[0]), rounds + 1
-        ratio = on / off
+        on, blocks_on = measure()
+        ratios = [on / off]
+        # In pairs, for a machine has fast and slow phases: the least of each could be of two phases.
+        while len(ratios) < 3 or (statistics.median(ratios) > limit and len(ratios) < 15):
+            off, on = measure(PFS_OPTIONS="performance_schema=OFF")[0], measure()[0]
+            ratios.append(on / off)
+        ratio = statistics.median(ratios)
         files = [path.stat() for path in place.glob("*.pfs")]
         memory = max(file.st_blocks for file in files) * 512 / MIB
         print(f"\n{ratio:.2f} x, {blocks_on - blocks_off} blocks, {memory:.2f} MiB of memory")
-        assert len(files) == rounds
+        assert len(files) == len(ratios)
         assert count(next(place.glob("*.pfs")), "wait/synch/mutex/small/lock") == 100
         # The leak check reads all that may be stored to, and a page on tmpfs that is read has memory: holes are read-only.
         assert max(file.st_size for file in files) <= 18 * MIB
