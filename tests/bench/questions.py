@@ -26,6 +26,7 @@ sys.path[:0] = [str(ROOT)]  # run as a script
 EVENTS = 1_000_000
 FEWER = 300_000
 SNAPSHOTS = 1_000
+FILES = 200  # that are written; as snapshots, each is read five times
 LONG = "events_waits_history_long"
 COLUMNS = ["EVENT_NAME", "TIMER_WAIT"]
 SMALL = "select NAME, THREAD_ID from threads"
@@ -168,12 +169,12 @@ def _files(note: Callable[..., None], summaries: list[str]) -> None:
     tenth, whole = _in_turn(lambda: pfs.merge(many[: SNAPSHOTS // 10]), lambda: pfs.merge(many), 6, time.process_time)
     note("merge", "   other arrays, a tenth of the names of each its own", whole, "ms", "merging a tenth of them", tenth)
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / f"{number}.pfs.zip" for number in range(SNAPSHOTS)]
-        for each, path in zip(many, paths, strict=True):
+        paths = [Path(folder) / f"{number}.pfs.zip" for number in range(FILES)]
+        for each, path in zip(many[:FILES], paths, strict=True):
             each.to_file(path, summaries=True)
         many.clear()
         gc.collect()
-        from_files = milliseconds(lambda: pfs.merge([pfs.read_snapshot(path) for path in paths]), 2)
+        from_files = milliseconds(lambda: pfs.merge([pfs.read_snapshot(path) for path in paths * (SNAPSHOTS // FILES)]), 2)
         note("merge files", "   the same from files", from_files, "ms", "merging them", whole)
 
 
