@@ -78,6 +78,8 @@
   F(posix_spawn) \
   F(posix_spawnp) \
   F(vfork) \
+  F(_Fork) \
+  F(clone) \
   F(__register_atfork) \
   F(open) \
   F(open64) \

@@ -1,4 +1,5 @@
 // run/process.cpp: the start of the library in a program, threads, and children.
+#include <sched.h>
 #include <sys/prctl.h>
 #include <threads.h>
 
@@ -18,6 +19,7 @@
 #include "run/real.h"
 #include "run/sites.h"
 
+extern "C" pid_t _Fork() noexcept;                                                                           // since glibc 2.34
 extern "C" int __register_atfork(void (*prepare)(), void (*in_parent)(), void (*in_child)(), void* object);  // what pthread_atfork() calls
 
 namespace perfschema::run {
@@ -34,6 +36,17 @@ PFS_IN_EVERY_PROCESS void InForkedChild() { RememberPid(); }
 void InForkedChildWithoutPfs() {
   g_is_off = true;
   StopTags();
+}
+
+// What clone() calls in a child that has a copy of this memory.
+struct Start {
+  int (*start)(void*);
+  void* argument;
+};
+int StartInCopy(void* at) {
+  const Start its = *static_cast<Start*>(at);
+  InUnheardChild();
+  return its.start(its.argument);
 }
 
 PFS_IN_EVERY_PROCESS Children WantedChildren() {
@@ -102,6 +115,13 @@ __attribute__((constructor)) void StartRun(int count, char** arguments, char**) 
 }
 
 }  // namespace
+
+void InUnheardChild() {
+  if (g_is_off) return;
+  InForkedChildWithoutPfs();
+  EndInUnheardChild();
+}
+
 }  // namespace perfschema::run
 
 using namespace perfschema::run;
@@ -201,4 +221,27 @@ PFS_REPLACES int prctl(int option, ...) {
 PFS_REPLACES __attribute__((optimize("O2"))) pid_t vfork() {
   t_flags.may_be_vfork_child = true;
   return PFS_REAL(vfork)();
+}
+
+// In the child no handler of fork() runs.
+PFS_REPLACES pid_t _Fork() noexcept {
+  const pid_t child = PFS_REAL(_Fork)();
+  if (child == 0) InUnheardChild();
+  return child;
+}
+
+PFS_REPLACES int clone(int (*start)(void*), void* stack, int flags, void* argument, ...) noexcept {
+  va_list more;
+  va_start(more, argument);
+  auto* const parent_id = va_arg(more, pid_t*);
+  auto* const thread_memory = va_arg(more, void*);
+  auto* const child_id = va_arg(more, pid_t*);
+  va_end(more);
+  if (IsPlain() || start == nullptr) return PFS_REAL(clone)(start, stack, flags, argument, parent_id, thread_memory, child_id);
+  if ((flags & CLONE_VM) == 0) {
+    Start its{start, argument};
+    return PFS_REAL(clone)(StartInCopy, stack, flags, &its, parent_id, thread_memory, child_id);
+  }
+  if ((flags & CLONE_SETTLS) == 0) ShareWithClone();
+  return PFS_REAL(clone)(start, stack, flags, argument, parent_id, thread_memory, child_id);
 }

@@ -111,9 +111,24 @@ PFS_IN_EVERY_PROCESS bool IsInCLibrary(const void* function) {
 }
 
 PFS_SET_IN_EVERY_PROCESS pid_t g_own_pid = 0;
-PFS_IN_EVERY_PROCESS void RememberPid() { g_own_pid = getpid(); }
+PFS_IN_EVERY_PROCESS void RememberPid() {
+  g_own_pid = getpid();
+  if (__builtin_expect(t_flags.owner != 0, 0)) t_flags = {};  // a forked child: its memory is its own
+}
+
+namespace {
+
+pid_t ThisThread() { return static_cast<pid_t>(PFS_REAL(syscall)(SYS_gettid)); }
+
+}  // namespace
+
+void ShareWithClone() {
+  t_flags.owner = ThisThread();
+  t_flags.may_be_vfork_child = true;
+}
 
 bool IsVforkChild() {
+  if (t_flags.owner != 0) return ThisThread() != t_flags.owner;
   if (getpid() != g_own_pid) return true;
   t_flags.may_be_vfork_child = false;
   return false;

@@ -34,9 +34,10 @@ extern "C" void pfs_run_find_all() __attribute__((visibility("hidden")));
 
 namespace perfschema::run {
 
-// Is the state that every replacement checks before it records. Constant after start, except `may_be_vfork_child`.
+// Is the state that every replacement checks before it records. Threads: owner thread, and children that share its memory, which only read.
 struct ThreadFlags {
-  bool may_be_vfork_child;  // the thread has called vfork() and has not been seen in the parent since
+  bool may_be_vfork_child;  // the thread has called vfork() and has not been seen in the parent since; or clone(), see `owner`
+  pid_t owner;              // who this memory belongs to, if a child from clone() uses it at the same time; 0 = no such child
 };
 extern thread_local constinit ThreadFlags t_flags __attribute__((tls_model("initial-exec"), visibility("hidden")));
 // True before the start of the library, and in children that shall not be recorded.
@@ -45,8 +46,14 @@ extern bool g_is_off __attribute__((visibility("hidden")));
 // Returns whether this is a function of the C library, and not a substitute. REQUIRES: pfs_run_find_all() was called.
 bool IsInCLibrary(const void* function);
 
-// Returns whether the thread is in the child of a vfork(), which shares the parent's memory: nothing of the parent may change there.
+// Returns whether the thread is in a child that shares the parent's memory: nothing of the parent may change there.
 [[gnu::noinline]] bool IsVforkChild();
+// Tells that a child from clone() is about to use the memory of this thread, `t_flags` included, beside it: from here on each call of the
+// thread asks the system who it is.
+void ShareWithClone();
+// Turns this library off in a child that a system call has made, without fork(): it has a copy of this memory as it was at any moment, and
+// its parent's segment.
+void InUnheardChild();
 
 // Returns whether a replacement makes the plain call and records nothing.
 inline bool IsPlain() { return __builtin_expect(g_is_off, 0) || (__builtin_expect(t_flags.may_be_vfork_child, 0) && IsVforkChild()); }

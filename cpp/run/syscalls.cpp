@@ -165,12 +165,18 @@ syscall:
   ldr x16, [x16, x17, lsl #3]
   lsr x16, x16, x0
   tbnz x16, #0, 2f
+  cmp x0, #220 // clone
+  b.ne 1f
+  tbnz x1, #8, 1f // CLONE_VM
+  cbz x2, 3f
 1:
   adrp x16, pfs_real_syscall
   ldr x16, [x16, #:lo12:pfs_real_syscall]
   br x16
 2:
   b pfs_run_seen_syscall
+3:
+  b pfs_run_forking_syscall
 .size syscall, . - syscall
 .popsection
 )");
@@ -184,6 +190,14 @@ syscall:
   jae 1f
   bt %rdi, pfs_run_seen_calls(%rip)
   jc pfs_run_seen_syscall
+  cmp $57, %rdi # fork
+  je pfs_run_forking_syscall
+  cmp $56, %rdi # clone
+  jne 1f
+  test $0x100, %esi # CLONE_VM
+  jnz 1f
+  test %rdx, %rdx
+  jz pfs_run_forking_syscall
 1:
   jmp *pfs_real_syscall(%rip)
 .size syscall, . - syscall
@@ -196,4 +210,12 @@ extern "C" __attribute__((used, visibility("hidden"), optimize("no-optimize-sibl
     long number, long a, long b, long c, long d, long e, long f) {
   if (IsPlain()) return PFS_REAL(syscall)(number, a, b, c, d, e, f);
   return Seen(number, {a, b, c, d, e, f}, PFS_CALLER);
+}
+
+// Makes a child that has a copy of this memory, and goes on where its parent does.
+extern "C" __attribute__((used, visibility("hidden"), optimize("no-optimize-sibling-calls"))) long pfs_run_forking_syscall(  //
+    long number, long a, long b, long c, long d, long e, long f) {
+  const long child = PFS_REAL(syscall)(number, a, b, c, d, e, f);
+  if (child == 0) InUnheardChild();
+  return child;
 }

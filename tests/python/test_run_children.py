@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import pfs
 from tests.python.test_run import PFS, SOURCES, pytestmark
 
 __all__ = ["pytestmark"]  # test_run's mark holds here, too
@@ -171,3 +172,20 @@ def test_a_handler_of_fork_that_takes_a_lock_meets_no_lock_of_pfs(tmp_path: Path
         [*PFS, "run", "--no-report", "--all-on", "--", program, "300"], capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stdout) == (0, "300\n"), done.stderr
+
+
+@pytest.mark.parametrize("kind", ["shared", "copied", "raw_fork", "raw_clone", "_Fork"])
+def test_a_child_that_no_fork_made_is_not_recorded_and_disturbs_nothing(tmp_path: Path, kind: str) -> None:
+    """One that shares its parent's memory left it with all signals blocked; one with a copy of it wrote to its parent's rows."""
+    program, segments = tmp_path / "clones", tmp_path / "segments"
+    subprocess.run(["cc", "-O1", "-o", program, SOURCES / "clones.c"], check=True)
+    done = run(tmp_path, "timeout", "60", program, kind, pfs_options=("--keep",))
+    assert done.returncode == 0, f"{done.returncode}: {done.stderr}"
+    opened = int(done.stdout.splitlines()[0])
+    files = [
+        row
+        for path in segments.rglob("*.pfs")
+        for row in pfs.attach(path).table("file_summary_by_instance").to_dict("records")
+        if row["FILE_NAME"] == "/dev/null"
+    ]
+    assert [row["COUNT_STAR"] for row in files] == [2 * opened]

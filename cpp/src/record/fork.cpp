@@ -278,6 +278,13 @@ PFS_IN_EVERY_PROCESS bool HearOfForks() {
   return is_heard_in_child;
 }
 
+void EndInUnheardChild() {
+  TurnOffInChild();
+  if (TraceHasBegun() || g_forking.governor_may_run) ForgetTraceInChild();
+  if (!t_locals.in_cold_lock) ContinueColdLockInChild(true, false);  // whoever held the lock does not exist here
+  g_runtime.phase.store(Phase::kStarted, kRelease);
+}
+
 void StartTraceInChild() {
   if (__builtin_expect(!trace_is_due, 1)) return;
   trace_is_due = false;

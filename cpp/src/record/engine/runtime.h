@@ -217,6 +217,9 @@ bool ContinueChild(bool has_lock);
 // Runs in a forked child, in the thread that called fork(), before its first event: the child gets its own file, and
 // the thread continues. Returns the attached instrumentation, or nullptr. Cold. REQUIRES: t_locals.is_forked.
 [[gnu::noinline]] ThreadState* ResumeAfterFork();
+// Turns pfs off in a child whose fork was not heard of, for it was no fork(): it has a copy of its parent's memory, and the parent's
+// segment.
+void EndInUnheardChild();
 // Starts the trace in a forked child, at the first event of a thread, if the setup wants it.
 void StartTraceInChild();
 // Returns the instrumentation that is attached to the calling thread, also in a forked child that has had no event
