@@ -242,6 +242,10 @@ PFS_REPLACES int clone(int (*start)(void*), void* stack, int flags, void* argume
     Start its{start, argument};
     return PFS_REAL(clone)(StartInCopy, stack, flags, &its, parent_id, thread_memory, child_id);
   }
-  if ((flags & CLONE_SETTLS) == 0) ShareWithClone();
+  if ((flags & (CLONE_VFORK | CLONE_THREAD)) == CLONE_VFORK) {
+    t_flags.may_be_vfork_child = true;
+  } else if ((flags & CLONE_SETTLS) == 0) {
+    ShareWithClone();
+  }
   return PFS_REAL(clone)(start, stack, flags, argument, parent_id, thread_memory, child_id);
 }

@@ -174,7 +174,7 @@ def test_a_handler_of_fork_that_takes_a_lock_meets_no_lock_of_pfs(tmp_path: Path
     assert (done.returncode, done.stdout) == (0, "300\n"), done.stderr
 
 
-@pytest.mark.parametrize("kind", ["shared", "copied", "raw_fork", "raw_clone", "_Fork"])
+@pytest.mark.parametrize("kind", ["shared", "waited_for", "copied", "raw_fork", "raw_clone", "_Fork"])
 def test_a_child_that_no_fork_made_is_not_recorded_and_disturbs_nothing(tmp_path: Path, kind: str) -> None:
     """One that shares its parent's memory left it with all signals blocked; one with a copy of it wrote to its parent's rows."""
     program, segments = tmp_path / "clones", tmp_path / "segments"

@@ -1,6 +1,6 @@
 /* A program whose children are not from fork(): they share its memory while it runs, or have a copy of it.
  *   gcc -O1 clones.c -o clones
- *   clones KIND    one of: shared, copied, raw_fork, raw_clone, _Fork
+ *   clones KIND    one of: shared, waited_for, copied, raw_fork, raw_clone, _Fork
  * The parent opens and closes /dev/null while each of kRounds children does, and says how often it did. Exits with 0 if all calls
  * succeed, if a child with a copy can make a child by fork() and wait for it, and if the parent hears of signals at the end. */
 #define _GNU_SOURCE
@@ -51,6 +51,7 @@ static int in_child(void* argument) {
 static pid_t make(const char* kind, char* top) {
   pid_t child;
   if (strcmp(kind, "shared") == 0) return clone(in_child, top, CLONE_VM | CLONE_FILES | SIGCHLD, NULL);
+  if (strcmp(kind, "waited_for") == 0) return clone(in_child, top, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
   if (strcmp(kind, "copied") == 0) return clone(in_child, top, SIGCHLD, NULL);
 #ifdef SYS_fork
   if (strcmp(kind, "raw_fork") == 0)
@@ -72,7 +73,7 @@ int main(int count, char** arguments) {
   sigset_t blocked;
   int round, number, opened = 0;
   if (count != 2) return 9;
-  is_shared = strcmp(arguments[1], "shared") == 0;
+  is_shared = strcmp(arguments[1], "shared") == 0 || strcmp(arguments[1], "waited_for") == 0;
   memset(&action, 0, sizeof action);
   action.sa_handler = heard;
   action.sa_flags = SA_RESTART;
