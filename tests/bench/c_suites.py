@@ -4,10 +4,11 @@
     python tests/bench/c_suites.py glibc --only mutex   # those of its programs whose names have "mutex"
     python tests/bench/c_suites.py --all-on --folder DIR
 
-Needs root, Debian, its packages dpkg-dev, cmake, ninja-build and uuid-dev, and the network: it takes sources from Debian, by apt
-with lists of its own. glibc's tests are compiled against this machine's C library, with the part of glibc that serves tests;
-those that need more of its sources are left out. The tests of the Open POSIX Test Suite and of libstdc++ (threads, file streams,
-file systems) are programs as well. The other suites are built as their authors say.
+Needs root, Debian, its packages dpkg-dev, cmake, ninja-build, uuid-dev, procps and stress-ng, and the network: it takes sources
+from Debian, by apt with lists of its own. glibc's tests are compiled against this machine's C library, with the part of glibc
+that serves tests; those that need more of its sources are left out. The tests of the Open POSIX Test Suite and of libstdc++
+(threads, file streams, file systems) are programs as well, and each kind of load of stress-ng is one. The other suites are
+built as their authors say.
 
 A program that differs runs a second time both ways: a test that differs once only is printed as unstable, and so is one whose two
 plain runs differ. Exits with 1 if one differs twice.
@@ -23,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +97,22 @@ def installed_tests_of_glib(source: Path) -> list[list[str]]:
     folder = source / "usr/libexec/installed-tests/glib"
     programs = [one for one in sorted(folder.iterdir()) if one.is_file() and os.access(one, os.X_OK)]
     return [[str(one), "--tap"] for one in programs if not one.read_bytes().startswith(b"#!")]
+
+
+# ---- stress-ng ----------------------------------------------------------------------------------------------------------
+
+
+def stressors(source: Path) -> list[list[str]]:
+    """A second of each kind of load, with its checks."""
+    tool, folder = source / "usr/bin/stress-ng", source / "pfs"
+    folder.mkdir(exist_ok=True)
+    programs = []
+    for name in subprocess.run([tool, "--stressors"], capture_output=True, text=True, check=True).stdout.split():
+        program = folder / name
+        program.write_text(f"#!/bin/sh\nexec {tool} --{name} 1 --timeout 1 --verify --temp-path . --oomable\n")
+        program.chmod(0o755)
+        programs.append([str(program)])
+    return programs
 
 
 # ---- glibc --------------------------------------------------------------------------------------------------------------
@@ -320,13 +338,20 @@ SUITES = {
         leave_out={"mlockall.3-6": LITTLE_MEMORY, "mlockall.8-1": LITTLE_MEMORY},
         at_once=5,
     ),
+    "stress-ng": Suite(
+        "stress-ng",
+        stressors,
+        user=NOBODY,
+        leave_out=dict.fromkeys(["bigheap", "brk", "oom-pipe", "resources", "stack"], "takes all memory")
+        | dict.fromkeys(["sysinval", "softlockup", "swap", "watchdog"], "may stop the machine"),
+    ),
     "libstdc++": Suite("gcc-12-source", build_libstdcxx, at_once=3),
 }
 
 
 def fetch(suite: Suite, folder: Path) -> Path:
-    """Returns the sources of a suite or, for a package of tests or of sources, its content."""
-    if suite.package.endswith(("-tests", "-source")):
+    """Returns the sources of a suite or, for a package of programs, tests or sources, its content."""
+    if suite.package.endswith(("-tests", "-source", "stress-ng")):
         run("apt-get", "download", "-qq", suite.package, cwd=folder)
         [package] = folder.glob(f"{suite.package}_*.deb")
         run("dpkg-deb", "-x", package, folder / suite.package, cwd=folder)
@@ -335,6 +360,17 @@ def fetch(suite: Suite, folder: Path) -> Path:
     if suite.user is not None:
         run("chown", "-R", f"{suite.user}:{suite.user}", source, cwd=folder)
     return source
+
+
+def leaves_processes(session: int) -> bool:
+    """Ends what is left of a session of processes, and returns whether that lived on for two seconds."""
+    of_session = ["--session", str(session), "--runstates", "R,S,D,T"]
+    for _ in range(20):
+        if subprocess.run(["pgrep", *of_session], stdout=subprocess.PIPE, check=False).returncode != 0:
+            return False
+        time.sleep(0.1)
+    subprocess.run(["pkill", "-KILL", *of_session], check=False)
+    return True
 
 
 @dataclass(frozen=True)
@@ -348,7 +384,10 @@ class Session:
     seconds: float
 
     def results_of(self, command: list[str], env: dict[str, str]) -> Results:
-        """Returns the result of each test of a program, or its exit code if it said none, or was killed."""
+        """Returns the result of each test of a program, or its exit code if it said none, or was killed.
+
+        A process that it leaves is a result, too.
+        """
         name, user = Path(command[0]).name, self.suite.user
         as_user = [] if user is None else ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         with tempfile.TemporaryDirectory(dir=self.folder) as work, tempfile.TemporaryFile(dir=self.folder) as said:
@@ -369,6 +408,8 @@ class Session:
                 os.killpg(child.pid, 9)
                 child.wait()
                 code = f"killed after {self.seconds:.0f} s"
+            if leaves_processes(child.pid):
+                code += ", leaves a process"
             said.seek(0)
             text = said.read().decode(errors="replace")
         found = re.finditer(self.suite.result, text, re.MULTILINE) if self.suite.result else ()
