@@ -219,7 +219,7 @@ PFS_REPLACES int prctl(int option, ...) {
 
 // The child uses the stack of this call, so it must not return: the compiler makes a jump of it.
 PFS_REPLACES __attribute__((optimize("O2"))) pid_t vfork() {
-  t_flags.may_be_vfork_child = true;
+  t_flags.may_share_memory = true;
   return PFS_REAL(vfork)();
 }
 
@@ -237,15 +237,16 @@ PFS_REPLACES int clone(int (*start)(void*), void* stack, int flags, void* argume
   auto* const thread_memory = va_arg(more, void*);
   auto* const child_id = va_arg(more, pid_t*);
   va_end(more);
-  if (IsPlain() || start == nullptr) return PFS_REAL(clone)(start, stack, flags, argument, parent_id, thread_memory, child_id);
-  if ((flags & CLONE_VM) == 0) {
-    Start its{start, argument};
-    return PFS_REAL(clone)(StartInCopy, stack, flags, &its, parent_id, thread_memory, child_id);
-  }
-  if ((flags & (CLONE_VFORK | CLONE_THREAD)) == CLONE_VFORK) {
-    t_flags.may_be_vfork_child = true;
-  } else if ((flags & CLONE_SETTLS) == 0) {
-    ShareWithClone();
+  Start its{start, argument};
+  if (!IsPlain() && start != nullptr) {
+    if ((flags & CLONE_VM) == 0) {
+      start = StartInCopy;
+      argument = &its;
+    } else if ((flags & (CLONE_VFORK | CLONE_THREAD)) == CLONE_VFORK) {
+      t_flags.may_share_memory = true;
+    } else if ((flags & CLONE_SETTLS) == 0) {
+      ShareWithClone();
+    }
   }
   return PFS_REAL(clone)(start, stack, flags, argument, parent_id, thread_memory, child_id);
 }

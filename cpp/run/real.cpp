@@ -124,13 +124,13 @@ pid_t ThisThread() { return static_cast<pid_t>(PFS_REAL(syscall)(SYS_gettid)); }
 
 void ShareWithClone() {
   t_flags.owner = ThisThread();
-  t_flags.may_be_vfork_child = true;
+  t_flags.may_share_memory = true;
 }
 
-bool IsVforkChild() {
+bool SharesParentsMemory() {
   if (t_flags.owner != 0) return ThisThread() != t_flags.owner;
   if (getpid() != g_own_pid) return true;
-  t_flags.may_be_vfork_child = false;
+  t_flags.may_share_memory = false;
   return false;
 }
 

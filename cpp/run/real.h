@@ -36,8 +36,8 @@ namespace perfschema::run {
 
 // Is the state that every replacement checks before it records. Threads: owner thread, and children that share its memory, which only read.
 struct ThreadFlags {
-  bool may_be_vfork_child;  // the thread has called vfork() and has not been seen in the parent since; or clone(), see `owner`
-  pid_t owner;              // who this memory belongs to, if a child from clone() uses it at the same time; 0 = no such child
+  bool may_share_memory;  // the thread has called vfork() and has not been seen in the parent since; or clone(), see `owner`
+  pid_t owner;            // who this memory belongs to, if a child from clone() uses it at the same time; 0 = no such child
 };
 extern thread_local constinit ThreadFlags t_flags __attribute__((tls_model("initial-exec"), visibility("hidden")));
 // True before the start of the library, and in children that shall not be recorded.
@@ -47,7 +47,7 @@ extern bool g_is_off __attribute__((visibility("hidden")));
 bool IsInCLibrary(const void* function);
 
 // Returns whether the thread is in a child that shares the parent's memory: nothing of the parent may change there.
-[[gnu::noinline]] bool IsVforkChild();
+[[gnu::noinline]] bool SharesParentsMemory();
 // Tells that a child from clone() is about to use the memory of this thread, `t_flags` included, beside it: from here on each call of the
 // thread asks the system who it is.
 void ShareWithClone();
@@ -56,6 +56,6 @@ void ShareWithClone();
 void InUnheardChild();
 
 // Returns whether a replacement makes the plain call and records nothing.
-inline bool IsPlain() { return __builtin_expect(g_is_off, 0) || (__builtin_expect(t_flags.may_be_vfork_child, 0) && IsVforkChild()); }
+inline bool IsPlain() { return __builtin_expect(g_is_off, 0) || (__builtin_expect(t_flags.may_share_memory, 0) && SharesParentsMemory()); }
 
 }  // namespace perfschema::run
