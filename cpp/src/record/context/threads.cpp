@@ -88,20 +88,16 @@ constexpr size_t kTextsOffset = RoundToPages(kStateOffset + sizeof(ThreadState))
 
 uint32_t forks = 0;  // that this process is the child of
 
-// Drops from the caches what is the slot's no more: another thread may have adopted its cells while it was free. REQUIRES: cold lock.
-void KeepCaches(ThreadState& thread, uint32_t slot) {
-  if (thread.forks != forks) {
-    thread.sources = {};
-    thread.found_cells = {};
-    for (KnownRead& read : thread.reads) read = {};
-    std::memset(thread.statement_cells, 0, sizeof thread.statement_cells);
-    thread.histogram = nullptr;
-    std::fill(std::begin(thread.spare_chunks), std::end(thread.spare_chunks), 0u);
-    thread.forks = forks;
-  }
-  for (CellCache::Entry& entry : thread.found_cells.entries) {
-    if (entry.key != 0 && g_runtime.cells[entry.cell].owner.load(kRelaxed) != slot) entry.key = 0;
-  }
+// Empties the caches of a slot in a forked child, which has other cells and chunks. REQUIRES: cold lock.
+void KeepCaches(ThreadState& thread) {
+  if (thread.forks == forks) return;
+  thread.sources = {};
+  thread.found_cells = {};
+  for (KnownRead& read : thread.reads) read = {};
+  std::memset(thread.statement_cells, 0, sizeof thread.statement_cells);
+  thread.histogram = nullptr;
+  std::fill(std::begin(thread.spare_chunks), std::end(thread.spare_chunks), 0u);
+  thread.forks = forks;
 }
 
 ThreadState* NewState(uint32_t slot) {
@@ -117,7 +113,7 @@ ThreadState* NewState(uint32_t slot) {
   new (static_cast<ThreadWork*>(thread)) ThreadWork{};
   thread->histogram = histogram;
   for (size_t kind = 0; kind < std::size(thread->holds); ++kind) thread->holds[kind].held = thread->held_chunks[kind];
-  KeepCaches(*thread, slot);
+  KeepCaches(*thread);
   thread->slot = slot;
   thread->shared = &g_runtime.threads[slot];
   thread->texts = reinterpret_cast<char*>(thread) - kStateOffset + kTextsOffset;

@@ -200,7 +200,8 @@ struct ThreadWork : HotThreadState {
 // Private memory of one instrumentation.
 // Threads: only the thread that it is attached to, including its signal handlers (see `nesting`).
 struct ThreadState : ThreadWork {
-  // These stay for the next thread of the slot, as its cells do: a short thread would take the cold lock for each of them.
+  // These stay for the next thread of the slot, as its cells do: a short thread would take the cold lock for each of them. A cell that
+  // leaves the slot leaves `found_cells` (record/probe/cells.cpp), so a new thread need not look at all of them.
   Buckets* histogram;  // the slot's part of the histogram of all statements (record/family/histograms.h); nullptr = not chosen yet
   SourceCache sources;
   CellCache found_cells;

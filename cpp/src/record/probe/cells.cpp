@@ -106,9 +106,25 @@ ShmCell* AddCell(List& list, uint32_t slot, ShmInstance* instance) {
   return cell;
 }
 
-// Gives a cell of a free slot that is in the list to another slot. REQUIRES: cold lock.
+// Drops a cell that is about to leave its slot from the slot's cache: that of the calling thread, or one that waits for the next thread of
+// a free slot. `key`: the cell's key in the cache, 0 = not known any more. REQUIRES: cold lock; MayTake(cell.owner).
+void ForgetCell(const ShmCell& cell, uint64_t key) {
+  ThreadState* const state = SlotAt(cell.owner.load(kRelaxed)).state;
+  if (state == nullptr) return;
+  if (key != 0) {
+    CellCache::Entry& entry = state->found_cells.entries[CellCache::Place(key)];
+    if (entry.cell == IndexOf(&cell)) entry.key = 0;
+    return;
+  }
+  for (CellCache::Entry& entry : state->found_cells.entries) {
+    if (entry.cell == IndexOf(&cell)) entry.key = 0;
+  }
+}
+
+// Gives a cell of a free slot that is in the list to another slot. `key`: the cell's. REQUIRES: cold lock.
 template <typename List>
-void AdoptCell([[maybe_unused]] List& list, uint32_t cell, uint32_t slot) {
+void AdoptCell([[maybe_unused]] List& list, uint32_t cell, uint32_t slot, uint64_t key) {
+  ForgetCell(g_runtime.cells[cell], key);
   g_runtime.cells[cell].owner.store(slot, kRelaxed);
 #if !defined(PFS_BREAK_FIRST_CELL)  // negative control of the stress test: the word goes on to name the earlier owner
   if (HeadOf(list) == cell) SetFirst(list, cell, slot);
@@ -163,21 +179,6 @@ class FoldSection {
   ShmClass& entry_;
   uint32_t next_;
 };
-
-// Drops a cell that the thread is about to give away from the thread's caches. `key`: the cell's key in the cache, 0
-// = not known any more.
-void ForgetCell(const ShmCell& cell, uint64_t key) {
-  ThreadState* self = t_locals.state;
-  if (self == nullptr || cell.owner.load(kRelaxed) != self->slot) return;  // the cache has cells of its slot only
-  if (key != 0) {
-    CellCache::Entry& entry = self->found_cells.entries[CellCache::Place(key)];
-    if (entry.cell == IndexOf(&cell)) entry.key = 0;
-    return;
-  }
-  for (CellCache::Entry& entry : self->found_cells.entries) {
-    if (entry.cell == IndexOf(&cell)) entry.key = 0;
-  }
-}
 
 // Folds the cells of the list that this thread may take; returns the rest of the list. `key`: that of the list's
 // cells, 0 = not known.
@@ -243,17 +244,17 @@ void FoldFrom(uint32_t& list, uint32_t at_most) {
 // Retired objects that a thread folds when it makes a cell: more than can come meanwhile, so that they do not pile up.
 constexpr uint32_t kFoldedPerCell = 4;
 
-// Returns the slot's cell in a list, or that of a thread that has ended, which is the slot's from here on. 0: there is none. REQUIRES: cold
-// lock.
+// Returns the slot's cell in a list, or that of a thread that has ended, which is the slot's from here on. 0: there is none. `key`: that of
+// the list's cells. REQUIRES: cold lock.
 template <typename List>
-uint32_t FindOrAdopt(List& list, uint32_t slot) {
+uint32_t FindOrAdopt(List& list, uint32_t slot, uint64_t key) {
   uint32_t adoptable = 0;
   for (uint32_t at = HeadOf(list); at != 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
     const uint32_t owner = g_runtime.cells[at].owner.load(kRelaxed);
     if (owner == slot) return at;
     if (adoptable == 0 && SlotIsFree(owner)) adoptable = at;
   }
-  if (adoptable != 0) AdoptCell(list, adoptable, slot);
+  if (adoptable != 0) AdoptCell(list, adoptable, slot, key);
   return adoptable;
 }
 
@@ -280,7 +281,7 @@ void AddOtherLanes(ThreadState& thread, uint64_t key, ShmCellList& list) {
   const uint64_t first_key = key - KeyOfLane(0, LaneOfKey(key));
   for (size_t lane = 0; lane < kFileLanes; ++lane) {
     if (lane == LaneOfKey(key)) continue;
-    uint32_t index = FindOrAdopt(lanes[lane], thread.slot);
+    uint32_t index = FindOrAdopt(lanes[lane], thread.slot, KeyOfLane(first_key, lane));
     if (index == 0) {
       FoldRetired(kFoldedPerCell);
       const ShmCell* const cell = AddCell(lanes[lane], thread.slot, nullptr);
@@ -312,7 +313,7 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfW
     // (record/engine/free_lists.h), or the key is of an earlier object of its slot.
     if (ShmInstance* const instance = InstanceOf(key); instance != nullptr) is_dead = !BeginSharing(*instance);
     is_dead = is_dead || (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || IsGone(key);
-    if (!is_dead) found = FindOrAdopt(list, thread.slot);  // the list of a dead object belongs to its successor
+    if (!is_dead) found = FindOrAdopt(list, thread.slot, key);  // the list of a dead object belongs to its successor
     if (found == 0 && !is_dead) {
       FoldRetired(kFoldedPerCell);
       bool needs_all_lanes = false;
