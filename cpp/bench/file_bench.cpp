@@ -68,9 +68,9 @@ void Floor2(benchmark::State& state) {
   char buffer[120];
   uint64_t sum = 0;
   Run(state, 300, [&] {
-    const uint64_t start = __rdtsc();
+    const uint64_t start = read_timer();
     benchmark::DoNotOptimize(pread(fd, buffer, sizeof buffer, 0));
-    sum += __rdtsc() - start;
+    sum += read_timer() - start;
   });
   benchmark::DoNotOptimize(sum);
 }

@@ -16,6 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "timer.h"
+
 namespace {
 
 constexpr int kBlocks = 30;
@@ -37,7 +39,7 @@ double Take(int threads, int operations, const std::function<void(int)>& body) {
   const auto one = [&](int thread) {
     Pin(1 - thread);
     arrived.fetch_add(1);
-    while (arrived.load() < threads) __builtin_ia32_pause();
+    while (arrived.load() < threads) relax_processor();
     begin[thread] = Clock::now();
     body(thread);
     end[thread] = Clock::now();
@@ -74,7 +76,7 @@ void PingPong(int operations) {
   Report("a line goes to the other core (half of there and back)", 2, 2 * operations, [operations](int thread) {
     std::atomic<uint64_t>& word = g_lines[0].word;
     for (int i = 0; i < operations; ++i) {
-      while (word.load(std::memory_order_acquire) % 2 != static_cast<uint64_t>(thread)) __builtin_ia32_pause();
+      while (word.load(std::memory_order_acquire) % 2 != static_cast<uint64_t>(thread)) relax_processor();
       word.store(static_cast<uint64_t>(1 - thread), std::memory_order_release);
     }
   });

@@ -117,7 +117,7 @@ struct alignas(4096) Store {
     return 0;
   }
   int Lock() {
-    while (lock.test_and_set(std::memory_order_acquire)) __builtin_ia32_pause();
+    while (lock.test_and_set(std::memory_order_acquire)) relax_processor();
     return 0;
   }
   void Unlock() { lock.clear(std::memory_order_release); }
@@ -143,7 +143,7 @@ struct Nothing {
 // ---- Timers
 // --------------------------------------------------------------------------------------------------------------------------------
 
-uint64_t Cycles() { return __rdtsc(); }
+uint64_t Cycles() { return read_timer(); }
 
 // ---- Rows
 // ----------------------------------------------------------------------------------------------------------------------------------

@@ -95,12 +95,12 @@ void PairFloor(benchmark::State& state) {
   pthread_mutex_t *a = &OfThread(0)->bare, *b = &OfThread(1)->bare;
   uint64_t sums[2] = {0, 0};
   Run(state, kWarmUp, [a, b, &sums] {
-    const uint64_t begin = __rdtsc();
+    const uint64_t begin = read_timer();
     pthread_mutex_lock(a);
-    const uint64_t end = kReads > 2 ? __rdtsc() : begin;
-    const uint64_t next = kReads == 4 ? __rdtsc() : end;
+    const uint64_t end = kReads > 2 ? read_timer() : begin;
+    const uint64_t next = kReads == 4 ? read_timer() : end;
     pthread_mutex_lock(b);
-    sums[1] += __rdtsc() - next;
+    sums[1] += read_timer() - next;
     sums[0] += end - begin;
     pthread_mutex_unlock(b);
     pthread_mutex_unlock(a);
@@ -221,9 +221,9 @@ void ScatteredFloor(benchmark::State& state) {
   uint64_t sum = 0;
   Run(state, 65'536, [mutexes, order, i, &sum]() mutable {
     pthread_mutex_t* m = &mutexes[order[i++]];
-    const uint64_t start = __rdtsc();
+    const uint64_t start = read_timer();
     pthread_mutex_lock(m);
-    sum += __rdtsc() - start;
+    sum += read_timer() - start;
     pthread_mutex_unlock(m);
   });
   benchmark::DoNotOptimize(sum);

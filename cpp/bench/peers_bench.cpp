@@ -4,7 +4,6 @@
 // stops meanwhile: no other setting changes.
 #include <perfschema/pfs.h>
 #include <sched.h>
-#include <x86intrin.h>
 
 #include <chrono>
 #include <cstdint>
@@ -18,6 +17,7 @@
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
 #include "lttng_events.h"
+#include "timer.h"
 
 namespace {
 
@@ -67,9 +67,9 @@ double Measure(const std::string& name) {
   if (name == "floor") {
     uint64_t sum = 0;
     const double taken = Block([m, &sum] {
-      const uint64_t start = __rdtsc();
+      const uint64_t start = read_timer();
       pthread_mutex_lock(m);
-      sum += __rdtsc() - start;
+      sum += read_timer() - start;
       pthread_mutex_unlock(m);
     });
     asm volatile("" : : "r"(sum));

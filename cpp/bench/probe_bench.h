@@ -9,13 +9,13 @@
 #include <perfschema/pfs.h>
 #include <pthread.h>
 #include <sched.h>
-#include <x86intrin.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
 #include "bench_setup.h"
+#include "timer.h"
 
 namespace bench {
 
@@ -113,9 +113,9 @@ struct Floor {
   Floor(const Floor&) = default;
   ~Floor() { benchmark::DoNotOptimize(sum); }
   void operator()() {
-    const uint64_t start = __rdtsc();
+    const uint64_t start = read_timer();
     lock();
-    sum += __rdtsc() - start;
+    sum += read_timer() - start;
     unlock();
   }
 };

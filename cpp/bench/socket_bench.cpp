@@ -41,13 +41,13 @@ void FloorOfTwo(benchmark::State& state) {
   char buffer[kBytes] = {};
   uint64_t sum = 0;
   Run(state, 300, [&] {
-    const uint64_t start = __rdtsc();
+    const uint64_t start = read_timer();
     benchmark::DoNotOptimize(send(fds[0], buffer, sizeof buffer, 0));
-    const uint64_t middle = __rdtsc();
+    const uint64_t middle = read_timer();
     sum += middle - start;
-    const uint64_t second_start = __rdtsc();
+    const uint64_t second_start = read_timer();
     benchmark::DoNotOptimize(recv(fds[1], buffer, sizeof buffer, 0));
-    sum += __rdtsc() - second_start;
+    sum += read_timer() - second_start;
   });
   benchmark::DoNotOptimize(sum);
 }

@@ -54,7 +54,7 @@ struct Fetch {
     pfs_table_io_end(&wait, 1);
   }
   static void Undo(Store&) {}
-  static uint64_t Now() { return __rdtsc(); }
+  static uint64_t Now() { return read_timer(); }
 };
 
 struct TableLock {
@@ -66,7 +66,7 @@ struct TableLock {
     pfs_table_lock_end(&wait, 0);
   }
   static void Undo(Store& s) { s.lock.clear(std::memory_order_release); }
-  static uint64_t Now() { return __rdtsc(); }
+  static uint64_t Now() { return read_timer(); }
 };
 
 struct Metadata : TableLock {
@@ -87,7 +87,7 @@ struct Idle {
     pfs_idle_end(&wait);
   }
   static void Undo(Store&) {}
-  static uint64_t Now() { return __rdtsc(); }
+  static uint64_t Now() { return read_timer(); }
 };
 
 template <typename What>

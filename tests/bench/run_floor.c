@@ -3,7 +3,8 @@
  * A library for LD_PRELOAD. It includes no header that declares these functions: some have other parameters there. */
 #include <stddef.h>
 #include <stdint.h>
-#include <x86intrin.h>
+
+#include "../../cpp/bench/timer.h"
 
 void* dlsym(void* handle, const char* name);
 #define NEXT ((void*)-1L) /* RTLD_NEXT */
@@ -14,9 +15,9 @@ uint64_t pfs_floor_ticks; /* so that the compiler keeps the readings */
   type name parameters {                                   \
     static type(*real) parameters;                         \
     if (real == NULL) *(void**)&real = dlsym(NEXT, #name); \
-    const uint64_t begin = __rdtsc();                      \
+    const uint64_t begin = read_timer();                   \
     const type result = real(__VA_ARGS__);                 \
-    pfs_floor_ticks += __rdtsc() - begin;                  \
+    pfs_floor_ticks += read_timer() - begin;               \
     return result;                                         \
   }
 

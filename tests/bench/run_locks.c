@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <x86intrin.h>
+
+#include "../../cpp/bench/timer.h"
 
 enum { kScattered = 16384, kDraws = 65536, kRuns = 7 };
 
@@ -36,9 +37,9 @@ static void lock_one(int i) {
 
 static void lock_timed(int i) {
   (void)i;
-  const uint64_t begin = __rdtsc();
+  const uint64_t begin = read_timer();
   pthread_mutex_lock(&one);
-  ticks += __rdtsc() - begin;
+  ticks += read_timer() - begin;
   pthread_mutex_unlock(&one);
 }
 

@@ -44,6 +44,17 @@ def test_no_retired_word_is_left(root: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+# A place that somebody wanted to fill in later.
+MARKER = re.compile(r"@[A-Z_]+@|\b(TODO|TBD|FIXME)\b")
+
+
+def test_no_page_waits_to_be_filled_in(root: Path) -> None:
+    pages = [path for path in texts(root) if path.suffix == ".md"]
+    assert len(pages) > 30
+    wrong = [f"{path.relative_to(root)}: {match[0]}" for path in pages for match in MARKER.finditer(path.read_text())]
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize(
     "text", ["The room is full.", "as usual", "// Looked at by readers.", "a word of an older life", "issue 7", "(SEMANTICS F8)"]
 )

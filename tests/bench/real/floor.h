@@ -13,22 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static inline unsigned long long floor_ticks(void) {
-#if defined(__x86_64__)
-  return __builtin_ia32_rdtsc();
-#else
-  unsigned long long ticks;
-  __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-  return ticks;
-#endif
-}
+#include "../../../cpp/bench/timer.h"
 
-#define FLOOR(call)                                                       \
-  __extension__({                                                         \
-    const unsigned long long floor_began = floor_ticks();                 \
-    __typeof__(call) floor_result = (call);                               \
-    __asm__ volatile("" : : "r"(floor_ticks() - floor_began) : "memory"); \
-    floor_result;                                                         \
+#define FLOOR(call)                                                      \
+  __extension__({                                                        \
+    const uint64_t floor_began = read_timer();                           \
+    __typeof__(call) floor_result = (call);                              \
+    __asm__ volatile("" : : "r"(read_timer() - floor_began) : "memory"); \
+    floor_result;                                                        \
   })
 
 #undef pfs_open
