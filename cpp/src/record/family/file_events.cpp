@@ -25,7 +25,7 @@ struct CountedFile : FileHooks {
   uint8_t lane;
 
   PFS_ALWAYS_INLINE ShmCell* StatIn(const ThreadState& thread) const {
-    return KnownCell(thread, file.lanes[lane], [&] {
+    return KnownCell(thread, file.lanes[lane], [&]() PFS_INLINE_LAMBDA {
       const uint32_t wanted = kOnSocket ? version : file.version.load(kRelaxed);
       return CellKey(CellKind::kFile, static_cast<uint32_t>(&file - g_runtime.files), wanted, lane);
     });

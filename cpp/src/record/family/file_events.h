@@ -45,7 +45,7 @@ struct FileHooks {
 
   PFS_ALWAYS_INLINE ShmCell* StatIn(const ThreadState& thread) const {
     const uint8_t lane = LaneOf(called);
-    return KnownCell(thread, file.lanes[lane], [&] {
+    return KnownCell(thread, file.lanes[lane], [&]() PFS_INLINE_LAMBDA {
       const uint32_t wanted = IsOfSocket(called) ? version : file.version.load(kRelaxed);
       return CellKey(CellKind::kFile, static_cast<uint32_t>(&file - g_runtime.files), wanted, lane);
     });

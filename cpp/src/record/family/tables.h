@@ -168,8 +168,9 @@ struct TableEnd {
   PFS_ALWAYS_INLINE ShmCell* StatIn(const ThreadState& thread) const {
     auto* const object = Of::Object(call);
     if (object == nullptr || (Of::Flags(*call.handle).load(kRelaxed) & kFlagDead) != 0) return nullptr;
-    return KnownCell(thread, Of::Lanes(object)[call.lane],
-                     [&] { return CellKey(Of::kKind, Of::IndexOf(object), object->version.load(kRelaxed), call.lane); });
+    return KnownCell(thread, Of::Lanes(object)[call.lane], [&]() PFS_INLINE_LAMBDA {
+      return CellKey(Of::kKind, Of::IndexOf(object), object->version.load(kRelaxed), call.lane);
+    });
   }
   PFS_ALWAYS_INLINE bool IsReady(const ThreadState&, const ShmCell* cell) const {
     return cell != nullptr && Of::Count(result) == 1 && LoadOwn(cell->gen) == Generation(ObjectDomain(Of::kGroup));

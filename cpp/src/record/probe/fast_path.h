@@ -199,7 +199,7 @@ PFS_ALWAYS_INLINE bool CountFast(const Event& event, ThreadState& thread, uint32
   const uint32_t own_at = class_index * static_cast<uint32_t>(sizeof(ShmCell));
   ShmCell& own = *reinterpret_cast<ShmCell*>(reinterpret_cast<char*>(thread.cells) + own_at);
   const auto stat = event.StatIn(thread);
-  const auto is_common = [&] {
+  const auto is_common = [&]() PFS_INLINE_LAMBDA {
     if constexpr (kWay == Counting::kTimed) return !WidensEither(StatOf(stat), own.stat, wait_ps);
     if constexpr (kWay == Counting::kOfZero) return HasWaitOfZero(StatOf(stat)) && HasWaitOfZero(own.stat);
     return true;
@@ -226,7 +226,7 @@ PFS_ALWAYS_INLINE bool CloseFast(const Event& event, ThreadState& thread, ShmWai
   // The class comes from the record and not from the object, whose line may still be on its way: over scattered mutexes that is 5 % of the
   // floor.
   const uint32_t class_index = ClassIndexOf(record);
-  const auto publish = [&] {
+  const auto publish = [&]() PFS_INLINE_LAMBDA {
     event.WriteEnd(record);
     PublishEnd(record, end_ticks, Event::kEndBits);
   };
@@ -301,8 +301,7 @@ PFS_ALWAYS_INLINE auto FastCall(Event& event, uint32_t flags, const char* file, 
 
   decltype(event.Call()) result;
   if constexpr (Event::kMayUnwind) {
-    // Inlined, also where two calls in a function share it: else the event would be in memory, for 60 instructions more.
-    result = CallOf(event, [&]() __attribute__((always_inline)) {
+    result = CallOf(event, [&]() PFS_INLINE_LAMBDA {
       const uint64_t now = ReadCycle();
       EnterProbe(*thread);
       event.FinishSlow(*thread, *record, now, decltype(event.Call()){});
@@ -325,7 +324,7 @@ PFS_ALWAYS_INLINE auto UnrecordedCall(Event& event, const char* file, uint32_t l
   ThreadState* const thread = t_locals.state;
   if (!IsInstrumented(thread)) return event.SlowCall(file, line);
   const uint64_t start_ticks = kIsTimed ? ReadCycle() : 0;
-  const auto result = CallOf(event, [&]() __attribute__((always_inline)) {
+  const auto result = CallOf(event, [&]() PFS_INLINE_LAMBDA {
     event.FinishUnrecorded(*thread, kIsTimed ? ReadCycle() - start_ticks : kNotTimed, decltype(event.Call()){});
   });
   const uint64_t ticks = kIsTimed ? ReadCycle() - start_ticks : 0;
