@@ -16,8 +16,6 @@
 
 namespace perfschema::run {
 
-bool g_is_decoding = false;
-
 namespace {
 
 // Is a protocol: its name in PFS_RUN_DECODE, whether the first bytes of a connection are its, and its decoder.
@@ -245,7 +243,7 @@ PFS_IN_EVERY_PROCESS void StartConversations() {
     const std::string_view name = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), name.size() + 1));
     for (Protocol& protocol : protocols) {
-      if (name == protocol.name) protocol.is_on = g_is_decoding = true;
+      if (name == protocol.name) protocol.is_on = g_runtime.run_is_decoding = true;
     }
   }
 }

@@ -12,12 +12,15 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace perfschema::run {
+#include "record/engine/runtime.h"
 
-extern bool g_is_decoding __attribute__((visibility("hidden")));  // constant after start
+namespace perfschema::run {
 
 // Reads PFS_RUN_DECODE: names with commas in between. Called once, at the start.
 void StartConversations();
+
+// Returns whether there is a protocol to decode.
+inline bool IsDecoding() { return __builtin_expect(g_runtime.run_is_decoding, 0); }
 
 // The descriptor is a new accepted socket. `site`: where.
 void BeginConversation(int fd, const char* site);

@@ -26,7 +26,7 @@ inline capi::Site KnownSite(int fd, const void* caller) {
 template <typename Call>
 auto Closed(int fd, const void* caller, Call call) {
   ForgetAdopted(fd);  // before: another thread may get the number as soon as it is free
-  if (__builtin_expect(g_is_decoding, 0)) EndConversation(fd);
+  if (IsDecoding()) EndConversation(fd);
   return capi::Close(fd, SiteAt(caller), call);
 }
 

@@ -50,7 +50,7 @@ PFS_REPLACES int close(int fd) {
     const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                     \
     if (IsPlain()) return call();                                                                      \
     const ssize_t done = capi::transfer(fd, operation, size, offset, KnownSite(fd, PFS_CALLER), call); \
-    if (__builtin_expect(g_is_decoding, 0)) Saw(operation == Operation::kRead, done, __VA_ARGS__);     \
+    if (IsDecoding()) Saw(operation == Operation::kRead, done, __VA_ARGS__);                           \
     return done;                                                                                       \
   }
 #define PFS_TRANSFER(...) PFS_TRANSFER_BY(Transfer, __VA_ARGS__)
@@ -61,7 +61,7 @@ PFS_REPLACES int close(int fd) {
     const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                     \
     if (IsPlain()) return call();                                                                      \
     const ssize_t done = capi::TransferAnywhere(fd, operation, size, KnownSite(fd, PFS_CALLER), call); \
-    if (__builtin_expect(g_is_decoding, 0)) Saw(operation == Operation::kRead, done, __VA_ARGS__);     \
+    if (IsDecoding()) Saw(operation == Operation::kRead, done, __VA_ARGS__);                           \
     return done;                                                                                       \
   }
 PFS_TRANSFER_ANYWHERE(read, (int fd, void* buffer, size_t size), Operation::kRead, size, fd, buffer, size)
@@ -146,11 +146,11 @@ PFS_FCNTL(fcntl64)
 namespace {
 // Says that all descriptors of a range are free. Before the call, as for close(): if it fails, they are adopted again.
 void ForgetRange(unsigned first, unsigned last) {
-  for (unsigned fd = first; fd <= last && fd < perfschema::g_max_descriptors; ++fd) {
+  for (unsigned fd = first; fd <= last && fd < perfschema::g_runtime.max_descriptors; ++fd) {
     const auto number = static_cast<int>(fd);
     if (perfschema::FileOfDescriptor(number) != nullptr) perfschema::UnbindFile(number);
     ForgetAdopted(number);
-    if (__builtin_expect(g_is_decoding, 0)) EndConversation(number);
+    if (IsDecoding()) EndConversation(number);
   }
 }
 }  // namespace

@@ -113,7 +113,7 @@ template <typename Lock>
 }
 template <typename Named, typename Lock, typename Call>
 [[gnu::noinline]] int TakeNew(Lock* lock, const void* caller, Named operation, Call call) {
-  if (g_is_off) return call();  // no lock has a tag then: all calls come here
+  if (RunIsOff()) return call();  // no lock has a tag then: all calls come here
   return TakeUntagged(lock, caller, operation, AnyCall(&call));
 }
 
@@ -168,7 +168,7 @@ template <typename Lock>
 template <typename Lock>
 [[gnu::noinline]] pfs_instance_t* UntaggedRow(const Lock* lock) {
   using T = Type<Lock>;
-  if (g_is_off || T::IsShared(lock)) return nullptr;
+  if (RunIsOff() || T::IsShared(lock)) return nullptr;
   if (T::HasTag(lock)) return KnownRow(lock, T::kKind, TagWord(lock));
   const Object* const object = KnownObject(lock, T::kKind);
   return object != nullptr ? object->row.load(std::memory_order_acquire) : nullptr;
@@ -186,7 +186,7 @@ template <typename Lock>
 
 template <typename Lock, typename Unlock>
 [[gnu::noinline]] int ReleaseRare(Lock* lock, Unlock unlock) {
-  if (g_is_off) return unlock();
+  if (RunIsOff()) return unlock();
   return Released(RowOf(lock), unlock);
 }
 
@@ -297,7 +297,7 @@ PFS_REPLACES int pthread_spin_destroy(pthread_spinlock_t* spin) {
   PFS_REPLACES int name(pthread_spinlock_t* spin) {                                                                     \
     const void* const caller = PFS_CALLER;                                                                              \
     const auto call = [=] { return PFS_REAL(name)(spin); };                                                             \
-    if (__builtin_expect(g_is_off, 0)) return call();                                                                   \
+    if (RunIsOff()) return call();                                                                                      \
     return LockedObject(                                                                                                \
         ObjectAt(const_cast<const int*>(spin), Kind::kSpin, caller), [=] { return SourceAt(caller); }, operation, call, \
         [=] { return PFS_REAL(pthread_spin_trylock)(spin); });                                                          \

@@ -282,11 +282,11 @@ void WakeObject(const void* address, Kind kind, const Site* site) {
 }
 
 void NoteInit(const void* address, Kind kind, const void* caller) {
-  if (!g_is_off) WakeObject(address, kind, SiteOf(caller));
+  if (!RunIsOff()) WakeObject(address, kind, SiteOf(caller));
 }
 
 void EndObject(const void* address) {
-  if (g_is_off || IsBusy()) return;
+  if (RunIsOff() || IsBusy()) return;
   Object* const object = g_objects.Find(reinterpret_cast<uintptr_t>(address));
   if (object == nullptr || object->maker.load(std::memory_order_acquire) == nullptr) return;
   const int error = errno;
@@ -295,7 +295,7 @@ void EndObject(const void* address) {
 }
 
 void ForgetObject(const void* address) {
-  if (g_is_off || IsBusy() || g_objects.Find(reinterpret_cast<uintptr_t>(address)) == nullptr) return;
+  if (RunIsOff() || IsBusy() || g_objects.Find(reinterpret_cast<uintptr_t>(address)) == nullptr) return;
   const int error = errno;
   {
     const SmallLock::Guard guard(g_objects.lock);
@@ -329,7 +329,7 @@ bool CompleteTag(Object& object, const void* lock, TagWord word, uint64_t there)
 }  // namespace
 
 bool GiveTag(const void* lock, Kind kind, TagWord word, const void* caller) {
-  if (g_is_off || IsBusy()) return false;
+  if (RunIsOff() || IsBusy()) return false;
   const int error = errno;
   const uint64_t there = word.load();
   Object* const object = KnownObject(lock, kind);
@@ -349,21 +349,21 @@ bool GiveTag(const void* lock, Kind kind, TagWord word, const void* caller) {
 }
 
 pfs_instance_t* KnownRow(const void* lock, Kind kind, TagWord word) {
-  if (g_is_off) return nullptr;
+  if (RunIsOff()) return nullptr;
   const Object* const object = KnownObject(lock, kind);
   const Tag tag = Decoded(word.load(), lock);
   return object != nullptr && IsTagOf(tag, *object) ? object->row.load(std::memory_order_acquire) : nullptr;
 }
 
 void EndTagged(const void* lock, TagWord word) {
-  if (g_is_off || word.load() == 0) return;
+  if (RunIsOff() || word.load() == 0) return;
   word.store(0);
   EndObject(lock);
 }
 
 void NoteInitTagged(TagWord word, const void* caller) {
   const auto code = reinterpret_cast<uintptr_t>(caller);
-  if (!g_is_off && code >> kCodeBits == 0) word.store(noted_check << kCodeBits | code);
+  if (!RunIsOff() && code >> kCodeBits == 0) word.store(noted_check << kCodeBits | code);
 }
 
 bool IsKnownTagged(const void* lock, TagWord word) {

@@ -34,7 +34,7 @@ enum class Children { kNone, kFork, kAll };
 
 PFS_IN_EVERY_PROCESS void InForkedChild() { RememberPid(); }
 void InForkedChildWithoutPfs() {
-  g_is_off = true;
+  g_runtime.run_is_off = true;
   StopTags();
 }
 
@@ -110,14 +110,14 @@ __attribute__((constructor)) void StartRun(int count, char** arguments, char**) 
   pthread_atfork(nullptr, nullptr, children == Children::kNone ? InForkedChildWithoutPfs : InForkedChild);
   (void)HearOfForks();
   // Not earlier: an allocator's constructor takes locks before the static objects of the core exist.
-  g_is_off = false;
+  g_runtime.run_is_off = false;
   if (HasForeignAllocator()) (void)EnsureStarted();
 }
 
 }  // namespace
 
 void InUnheardChild() {
-  if (g_is_off) return;
+  if (RunIsOff()) return;
   InForkedChildWithoutPfs();
   EndInUnheardChild();
 }
@@ -219,7 +219,7 @@ PFS_REPLACES int prctl(int option, ...) {
 
 // The child uses the stack of this call, so it must not return: the compiler makes a jump of it.
 PFS_REPLACES __attribute__((optimize("O2"))) pid_t vfork() {
-  t_flags.may_share_memory = true;
+  perfschema::t_locals.may_share_memory = true;
   return PFS_REAL(vfork)();
 }
 
@@ -243,7 +243,7 @@ PFS_REPLACES int clone(int (*start)(void*), void* stack, int flags, void* argume
       start = StartInCopy;
       argument = &its;
     } else if ((flags & (CLONE_VFORK | CLONE_THREAD)) == CLONE_VFORK) {
-      t_flags.may_share_memory = true;
+      perfschema::t_locals.may_share_memory = true;
     } else if ((flags & CLONE_SETTLS) == 0) {
       ShareWithClone();
     }

@@ -94,7 +94,7 @@ PFS_IN_EVERY_PROCESS void StartPython(int count, char** arguments) {
 
 bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
   // The interpreter makes no other semaphores. The compiler may have put PyThread_allocate_lock() into its callers.
-  if (!g_is_python || g_is_off || value > 1 || MapOf(caller) != interpreter) return false;
+  if (!g_is_python || RunIsOff() || value > 1 || MapOf(caller) != interpreter) return false;
   const int error = errno;
   Made made = MadeByThread();
   if (value == 0) made.kind = Kind::kSemaphore;

@@ -65,9 +65,6 @@ __attribute__((visibility("hidden"))) unsigned long long __isoc23_strtoull(const
 
 namespace perfschema::run {
 
-thread_local constinit ThreadFlags t_flags __attribute__((tls_model("initial-exec"))) = {};
-bool g_is_off = true;  // until StartRun
-
 namespace {
 
 // These take the place of functions that this C library does not have. No program that runs calls them, but the core does.
@@ -113,7 +110,10 @@ PFS_IN_EVERY_PROCESS bool IsInCLibrary(const void* function) {
 PFS_SET_IN_EVERY_PROCESS pid_t g_own_pid = 0;
 PFS_IN_EVERY_PROCESS void RememberPid() {
   g_own_pid = getpid();
-  if (__builtin_expect(t_flags.owner != 0, 0)) t_flags = {};  // a forked child: its memory is its own
+  if (__builtin_expect(t_locals.memory_owner != 0, 0)) {  // a forked child: its memory is its own
+    t_locals.memory_owner = 0;
+    t_locals.may_share_memory = false;
+  }
 }
 
 namespace {
@@ -123,14 +123,14 @@ pid_t ThisThread() { return static_cast<pid_t>(PFS_REAL(syscall)(SYS_gettid)); }
 }  // namespace
 
 void ShareWithClone() {
-  t_flags.owner = ThisThread();
-  t_flags.may_share_memory = true;
+  t_locals.memory_owner = ThisThread();
+  t_locals.may_share_memory = true;
 }
 
 bool SharesParentsMemory() {
-  if (t_flags.owner != 0) return ThisThread() != t_flags.owner;
+  if (t_locals.memory_owner != 0) return ThisThread() != t_locals.memory_owner;
   if (getpid() != g_own_pid) return true;
-  t_flags.may_share_memory = false;
+  t_locals.may_share_memory = false;
   return false;
 }
 

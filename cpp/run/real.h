@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "record/engine/runtime.h"
 #include "run/functions.h"
 
 #define PFS_RUN_DECLARE(name) extern "C" void* pfs_real_##name __attribute__((visibility("hidden")));
@@ -34,28 +35,22 @@ extern "C" void pfs_run_find_all() __attribute__((visibility("hidden")));
 
 namespace perfschema::run {
 
-// Is the state that every replacement checks before it records. Threads: owner thread, and children that share its memory, which only read.
-struct ThreadFlags {
-  bool may_share_memory;  // the thread has called vfork() and has not been seen in the parent since; or clone(), see `owner`
-  pid_t owner;            // who this memory belongs to, if a child from clone() uses it at the same time; 0 = no such child
-};
-extern thread_local constinit ThreadFlags t_flags __attribute__((tls_model("initial-exec"), visibility("hidden")));
-// True before the start of the library, and in children that shall not be recorded.
-extern bool g_is_off __attribute__((visibility("hidden")));
-
 // Returns whether this is a function of the C library, and not a substitute. REQUIRES: pfs_run_find_all() was called.
 bool IsInCLibrary(const void* function);
 
 // Returns whether the thread is in a child that shares the parent's memory: nothing of the parent may change there.
 [[gnu::noinline]] bool SharesParentsMemory();
-// Tells that a child from clone() is about to use the memory of this thread, `t_flags` included, beside it: from here on each call of the
+// Tells that a child from clone() is about to use the memory of this thread, `t_locals` included, beside it: from here on each call of the
 // thread asks the system who it is.
 void ShareWithClone();
 // Turns this library off in a child that a system call has made, without fork(): it has a copy of this memory as it was at any moment, and
 // its parent's segment.
 void InUnheardChild();
 
+// Returns whether nothing of this library works: before its start, and in children that shall not be recorded.
+inline bool RunIsOff() { return __builtin_expect(g_runtime.run_is_off, 0); }
+
 // Returns whether a replacement makes the plain call and records nothing.
-inline bool IsPlain() { return __builtin_expect(g_is_off, 0) || (__builtin_expect(t_flags.may_share_memory, 0) && SharesParentsMemory()); }
+inline bool IsPlain() { return RunIsOff() || (__builtin_expect(t_locals.may_share_memory, 0) && SharesParentsMemory()); }
 
 }  // namespace perfschema::run

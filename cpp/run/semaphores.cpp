@@ -31,12 +31,12 @@ SourceLine SourceOf(const void* semaphore, const void* caller) {
 }
 
 // Returns the entry of a Python lock, or nullptr.
-Object* PythonLockAt(const void* semaphore) { return g_is_python && !g_is_off ? KnownObject(semaphore, Kind::kPythonLock) : nullptr; }
+Object* PythonLockAt(const void* semaphore) { return g_is_python && !RunIsOff() ? KnownObject(semaphore, Kind::kPythonLock) : nullptr; }
 
 // Waits. `call` is the function and returns as it does; `attempt` does not wait.
 template <typename Call>
 [[gnu::always_inline]] inline int WaitOn(sem_t* semaphore, const void* caller, Operation lock, Operation wait, Call call) {
-  if (__builtin_expect(g_is_off, 0)) return call();
+  if (RunIsOff()) return call();
   const auto source = [=] { return SourceOf(semaphore, caller); };
   Object* const object = PythonLockAt(semaphore);
   if (object == nullptr) {
@@ -72,7 +72,7 @@ PFS_REPLACES sem_t* sem_open(const char* name, int flags, ...) {
   const auto value = va_arg(arguments, unsigned);
   va_end(arguments);
   sem_t* const semaphore = PFS_REAL(sem_open)(name, flags, mode, value);
-  if (semaphore != SEM_FAILED && !g_is_off) (void)ObjectAt(semaphore, Kind::kSemaphore, PFS_CALLER);
+  if (semaphore != SEM_FAILED && !RunIsOff()) (void)ObjectAt(semaphore, Kind::kSemaphore, PFS_CALLER);
   return semaphore;
 }
 
@@ -103,7 +103,7 @@ PFS_REPLACES int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec
 // A try is an event only if it takes a Python lock.
 PFS_REPLACES int sem_trywait(sem_t* semaphore) {
   const int rc = PFS_REAL(sem_trywait)(semaphore);
-  if (!g_is_python || g_is_off) return rc;
+  if (!g_is_python || RunIsOff()) return rc;
   if (rc != 0) {
     const int error = errno;
     t_tried = {semaphore, PythonLineOfThread(nullptr)};

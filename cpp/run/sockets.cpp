@@ -46,7 +46,7 @@ template <typename Call>
 }
 
 int Accepted(int fd, const void* caller) {
-  if (__builtin_expect(g_is_decoding, 0)) BeginConversation(fd, SiteOf(caller)->text);
+  if (IsDecoding()) BeginConversation(fd, SiteOf(caller)->text);
   return fd;
 }
 
@@ -115,7 +115,7 @@ PFS_SOCKET_CALL(int, setsockopt, pfs_setsockopt_at, (int fd, int level, int opti
     if (IsPlain()) return call();                                                                                                     \
     const capi::Site site = {KnownAt(fd, PFS_CALLER), kIsCode};                                                                       \
     const ssize_t done = capi::OnDescriptor(fd, operation, shown, capi::kNoOffset, site, call, [](ssize_t n) { return int64_t{n}; }); \
-    if (__builtin_expect(g_is_decoding, 0) && ((flags)&MSG_PEEK) == 0) {                                                              \
+    if (IsDecoding() && ((flags)&MSG_PEEK) == 0) {                                                                                    \
       Saw(perfschema::kOperations[static_cast<int>(operation)].lane == perfschema::kReadLane, done, __VA_ARGS__);                     \
     }                                                                                                                                 \
     return done;                                                                                                                      \
@@ -139,7 +139,7 @@ template <typename Call>
 ssize_t SendFile(int fd, size_t size, const void* caller, Call call) {
   if (IsPlain()) return call();
   const ssize_t done = capi::Transfer(fd, Operation::kWrite, size, capi::kNoOffset, {KnownAt(fd, caller), kIsCode}, call);
-  if (__builtin_expect(g_is_decoding, 0) && done > 0) SawHole(fd, static_cast<size_t>(done));
+  if (IsDecoding() && done > 0) SawHole(fd, static_cast<size_t>(done));
   return done;
 }
 }  // namespace
@@ -154,7 +154,7 @@ PFS_REPLACES ssize_t __recv_chk(int fd, void* buffer, size_t size, size_t capaci
   const auto call = [=] { return PFS_REAL(__recv_chk)(fd, buffer, size, capacity, flags); };
   if (IsPlain()) return call();
   const ssize_t done = capi::Transfer(fd, Operation::kRecv, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kIsCode}, call);
-  if (__builtin_expect(g_is_decoding, 0) && (flags & MSG_PEEK) == 0) Saw(true, done, fd, buffer);
+  if (IsDecoding() && (flags & MSG_PEEK) == 0) Saw(true, done, fd, buffer);
   return done;
 }
 
@@ -162,7 +162,7 @@ PFS_REPLACES ssize_t __recvfrom_chk(int fd, void* buffer, size_t size, size_t ca
   const auto call = [=] { return PFS_REAL(__recvfrom_chk)(fd, buffer, size, capacity, flags, from, length); };
   if (IsPlain()) return call();
   const ssize_t done = capi::Transfer(fd, Operation::kRecvfrom, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kIsCode}, call);
-  if (__builtin_expect(g_is_decoding, 0) && (flags & MSG_PEEK) == 0) Saw(true, done, fd, buffer);
+  if (IsDecoding() && (flags & MSG_PEEK) == 0) Saw(true, done, fd, buffer);
   return done;
 }
 

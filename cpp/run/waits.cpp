@@ -71,7 +71,7 @@ Object* CondAt(const pthread_cond_t* c, const void* caller) {
 template <typename Call, typename Result>
 [[gnu::always_inline]] inline int WaitFor(const pthread_cond_t* c, const pthread_mutex_t* m, const void* caller, Operation operation,
                                           Call call, Result result) {
-  if (__builtin_expect(g_is_off || IsShared(c), 0)) return call();
+  if (__builtin_expect(RunIsOff() || IsShared(c), 0)) return call();
   const SourceLine at = SourceAt(caller);
   OwnerOnLeave owner(RowOfMutex(m), at.file, at.line);
   Object* const object = CondAt(c, caller);
@@ -148,7 +148,7 @@ namespace {
 template <typename Call>
 [[gnu::always_inline]] inline void Once(const int* word, const void* caller, Call call) {
   constexpr int kStates = 3, kRuns = 1;
-  if (__builtin_expect((__atomic_load_n(word, __ATOMIC_RELAXED) & kStates) != kRuns || g_is_off, 1)) return call();
+  if (__builtin_expect((__atomic_load_n(word, __ATOMIC_RELAXED) & kStates) != kRuns || RunIsOff(), 1)) return call();
   const Waiting event(
       ObjectAt(word, Kind::kOnce, caller), [=] { return SourceAt(caller); }, Operation::kCondWait);
   call();
@@ -180,7 +180,7 @@ PFS_REPLACES int pthread_barrier_destroy(pthread_barrier_t* barrier) {
 }
 
 PFS_REPLACES int pthread_barrier_wait(pthread_barrier_t* barrier) {
-  if (__builtin_expect(g_is_off, 0)) return PFS_REAL(pthread_barrier_wait)(barrier);
+  if (RunIsOff()) return PFS_REAL(pthread_barrier_wait)(barrier);
   const void* const caller = PFS_CALLER;
   const Waiting event(
       ObjectAt(barrier, Kind::kBarrier, caller), [=] { return SourceAt(caller); }, Operation::kCondWait);

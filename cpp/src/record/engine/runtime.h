@@ -59,6 +59,9 @@ struct ThreadLocals {
   ColdMark in_cold_lock;     // re-entry by a signal handler must not lock again
   ShmFreeLists* free_lists;  // slots for its next objects; nullptr = none (yet)
   uint8_t end_calls;         // how often the thread-exit destructor was put off; 0 = there is none
+  // Of libperfschema-run.so. Threads: owner thread, and children that share its memory, which only read.
+  bool may_share_memory;  // the thread has called vfork() and has not been seen in the parent since; or clone(), see the next
+  int32_t memory_owner;   // the thread's number, if a child from clone() uses this memory at the same time; 0 = no such child
 };
 extern thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec")));
 
@@ -109,13 +112,19 @@ struct Forking {
 struct Runtime {
   // One line holds what the fast paths of waits need.
   ShmHeader* header;  // a forked child that has no event yet has an empty one
-  ShmClass* classes;
   ShmCell* cells;
   ShmInstance* instances;
   ShmFile* files;
   ShmTable* tables;
-  ShmIndex* indexes;
+  // Descriptor -> index into `files`; 0 = not followed. Private memory: descriptors mean nothing to another process.
+  HalfWord* file_of_descriptor;
+  uint32_t max_descriptors;
+  // Of libperfschema-run.so, which asks them before all else. Threads: owner thread at the start, and the only thread of a forked child.
+  bool run_is_off = true;      // before its start, and in children that shall not be recorded
+  bool run_is_decoding;        // constant after start
   uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId; the first is in that line
+  ShmClass* classes;
+  ShmIndex* indexes;
   ShmThread* threads;
   ShmCell* thread_cells;
   ShmInstanceList* instance_lists;

@@ -14,9 +14,6 @@
 
 namespace perfschema {
 
-HalfWord* g_file_of_descriptor = nullptr;
-uint32_t g_max_descriptors = 0;
-
 namespace {
 
 // Files, and sockets, that have a slot. Guarded by the cold lock.
@@ -103,12 +100,13 @@ bool KeepFile(ShmFile& file, uint64_t name) {
 
 ShmFile* TakeDescriptor(int fd) {
   if (FileOfDescriptor(fd) == nullptr) return nullptr;
-  const uint32_t index = g_file_of_descriptor[fd].exchange(0, std::memory_order_acquire);  // pairs with GiveDescriptor
+  const uint32_t index = g_runtime.file_of_descriptor[fd].exchange(0, std::memory_order_acquire);  // pairs with GiveDescriptor
   return index == 0 ? nullptr : &g_runtime.files[index];
 }
 
 ShmFile* BindDescriptor(uint32_t class_index, int fd, std::string_view name, uint64_t* own_name, bool temporary) {
-  if (static_cast<uint32_t>(fd) < g_max_descriptors) ForgetDescriptor(fd);  // closed behind our back: the number is another file's now
+  if (static_cast<uint32_t>(fd) < g_runtime.max_descriptors)
+    ForgetDescriptor(fd);  // closed behind our back: the number is another file's now
   const uint32_t hash = HashName(name);
   ShmFile* file = FindByName(name, hash);
   if (file == nullptr) file = TakeFile(class_index, name, hash, own_name);
@@ -116,7 +114,7 @@ ShmFile* BindDescriptor(uint32_t class_index, int fd, std::string_view name, uin
     CountLoss(Loss::kFileInstances);
     return nullptr;
   }
-  if (static_cast<uint32_t>(fd) >= g_max_descriptors) {
+  if (static_cast<uint32_t>(fd) >= g_runtime.max_descriptors) {
     CountLoss(Loss::kFileHandles);
     return file;
   }
@@ -174,7 +172,7 @@ void ForgetDescriptor(int fd) {
 static void CountDescriptors() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) g_runtime.files[i].open_count.store(0, kRelaxed);
-  for (uint32_t fd = 0; fd < g_max_descriptors; ++fd) {
+  for (uint32_t fd = 0; fd < g_runtime.max_descriptors; ++fd) {
     if (ShmFile* const file = FileOfDescriptor(static_cast<int>(fd)); file != nullptr) file->open_count.fetch_add(1, kRelaxed);
   }
   for (uint64_t i = 1; i < used; ++i) BuryIfUnused(g_runtime.files[i]);
@@ -204,15 +202,15 @@ void ForgetSocketsInChild() {
 
 void GiveDescriptor(int fd, ShmFile& file) {
   file.open_count.fetch_add(1, kRelaxed);
-  g_file_of_descriptor[fd].store(IndexOf(&file), kRelease);  // pairs with TakeDescriptor
+  g_runtime.file_of_descriptor[fd].store(IndexOf(&file), kRelease);  // pairs with TakeDescriptor
 }
 
 bool GiveDescriptorWithoutLock(int fd, ShmFile& file, uint64_t name) {
-  const bool is_free = static_cast<uint32_t>(fd) < g_max_descriptors && FileOfDescriptor(fd) == nullptr;
+  const bool is_free = static_cast<uint32_t>(fd) < g_runtime.max_descriptors && FileOfDescriptor(fd) == nullptr;
   if (!is_free || IsStillForked()) return false;
   gifts_begun.fetch_add(1);  // before the file changes; pairs with NoteDescriptorsBeforeFork
   const bool is_kept = KeepFile(file, name);
-  if (is_kept) g_file_of_descriptor[fd].store(IndexOf(&file), kRelease);  // pairs with TakeDescriptor
+  if (is_kept) g_runtime.file_of_descriptor[fd].store(IndexOf(&file), kRelease);  // pairs with TakeDescriptor
   gifts_ended.fetch_add(1);
   return is_kept;
 }
@@ -222,9 +220,9 @@ bool StartFiles() {
   const size_t table = (descriptors + 1) * sizeof(HalfWord);
   void* memory = mmap(nullptr, table + kFileIndexBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
-  g_file_of_descriptor = static_cast<HalfWord*>(memory);
+  g_runtime.file_of_descriptor = static_cast<HalfWord*>(memory);
   StartFileIndex(static_cast<char*>(memory) + table);
-  g_max_descriptors = descriptors;  // last: a caller that finds a descriptor in range finds the table
+  g_runtime.max_descriptors = descriptors;  // last: a caller that finds a descriptor in range finds the table
   return true;
 }
 

@@ -30,16 +30,12 @@ bool StartFiles();
 // REQUIRES: cold lock, before the copy.
 void NoteDescriptorsBeforeFork();
 
-// Descriptor -> index into kFiles; 0 = not followed. Private memory: descriptors mean nothing to another process.
-extern HalfWord* g_file_of_descriptor PFS_HIDDEN;
-extern uint32_t g_max_descriptors PFS_HIDDEN;
-
 // The granule in ShmFile::name.
 constexpr uint32_t NameOf(uint64_t name) { return static_cast<uint32_t>(name); }
 
 inline ShmFile* FileOfDescriptor(int fd) {
-  if (static_cast<uint32_t>(fd) >= g_max_descriptors) return nullptr;
-  const uint32_t index = g_file_of_descriptor[fd].load(kRelaxed);
+  if (static_cast<uint32_t>(fd) >= g_runtime.max_descriptors) return nullptr;
+  const uint32_t index = g_runtime.file_of_descriptor[fd].load(kRelaxed);
   return index == 0 ? nullptr : &g_runtime.files[index];
 }
 
@@ -196,7 +192,7 @@ void SetFileName(ShmFile& file, std::string_view name);
 void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state);
 // The descriptor is another's now, or nobody's. A file or a socket that disappears with it is buried.
 void ForgetDescriptor(int fd);
-// REQUIRES: fd < g_max_descriptors, and it names nothing.
+// REQUIRES: fd < g_runtime.max_descriptors, and it names nothing.
 void GiveDescriptor(int fd, ShmFile& file);
 // In a forked child: sockets that another thread of the parent was closing are nobody's here. Descriptors are counted again where the copy
 // of the segment may not agree with them.

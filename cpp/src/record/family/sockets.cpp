@@ -124,7 +124,7 @@ void SetAddress(ShmFile& socket, const SocketName& name) {
 
 // Makes a socket for a descriptor. REQUIRES: a class.
 ShmFile* Follow(uint32_t class_index, int fd, const SocketName& name) {
-  if (static_cast<uint32_t>(fd) >= g_max_descriptors) {
+  if (static_cast<uint32_t>(fd) >= g_runtime.max_descriptors) {
     CountLoss(Loss::kFileHandles);
     return nullptr;
   }
