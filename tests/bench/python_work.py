@@ -107,9 +107,9 @@ asyncio.run(main())
 }
 # How often each does its work when it is timed, and when its instructions are counted: these need no repetition, and take 50 x.
 TIMES = {"pass": (1, 1), "requests": (400, 60), "sqlalchemy": (20, 2), "flask": (100, 15), "aiohttp": (100, 15)}
-# The programs call it when their work begins: callgrind counts from there on. Before, it takes 10 x instead of 50 x. CPython collects
-# its garbage after so many objects, and pfs adds some 50: from the same state on, both programs collect at the same places. A whole
-# collection takes 4 % of SQLAlchemy's time, and was in one of both programs only. This one does not count.
+# The programs call it when their work begins: callgrind counts from there on. Before, it takes 10 x instead of 50 x.
+# CPython collects its garbage after so many objects, and pfs adds some 50. From the same state on, both programs collect at the
+# same places: a whole collection takes 4 % of SQLAlchemy's time, and was in one of both programs only. This one does not count.
 BEGIN = """\
 COLLECTED = 0
 def BEGIN():
