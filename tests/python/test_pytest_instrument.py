@@ -93,7 +93,7 @@ def session(tmp_path: Path) -> Session:
     def run(*arguments: str, tests: str = TESTS, status: int = 0) -> subprocess.CompletedProcess[str]:
         (folder / "test_shop.py").write_text(tests)
         command = [sys.executable, "-m", "pytest", "-p", "pytest_pfs", "-p", "no:cacheprovider", "-W", "error", *MAY_FORK]
-        # Not in the folder that all sessions share: pytest would take the rights of others away there, which servers of other tests need.
+        # Not in the folder that all sessions share: pytest takes the rights of others away there, which servers of tests need.
         command += [f"--basetemp={tmp_path / 'of_session'}", *arguments]
         done = subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, timeout=300)
         assert done.returncode == status, done.stdout + done.stderr
