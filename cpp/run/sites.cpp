@@ -168,8 +168,8 @@ pfs_key_t KeyOfNamed(Register family, const char* component, std::string_view na
   pfs_key_t key = 0;
   pfs_instrument_info info = {&key, instrument, 0, documentation};
   family(component, &info, 1);
-  if (__builtin_expect(key == 0, 0) && IsOff())
-    g_runtime.run_is_off = true;  // performance_schema=OFF, or no memory: from here on all calls are plain
+  // performance_schema=OFF, or no memory: from here on all calls are plain.
+  if (__builtin_expect(key == 0, 0) && IsOff()) g_runtime.run_is_off = true;
   return key;
 }
 

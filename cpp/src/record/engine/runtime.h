@@ -119,8 +119,8 @@ struct Runtime {
   // Descriptor -> index into `files`; 0 = not followed. Private memory: descriptors mean nothing to another process.
   HalfWord* file_of_descriptor;
   uint32_t max_descriptors;
-  // Of libperfschema-run.so, which asks them before all else. Threads: owner thread at the start, and the only thread of a forked child.
-  bool run_is_off = true;      // before its start, and in children that shall not be recorded
+  // Of libperfschema-run.so, which asks them before all else. Threads: any turns it off where pfs is off; else a process' only thread.
+  bool run_is_off = true;      // before its start, where pfs is off, and in children that shall not be recorded
   bool run_is_decoding;        // constant after start
   uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId; the first is in that line
   ShmClass* classes;
