@@ -55,6 +55,11 @@ def test_no_page_waits_to_be_filled_in(root: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("text", ["It takes @HOURS@.", "TODO: Intel"])
+def test_the_marker_is_found(text: str) -> None:
+    assert MARKER.search(text)
+
+
 @pytest.mark.parametrize(
     "text", ["The room is full.", "as usual", "// Looked at by readers.", "a word of an older life", "issue 7", "(SEMANTICS F8)"]
 )

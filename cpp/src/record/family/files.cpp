@@ -105,8 +105,8 @@ ShmFile* TakeDescriptor(int fd) {
 }
 
 ShmFile* BindDescriptor(uint32_t class_index, int fd, std::string_view name, uint64_t* own_name, bool temporary) {
-  if (static_cast<uint32_t>(fd) < g_runtime.max_descriptors)
-    ForgetDescriptor(fd);  // closed behind our back: the number is another file's now
+  // Closed behind our back: the number is another file's now.
+  if (static_cast<uint32_t>(fd) < g_runtime.max_descriptors) ForgetDescriptor(fd);
   const uint32_t hash = HashName(name);
   ShmFile* file = FindByName(name, hash);
   if (file == nullptr) file = TakeFile(class_index, name, hash, own_name);
