@@ -192,6 +192,21 @@ def test_a_damaged_file_has_no_lines(program: Path, tmp_path: Path) -> None:
     assert files_of(str(tmp_path / "pipe"), "") == ()  # and does not wait for a writer
 
 
+def test_a_large_table_of_symbols_costs_little(tmp_path: Path) -> None:
+    """Programs of Rust and C++ have some hundred thousand symbols. A report needs ten of them."""
+    count = 150_000
+    functions = "".join(f".globl f{i}\n.type f{i}, @function\nf{i}: ret\n.size f{i}, 1\n" for i in range(count))
+    (tmp_path / "large.s").write_text(f".globl _start\n_start: ret\n{functions}")
+    subprocess.run(["cc", "-nostdlib", "-static", "-o", tmp_path / "large", tmp_path / "large.s"], check=True)
+    said = subprocess.run(["nm", tmp_path / "large"], capture_output=True, text=True, check=True).stdout
+    places = re.findall(r"^(\w+) T (f\w+)$", said, re.MULTILINE)[:: count // 8]
+    expected = {int(address, 16): name for address, name in places}
+    begin = time.process_time()
+    found = {at: symbols.symbol_of(symbols.Place(str(tmp_path / "large"), at, "")) for at in expected}
+    assert found == expected
+    assert time.process_time() - begin < 0.5  # with an object of Python for each symbol: 3 to 8 s
+
+
 def test_names_of_modules_in_sources() -> None:
     """As cpp/run/sites.cpp clips them: FNV-1a, two digits."""
     assert _module_name("/usr/lib/libsqlite3.so.0.8.6") == "libsqlite3"

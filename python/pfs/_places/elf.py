@@ -1,7 +1,6 @@
 """Finds the files that know the symbols and lines of a module: the module itself, and its debug file.
 
-A debug file is found by the build-id below /usr/lib/debug, or by the name in the section .gnu_debuglink. It needs pyelftools
-(``pip install perfschema[run]``); without it no file is found.
+A debug file is found by the build-id below /usr/lib/debug, or by the name in the section .gnu_debuglink.
 """
 
 from __future__ import annotations
@@ -10,46 +9,109 @@ import contextlib
 import functools
 import os
 import stat
+import struct
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO, NamedTuple
 
-if TYPE_CHECKING:
-    from elftools.elf.elffile import ELFFile
-
-__all__ = ["build_id_of", "files_of", "opened"]
+__all__ = ["Elf", "Section", "build_id_of", "files_of", "opened"]
 
 _DEBUG = "/usr/lib/debug"
 _CHUNK = 1 << 20
+_HEADER = struct.Struct("<16s24xQ10xHHH")  # where the sections are, their size, their number, which has the names
+_SECTION = struct.Struct("<II16xQQI4xQ8x")
+_NOTE = struct.Struct("<III")
+_IDENTITY = b"\x7fELF\x02\x01"  # 64 bits, little-endian, as every program that pfs can be in
+_NOTES, _NO_BITS = 7, 8  # types of sections
+_BUILD_ID = 3  # type of a note
+
+
+class Section(NamedTuple):
+    """A section of an ELF file."""
+
+    name: str
+    type: int
+    offset: int
+    size: int
+    link: int  # index of the section that this one belongs to
+    alignment: int
+
+
+class Elf:
+    """An ELF file.
+
+    Raises:
+        ValueError: it is none, or it is damaged. struct.error says the same.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self._size = os.fstat(file.fileno()).st_size
+        identity, start, size, count, names = _HEADER.unpack(self._part(0, _HEADER.size))
+        if not identity.startswith(_IDENTITY) or size != _SECTION.size:
+            raise ValueError("no ELF file of 64 bits")
+        found = list(_SECTION.iter_unpack(self._part(start, size * count)))
+        texts = self._part(found[names][2], found[names][3]) if names < count else b""
+        self.sections = tuple(Section(_text(texts, name), *rest) for name, *rest in found)
+
+    def _part(self, offset: int, size: int) -> bytes:
+        if offset + size > self._size:
+            raise ValueError("the file is too short")
+        self.file.seek(offset)
+        return self.file.read(size)
+
+    def named(self, name: str) -> Section | None:
+        """Returns the section with this name."""
+        return next((section for section in self.sections if section.name == name), None)
+
+    def data(self, section: Section | None) -> bytes:
+        """Returns the bytes of a section as they are in the file."""
+        return self._part(section.offset, section.size) if section is not None and section.type != _NO_BITS else b""
+
+    def text(self, section: Section, offset: int) -> str:
+        """Returns a name of a section of names."""
+        if offset >= section.size:
+            return ""
+        size = 256
+        while True:  # most names are short, and the section may be large
+            part = self._part(section.offset + offset, min(size, section.size - offset))
+            if b"\0" in part or len(part) < size:
+                return _text(part, 0)
+            size *= 16
+
+
+def _text(texts: bytes, offset: int) -> str:
+    return texts[offset:].partition(b"\0")[0].decode(errors="replace") if offset < len(texts) else ""
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[ELFFile | None]:
+def opened(path: str) -> Iterator[Elf | None]:
     """Opens an ELF file. It yields None for any other file, and for a damaged one. Damage that shows later ends the block."""
-    try:
-        from elftools.common.exceptions import ELFError
-        from elftools.elf.elffile import ELFFile
-    except ImportError:
-        yield None
-        return
     with contextlib.ExitStack() as stack:
         try:
             # A path comes from the program: it may name a pipe by now, and must not block the reader.
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             file: BinaryIO = stack.enter_context(os.fdopen(descriptor, "rb"))
-            elf = ELFFile(file) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
-        except (OSError, ELFError):
+            elf = Elf(file) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+        except (OSError, ValueError, struct.error):
             elf = None
-        stack.enter_context(contextlib.suppress(Exception))  # pyelftools says so in many ways, also by assertions
+        stack.enter_context(contextlib.suppress(Exception))  # pyelftools, which reads lines, says so in many ways
         yield elf
 
 
-def build_id_of(elf: ELFFile) -> str:
+def build_id_of(elf: Elf) -> str:
     """Returns the build-id as hexadecimal, or ""."""
-    from elftools.elf.sections import NoteSection
-
-    notes = (note for part in elf.iter_sections() if isinstance(part, NoteSection) for note in part.iter_notes())
-    return next((str(note["n_desc"]) for note in notes if note["n_type"] == "NT_GNU_BUILD_ID"), "")
+    for section in elf.sections:
+        if section.type != _NOTES:
+            continue
+        data, step, at = elf.data(section), max(section.alignment, 4), 0
+        while at + _NOTE.size <= len(data):
+            name_size, size, kind = _NOTE.unpack_from(data, at)
+            begin = at + -(-(_NOTE.size + name_size) // step) * step
+            if kind == _BUILD_ID and data[at + _NOTE.size :].startswith(b"GNU\0"):
+                return data[begin : begin + size].hex()
+            at = begin + -(-size // step) * step
+    return ""
 
 
 @functools.lru_cache(maxsize=256)
@@ -81,14 +143,13 @@ def _has_build_id(path: str, build_id: str) -> bool:
     return own == build_id
 
 
-def _debug_link(elf: ELFFile) -> tuple[str, int] | None:
+def _debug_link(elf: Elf) -> tuple[str, int] | None:
     """Returns the name of the debug file without a folder, and the CRC-32 of its contents."""
-    section = elf.get_section_by_name(".gnu_debuglink")
-    data = section.data() if section is not None else b""
+    data = elf.data(elf.named(".gnu_debuglink"))
     name = os.fsdecode(data.split(b"\0", 1)[0])
     if len(data) < 5 or not name or "/" in name:
         return None
-    return name, int.from_bytes(data[-4:], "little" if elf.little_endian else "big")
+    return name, int.from_bytes(data[-4:], "little")
 
 
 def _has_sum(path: str, check: int) -> bool:

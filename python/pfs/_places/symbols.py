@@ -10,15 +10,20 @@ import bisect
 import ctypes
 import functools
 import re
+import struct
 from dataclasses import dataclass
 
-from pfs._places.elf import files_of, opened
+from pfs._places.elf import Elf, Section, files_of, opened
 
 __all__ = ["Place", "place_of", "symbol_of"]
 
 _PLACE = re.compile(r"(?P<used> first used)? (?:at|from) (?P<path>/.*)\+0x(?P<offset>[0-9a-f]+) build-id=(?P<build>[0-9a-f]*)$")
 # A thread of std::thread has the name of the class of its state: the types of the function and its arguments.
 _STD_THREAD = re.compile(r"^vtable for std::thread::_State_impl<std::thread::_Invoker<std::tuple<(.*)> > >$")
+
+_SYMBOLS = (2, 11)  # types of sections: all symbols, and those of the dynamic linker
+_CODE_AND_DATA = (1, 2)  # types of symbols
+_ENTRY = struct.Struct("<IBxHQQ")  # name, type, section (0: it is in another file), address, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,37 +49,71 @@ def place_of(documentation: str | None) -> Place | None:
 
 def symbol_of(place: Place) -> str | None:
     """Returns the symbol of a place, such as ``queue_lock`` or ``worker+0x1f``; None if it is not known."""
-    starts, symbols = _symbols(place.path, place.build_id)
-    at = bisect.bisect_right(starts, place.inside) - 1
-    if at < 0:
+    found = _table(place.path, place.build_id).symbol(place.inside)
+    if found is None:
         return None
-    start, size, name = symbols[at]
-    if place.inside >= start + max(size, 1):
-        return None
+    start, name = found
     return _demangled(name) + (f"+0x{place.offset - start:x}" if place.offset > start else "")
 
 
-@functools.lru_cache(maxsize=256)
-def _symbols(path: str, build_id: str) -> tuple[list[int], list[tuple[int, int, str]]]:
-    """Returns the addresses of the symbols of a file, sorted, and the symbols."""
-    symbols = sorted({symbol for file in files_of(path, build_id) for symbol in _read(file)})
-    return [symbol[0] for symbol in symbols], symbols
+class _Table:
+    """The symbols of a module. Large ones have some 500,000: names are read when a place needs them."""
 
+    def __init__(self) -> None:
+        self._entries = b""  # of all tables of symbols
+        self._parts: list[tuple[int, str, Section]] = []  # for each table: its end in _entries, its file, its names
+        self._order: list[int] = []  # sorted: address, and index in _entries
 
-def _read(path: str) -> list[tuple[int, int, str]]:
-    found: list[tuple[int, int, str]] = []
-    with opened(path) as elf:
-        if elf is not None:
-            from elftools.elf.sections import SymbolTableSection
-
-            found += [
-                (symbol["st_value"], symbol["st_size"], symbol.name)
-                for part in elf.iter_sections()
-                if isinstance(part, SymbolTableSection)
-                for symbol in part.iter_symbols()
-                if symbol["st_info"]["type"] in ("STT_FUNC", "STT_OBJECT") and symbol["st_shndx"] != "SHN_UNDEF" and symbol.name
+    def add(self, path: str, elf: Elf) -> None:
+        """Adds the tables of a file."""
+        for section in elf.sections:
+            if section.type not in _SYMBOLS:
+                continue
+            names, first = elf.sections[section.link], len(self._entries) // _ENTRY.size
+            entries = elf.data(section)
+            entries = entries[: len(entries) // _ENTRY.size * _ENTRY.size]
+            self._entries += entries
+            self._parts.append((first + len(entries) // _ENTRY.size, path, names))
+            self._order += [
+                address << 32 | index
+                for index, (name, info, defined, address, _) in enumerate(_ENTRY.iter_unpack(entries), first)
+                if defined and info & 15 in _CODE_AND_DATA and name
             ]
-    return found
+
+    def sort(self) -> None:
+        self._order.sort()
+
+    def symbol(self, address: int) -> tuple[int, str] | None:
+        """Returns the start and the name of the symbol at an address. Of several that begin there, the largest is the one."""
+        at = bisect.bisect_right(self._order, address << 32 | 0xFFFFFFFF) - 1
+        if at < 0:
+            return None
+        start = self._order[at] >> 32
+        some = self._order[bisect.bisect_left(self._order, start << 32) : at + 1]
+        indexes = [entry & 0xFFFFFFFF for entry in some]
+        sizes = [_ENTRY.unpack_from(self._entries, index * _ENTRY.size)[4] for index in indexes]
+        if address >= start + max(*sizes, 1):
+            return None
+        return start, max(self._name(index) for index, size in zip(indexes, sizes, strict=True) if size == max(sizes))
+
+    def _name(self, index: int) -> str:
+        _, path, names = self._parts[bisect.bisect_right(self._parts, index, key=lambda part: part[0])]
+        name = ""
+        with opened(path) as elf:
+            if elf is not None and names in elf.sections:
+                name = elf.text(names, _ENTRY.unpack_from(self._entries, index * _ENTRY.size)[0])
+        return name
+
+
+@functools.lru_cache(maxsize=256)
+def _table(path: str, build_id: str) -> _Table:
+    table = _Table()
+    for file in files_of(path, build_id):
+        with opened(file) as elf:
+            if elf is not None:
+                table.add(file, elf)
+    table.sort()
+    return table
 
 
 @functools.cache
