@@ -6,8 +6,12 @@ PFS_CLOCK_SECONDS=3600 pytest tests/python/test_clock.py -s    runs for an hour.
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+import pytest
 
 from tests.conftest import Run
+from tests.python._programs.nodes import faketime
 
 SCRIPT = """
     import sys, time
@@ -68,3 +72,23 @@ def test_events_of_three_timers_nest_to_their_unit(fresh: Run) -> None:
     options = ",".join(["performance_schema_instrument='%=ON'", *kinds])
     seconds = os.environ.get("PFS_CLOCK_SECONDS", "2")
     print(fresh(SCRIPT, seconds, options=options, timeout=60 + 2 * float(seconds)))
+
+
+@pytest.mark.parametrize("clock", ["2001-01-01 00:00:00", "@2001-01-01 00:00:00 x0.001"])
+def test_a_clock_that_stands_still_ends_no_reading(fresh: Run, tmp_path: Path, clock: str) -> None:
+    """libfaketime with an absolute time stops every clock of the C library: what pfs measures itself is bounded all the same."""
+    library = faketime()
+    if library is None:
+        pytest.skip("needs libfaketime: the Debian package faketime")
+    script = """
+        import sys
+        import pfs
+
+        timers = pfs.table("performance_timers").set_index("TIMER_NAME")
+        print(timers.TIMER_FREQUENCY["CYCLE"])
+        pfs.snapshot(sys.argv[1])
+    """
+    frequency = int(fresh(script, str(tmp_path / "faked"), timeout=30, LD_PRELOAD=library, FAKETIME=clock))
+    plain = int(fresh(script, str(tmp_path / "plain"), timeout=30))
+    assert abs(frequency / plain - 1) < 0.01, (frequency, plain)
+    assert len(list((tmp_path / "faked").iterdir())) == len(list((tmp_path / "plain").iterdir()))

@@ -76,6 +76,10 @@ inline uint64_t ReadClockNanos(clockid_t clock) {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
+// Returns a clock of the kernel by a system call. Calibration and deadlines read it: a preloaded library may have replaced clock_gettime(),
+// and its clock may stand still.
+uint64_t ReadKernelNanos(clockid_t clock);
+
 // Returns the microseconds since 1970, UTC.
 inline uint64_t WallClockMicros() { return ReadClockNanos(CLOCK_REALTIME) / 1000; }
 // Returns the seconds at the kernel's last tick. It is time(), whose address the dynamic linker would have to ask code of the C library for

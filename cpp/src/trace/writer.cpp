@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 
+#include "base/clock.h"
 #include "record/probe/trace.h"
 #include "setup/ceiling.h"
 #include "trace/drain.h"
@@ -161,9 +162,8 @@ void EndAtExit() {
   own->must_end = true;
   pthread_cond_signal(&own->changed);
   pthread_mutex_unlock(&own->mutex);
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += kExitNanos / 1'000'000'000;
+  const uint64_t end = ReadKernelNanos(CLOCK_REALTIME) + kExitNanos;
+  const timespec until{static_cast<time_t>(end / 1'000'000'000), static_cast<long>(end % 1'000'000'000)};
   (void)pthread_timedjoin_np(own->thread, nullptr, &until);
 }
 
