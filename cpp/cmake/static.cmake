@@ -16,7 +16,7 @@ if(PFS_STATIC AND CMAKE_OBJCOPY AND NOT PFS_SANITIZE)
   set_target_properties(perfschema_static PROPERTIES EXPORT_NAME perfschema_static LINKER_LANGUAGE CXX OUTPUT_NAME perfschema)
   target_include_directories(perfschema_static INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/cpp/include>
                                                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_compile_features(perfschema_static INTERFACE c_std_11 cxx_std_17)
+  target_compile_features(perfschema_static INTERFACE cxx_std_17)
   target_link_libraries(perfschema_static INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
   if(NOT PFS_IS_TOP_LEVEL)
     set_target_properties(perfschema_static PROPERTIES EXCLUDE_FROM_ALL ON)

@@ -195,7 +195,7 @@ def configured(folder: Path, text: str) -> str:
         pytest.skip("needs cmake and ninja")
     folder.mkdir(exist_ok=True)
     (folder / "program.cpp").write_text(PROGRAM)
-    (folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.22)\nproject(consumer C CXX)\n" + text)
+    (folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.22)\nproject(consumer CXX)\n" + text)
     settings = [f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DPerfSchema_DIR={pfs.get_cmake_dir()}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
     shell(program, "-S", ".", "-B", "build", "-G", "Ninja", *settings, cwd=folder)
     return program
