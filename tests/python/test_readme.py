@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,3 +53,25 @@ def test_its_links_lead_somewhere(root: Path, readme: str) -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", readme) if "://" not in link]
     assert len(links) > 10
     assert [link for link in links if not (root / link).exists()] == []
+
+
+FUNCTION = {
+    "c": "#include <fcntl.h>\n{top}int main(void) {{ char buffer[8]; const char* path = \"app.c\";\n{body}return n < 0; }}\n",
+    "cpp": "#include <fcntl.h>\n#include <mutex>\n#include <vector>\n{top}void work() {{}}\n"
+    'int main() {{ char buffer[8]; const char* path = "app.cpp";\n{body}return n < 0; }}\n',
+}
+
+
+@pytest.mark.parametrize(("language", "compiler"), [("c", "gcc"), ("cpp", "g++")])
+def test_its_programs_compile_with_its_line_and_run(readme: str, language: str, compiler: str, tmp_path: Path) -> None:
+    block = re.search(rf"^```{language}\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL)
+    line = re.search(r"`g\+\+ (.*) app\.cpp \$\(pfs config (.*)\)`", readme)
+    assert block is not None
+    assert line is not None
+    at_top = re.compile(r"^(#include|static) .*\n", flags=re.MULTILINE)  # the rest is what a function does
+    top = "".join(found.group() for found in at_top.finditer(block[1]))
+    (tmp_path / f"app.{language}").write_text(FUNCTION[language].format(top=top, body=at_top.sub("", block[1])))
+    config = subprocess.run([sys.executable, "-m", "pfs", "config", *line[2].split()], capture_output=True, text=True, check=True)
+    standard = line[1].split() if language == "cpp" else []
+    subprocess.run([compiler, *standard, f"app.{language}", *shlex.split(config.stdout), "-o", "app"], cwd=tmp_path, check=True)
+    subprocess.run([tmp_path / "app"], cwd=tmp_path, env={"PFS_DIR": str(tmp_path)}, check=True)
