@@ -318,16 +318,22 @@ def test_only_the_top_digests(folder: Path) -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.text(st.characters(codec="utf-8")) | st.sampled_from(['"', "\\n", "\\", 'a"\n\\"b', "\udcff/x"]), st.integers(0, 2**64))
+@given(
+    st.text(st.characters(codec="utf-8"))
+    | st.sampled_from(['"', "\\n", "\\", 'a"\n\\"b', "\udcff/x", "\x1b]0;x\x07", "\r\x9b2J"]),
+    st.integers(0, 2**64),
+)
 def test_texts_and_numbers_survive_the_parsers(label: str, number: int) -> None:
-    metric = Metric("x_seconds", "counter", 'With "quotes" and \\', "seconds")
+    metric = Metric("x_seconds", "counter", 'With "quotes" and \\, two\nlines and an \x1b', "seconds")
     metric.add((("l", label),), seconds(number))
     shown = label.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    shown = "".join(c if c == "\n" or c.isprintable() else ascii(c)[1:-1] for c in shown)
     for parse, is_open in ((parsed, True), (parsed_plain, False)):
         (family,) = parse(text_of([metric], is_open))
         (sample,) = family.samples
         assert (sample.name, sample.labels, sample.value) == ("x_seconds_total", {"l": shown}, float(seconds(number)))
         assert family.type == "counter"
+        assert family.documentation == 'With "quotes" and \\, two\nlines and an \\x1b'
     whole, _, part = seconds(number).partition(".")
     assert int(whole) * 10**12 + int(part.ljust(12, "0")) == number
 

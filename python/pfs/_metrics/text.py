@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pfs._metrics.metric import Labels, Metric, open_kind
+from pfs._tables.show import plain
 
 __all__ = ["OPENMETRICS", "PLAIN", "text_of"]
 
@@ -14,9 +15,14 @@ _OLD_KINDS = {"unknown": "untyped"}
 
 
 def _escaped(text: str) -> str:
-    # Names of files may have bytes that are no UTF-8.
+    return _escaped_lines(text).replace('"', '\\"')
+
+
+def _escaped_lines(text: str) -> str:
+    # Names of files may have bytes that are no UTF-8, and control characters, which a terminal would obey.
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    text = "\n".join(map(plain, text.split("\n")))
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def _labels(labels: Labels) -> str:
@@ -36,7 +42,7 @@ def text_of(metrics: Iterable[Metric], openmetrics: bool = True) -> str:
             lines.append(f"# HELP {metric.name} {_escaped(metric.doc)}")
         else:
             name = metric.name + ("_total" if metric.kind == "counter" and not metric.bare else "")
-            lines += [f"# HELP {name} {metric.doc}", f"# TYPE {name} {_OLD_KINDS.get(metric.kind, metric.kind)}"]
+            lines += [f"# HELP {name} {_escaped_lines(metric.doc)}", f"# TYPE {name} {_OLD_KINDS.get(metric.kind, metric.kind)}"]
         lines += [f"{metric.name}{suffix}{_labels(labels)} {value}" for suffix, labels, value in metric.samples]
     if openmetrics:
         lines.append("# EOF")
