@@ -804,3 +804,11 @@ def test_an_empty_report_says_why(inner: Inner) -> None:
     text = "\n".join(inner.run("def test_nothing(): pass\n", "--pfs-report", passed=1))
     assert "0 of 1 tests" in text
     assert "No test had an event. pfs records what uses its objects" in text
+
+
+def test_a_test_with_statements_alone_is_in_the_report(inner: Inner) -> None:
+    """A database in memory makes statements and no wait."""
+    body = 'import pfs\ndef test_asks():\n    for _ in range(8):\n        with pfs.statement("app/query", "select 1"): pass\n'
+    lines = inner.run(body, "--pfs-report", passed=1)
+    shown = after(lines, "1 of 1 tests", 4)
+    assert [cells(line)[:2] for line in shown[3:]] == [["test_inner.py::test_asks", "8"], ["statement/app/query", "8"]]
