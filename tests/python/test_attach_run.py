@@ -6,11 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import pfs
+from pfs._run import attach as attach_module
 from pfs._run.attach import core_library
 from tests.python._programs.subject import clean_environment
 from tests.python.test_run import PFS, report_of, run
@@ -136,6 +140,120 @@ def test_a_program_that_cannot_be_attached_to_is_left_alone(what: str) -> None:
     finally:
         child.kill()
         child.wait()
+
+
+STRANGER = 4322
+# Notes who runs it, and with which environment and terminal. Then it does what a hostile interpreter may do.
+HOSTILE = """\
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char** words) {
+  if (count == 1) { puts("ready"); fflush(stdout); for (;;) pause(); }
+  char name[512];
+  snprintf(name, sizeof name, "%s.ran", words[0]);
+  FILE* const file = fopen(name, "w");
+  const char* const secret = getenv("SECRET") ? "secret" : "none";
+  if (file) { fprintf(file, "%d %d %s %d\\n", getuid(), getgid(), secret, isatty(0)); fclose(file); }
+  for (int i = 0; i < 100000; ++i) fprintf(stderr, "noise of the interpreter\\n");
+  return 0;
+}
+"""
+
+
+@contextmanager
+def strange_python(user: int, mode: int = 0o755) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
+    """Runs a program called python3 as a user, from a folder of a user without rights. Yields the program and its process."""
+    folder = Path(f"/var/tmp/pfs-test-attach-{os.getpid()}")
+    folder.mkdir()
+    try:
+        (source := folder / "python.c").write_text(HOSTILE)
+        program = folder / "python3"
+        subprocess.run(["cc", "-o", program, source], check=True, timeout=60)
+        for path in (folder, program):
+            os.chown(path, STRANGER, STRANGER)
+        folder.chmod(mode)
+        with subprocess.Popen([program], user=user, group=user, extra_groups=[], stdout=subprocess.PIPE, text=True) as child:
+            try:
+                assert child.stdout is not None
+                assert child.stdout.readline() == "ready\n"
+                yield program, child
+            finally:
+                child.kill()
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root")
+def test_root_runs_the_interpreter_of_another_user_as_that_user() -> None:
+    with strange_python(STRANGER) as (program, child):
+        done = run(*PFS, "attach-run", str(child.pid), "--timeout", "1", env={**os.environ, "SECRET": "x"})
+        assert done.returncode == 1
+        assert Path(f"{program}.ran").read_text() == f"{STRANGER} {STRANGER} none 0\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root")
+def test_root_runs_no_file_of_another_user_as_root() -> None:
+    with strange_python(0) as (program, child):
+        done = run(*PFS, "attach-run", str(child.pid), "--timeout", "1")
+        assert (done.returncode, f"which belongs to {STRANGER}" in done.stderr) == (1, True), done.stderr
+        assert not Path(f"{program}.ran").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root")
+def test_a_program_whose_file_is_another_one_here_is_refused() -> None:
+    """In a container the same name is another file; so is a file that was replaced."""
+    with strange_python(STRANGER) as (program, child):
+        shutil.copy("/bin/true", f"{program}.new")
+        os.replace(f"{program}.new", program)
+        done = run(*PFS, "attach-run", str(child.pid), "--timeout", "1")
+        assert done.returncode == 1
+        assert "which is another file here" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root")
+@pytest.mark.parametrize("what", ["fifo", "link", "folder"])
+def test_the_answer_of_a_program_is_in_no_folder_that_it_can_change(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str
+) -> None:
+    """A pipe would hang root, and a link would make root read any file."""
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")  # others enter it
+    (secret := tmp_path / "secret").write_text("precious")
+    refused = {
+        "fifo": "os.unlink('answer'); os.mkfifo('answer')",
+        "link": f"os.unlink('answer'); os.symlink({str(secret)!r}, 'answer')",
+        "folder": "open('new', 'w')",
+    }[what]
+    with attach_module._folder(STRANGER) as (folder, answer):
+        child = [sys.executable, "-I", "-c", f"import os; os.chdir({folder!r}); os.setuid({STRANGER}); {refused}"]
+        assert "PermissionError" in run(*child).stderr
+        write = f"import os; os.chdir({folder!r}); os.setuid({STRANGER}); os.write(os.open('answer', os.O_WRONLY), b'it runs')"
+        run(sys.executable, "-I", "-c", write, check=True)
+        assert os.pread(answer, 100, 0) == b"it runs"
+    assert not os.path.exists(folder)
+
+
+@pytest.mark.parametrize("library", ["real", "absent"])
+def test_a_program_says_whether_it_has_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: str) -> None:
+    """The script runs as remote_exec would run it, in an interpreter of any version."""
+
+    def send(interpreter: str, user: int, group: int, arguments: list[str], end: float) -> None:
+        code = f"exec(open({arguments[-1]!r}).read())"
+        subprocess.run([sys.executable, "-c", code], env=clean_environment(tmp_path), check=True, timeout=60)
+
+    monkeypatch.setattr(attach_module, "_sent", send)
+    if library == "absent":
+        monkeypatch.setattr(attach_module, "core_library", lambda: "/absent/libperfschema.so")
+    with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=-1, stdout=-1) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        if library == "real":
+            attach_module.attach_run(child.pid, ["clients"], 10)
+        else:
+            with pytest.raises(pfs.AttachError, match=f"process {child.pid}: OSError: /absent/libperfschema.so: cannot open"):
+                attach_module.attach_run(child.pid, ["clients"], 10)
 
 
 def test_a_program_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 
-__all__ = ["doubt", "refusal", "uids_of", "user"]
+__all__ = ["doubt", "gids_of", "refusal", "uids_of", "user"]
 
 _NAMED = re.compile(r"/dev/shm/pfs-(\d{1,10})")
 
@@ -30,10 +30,19 @@ def uids_of(pid: int) -> frozenset[int]:
 
     The owner of /proc/PID is no substitute: it is root for a process that has changed its user.
     """
+    return _ids(pid, b"Uid:")
+
+
+def gids_of(pid: int) -> frozenset[int]:
+    """Returns the groups of a process in the same way, without its supplementary groups."""
+    return _ids(pid, b"Gid:")
+
+
+def _ids(pid: int, name: bytes) -> frozenset[int]:
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             for line in file:
-                if line.startswith(b"Uid:"):
+                if line.startswith(name):
                     return frozenset(map(int, line.split()[1:]))
     except (OSError, ValueError):
         pass
