@@ -244,7 +244,8 @@ py::dict Facts(const std::string& name) {
     columns.append(py::dict("name"_a = std::string(column.name), "sql_type"_a = std::string(column.sql_type),
                             "kind"_a = KindName(column.kind), "unit"_a = std::string(column.unit), "doc"_a = std::string(column.doc),
                             "nullable"_a = column.nullable, "writable"_a = column.writable, "values"_a = NamesOf(column.values),
-                            "combine"_a = std::string(column.combine), "across"_a = std::string(column.across)));
+                            "combine"_a = std::string(column.combine), "across"_a = std::string(column.across),
+                            "literals"_a = column.literals));
   }
   static constexpr const char* kOperationNames[] = {"SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE"};
   for (size_t bit = 0; bit < std::size(kOperationNames); ++bit) {

@@ -25,6 +25,7 @@ class ColumnInfo(TypedDict):
     values: tuple[str, ...]  # of an enum
     combine: str  # how the values of two times combine: "" (they do not), sum, least, most, mean or derived
     across: str  # how the values of several processes merge: see Across in cpp/src/table/column.h
+    literals: bool  # the text can hold values of the program: literals, messages, input of users
 
 class ArrowTable:
     @property

@@ -43,7 +43,7 @@ def exporter(
     Args:
         source: a process id or the path of a segment; None reads all processes of this user.
         min_wait: picoseconds; shorter waits are no spans, unless a span is nested in them.
-        sql_text: texts of statements with their literals, instead of the digest's text.
+        sql_text: texts of statements with their literals, instead of the digest's text, and messages of errors.
         service: the resource's ``service.name``, instead of the name of the program.
         directory: where the segments are, if source is None.
         all_users: reads processes of other users, too, if source is None.

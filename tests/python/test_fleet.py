@@ -349,7 +349,7 @@ def test_every_view_of_a_node_is_that_of_its_processes(tmp_path: Path, folder: P
         for program in (one_, two):
             program.kill()  # the dead stand still
         for node in ("a", "b"):
-            cut_of(tmp_path, node, tables=tables_of(["%"]))
+            cut_of(tmp_path, node, tables=tables_of(["%"]), sql_text=True)
         fleet = pfs.fleet.read(tmp_path / "fleet")
         merged = pfs.merge([pfs.attach(str(each.path)).snapshot() for each in (one_, two)])
         by_node, by_process = 0, 0

@@ -77,14 +77,14 @@ def test_sums_of_programs_are_exact(folder: Path, tmp_path: Path, monkeypatch: p
     assert len(merged.origins) == 4
     with pytest.raises(pfs.InvalidValue, match="count twice"):
         pfs.merge([merged, taken[0]])
-    merged.to_file(tmp_path / "all.pfs.zip", summaries=True)
+    merged.to_file(tmp_path / "all.pfs.zip", summaries=True, sql_text=True)
     again = pfs.read_snapshot(tmp_path / "all.pfs.zip")
     assert isinstance(again, pfs.Merged)
     assert again.origins == merged.origins
     for name in SUMMARIES:
         assert values_of(again[name]) == values_of(merged[name]), name
     one = taken[0]
-    one.to_file(tmp_path / "one.pfs.zip", summaries=True)
+    one.to_file(tmp_path / "one.pfs.zip", summaries=True, sql_text=True)
     assert (tmp_path / "one.pfs.zip").stat().st_size < 200_000
     saved = pfs.read_snapshot(tmp_path / "one.pfs.zip")
     for name in SUMMARIES:

@@ -56,7 +56,7 @@ def slices(events: Iterator[Event] | list[Event]) -> list[Slice]:
 def exported(folder: Path, form: str) -> bytes:
     found, _partial = files.sources(folder)
     output = BytesIO()
-    timeline.export(found, output, form)
+    timeline.export(found, output, form, sql_text=True)
     return output.getvalue()
 
 

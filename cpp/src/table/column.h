@@ -102,6 +102,7 @@ struct PlainColumn {
   bool is_writable = false;
   Combine combine = Combine::kNone;
   Across merge = Across::kNone;
+  bool has_literals = false;
 };
 
 // Threads: immutable.
@@ -133,6 +134,13 @@ struct Column : PlainColumn {
   constexpr Column across(Across how) const {
     Column copy = *this;
     copy.merge = how;
+    return copy;
+  }
+  // Marks a text that can hold values of the program: literals of statements, messages that quote them, input of users. docs/texts.md says
+  // which commands leave it out.
+  constexpr Column literals() const {
+    Column copy = *this;
+    copy.has_literals = true;
     return copy;
   }
   constexpr Column writable() const {

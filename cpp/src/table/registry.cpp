@@ -40,7 +40,8 @@ struct Catalog {
         texts.push_back(SqlTypeText(column.type));
         facts.push_back({column.name.view(), texts.back(), column.doc.view(), kUnitNames[static_cast<size_t>(column.unit)],
                          column.type.kind, column.type.nullable, column.is_writable, column.type.values,
-                         kCombineNames[static_cast<size_t>(column.combine)], kAcrossNames[static_cast<size_t>(column.merge)]});
+                         kCombineNames[static_cast<size_t>(column.combine)], kAcrossNames[static_cast<size_t>(column.merge)],
+                         column.has_literals});
       }
       tables.push_back({table.name, def.doc, facts, std::span(def.key.names).first(def.key.count), def.ops, def.available_when_disabled});
     }

@@ -42,6 +42,7 @@ struct ColumnFacts {
   std::span<const std::string_view> values;  // enum/set
   std::string_view combine;                  // how readings combine: "", sum, least, most, mean or derived, see table/column.h
   std::string_view across;                   // how processes merge: see Across in table/column.h
+  bool literals;                             // the text can hold values of the program
 };
 
 inline constexpr uint32_t kSelect = 1, kInsert = 2, kUpdate = 4, kDelete = 8, kTruncate = 16;

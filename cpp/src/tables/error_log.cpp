@@ -25,7 +25,7 @@ constexpr auto kErrorLogColumns = columns(
     col<&LogEvent::priority>("PRIO", Unit::kNone, "How important it is."),
     col<&LogEvent::code>("ERROR_CODE", Unit::kNone, "Code of the message, such as MY-010000."),
     col<&LogEvent::subsystem>("SUBSYSTEM", Unit::kNone, "Part of the program that logged it."),
-    col<&LogEvent::data>("DATA", Unit::kNone, "The message."));
+    col<&LogEvent::data>("DATA", Unit::kNone, "The message.").literals());
 void ScanErrorLog(const Snapshot& snapshot, RowSink<LogEvent> out) {
   snapshot.ForEachLogEvent([&](const LogRow& row) {
     out({{static_cast<int64_t>(row.logged)},

@@ -13,7 +13,8 @@ constexpr auto kStatementColumns = columns(
     event_columns<&StatementRow::event>(), time_columns<&StatementRow::event>(),
     internal::Counters<0>(std::make_integer_sequence<uint32_t, 1>()),  // LOCK_TIME
     col<&StatementRow::sql_text>("SQL_TEXT", Unit::kNone,
-                                 "Text of the statement; a text that is too long ends in three dots; NULL if it has none."),
+                                 "Text of the statement; a text that is too long ends in three dots; NULL if it has none.")
+        .literals(),
     col<&StatementRow::digest>("DIGEST", Unit::kNone, "SHA-256 of the statement without its literals; NULL if none was computed."),
     col<&StatementRow::digest_text>("DIGEST_TEXT", Unit::kNone, "The statement without its literals, blanks and comments."),
     col<&StatementRow::schema>("CURRENT_SCHEMA", Unit::kNone, "Schema that it runs in; NULL if none was given."),
@@ -23,7 +24,7 @@ constexpr auto kStatementColumns = columns(
     col<&StatementRow::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Always NULL: a statement is no object."),
     col<&StatementRow::error>("MYSQL_ERRNO", Unit::kNone, "Number of the error that it ended with; 0 if it succeeded, NULL while it runs."),
     col<&StatementRow::sqlstate>("RETURNED_SQLSTATE", Unit::kNone, "SQLSTATE that it ended with; 00000 if it succeeded."),
-    col<&StatementRow::message>("MESSAGE_TEXT", Unit::kNone, "Message that it ended with."),
+    col<&StatementRow::message>("MESSAGE_TEXT", Unit::kNone, "Message that it ended with.").literals(),
     internal::Counters<1>(std::make_integer_sequence<uint32_t, kLast - 1>()),  // ERRORS ... NO_GOOD_INDEX_USED
     nesting_columns<&StatementRow::event>(),
     col<&StatementRow::level>("NESTING_EVENT_LEVEL", Unit::kNone, "Number of enclosing statements of the thread."),

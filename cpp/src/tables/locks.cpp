@@ -86,7 +86,7 @@ constexpr auto kDataLockColumns =
             col<&DataLock::type>("LOCK_TYPE", Unit::kNone, "Locked data, in the terms of the engine."),
             col<&DataLock::mode>("LOCK_MODE", Unit::kNone, "Mode of the lock, in the terms of the engine."),
             col<&DataLock::status>("LOCK_STATUS", Unit::kNone, "Whether the lock is held or waited for, in the terms of the engine."),
-            col<&DataLock::data>("LOCK_DATA", Unit::kNone, "Value that is locked."));
+            col<&DataLock::data>("LOCK_DATA", Unit::kNone, "Value that is locked.").literals());
 
 template <typename Row>
 struct Pull {

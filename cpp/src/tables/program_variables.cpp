@@ -142,7 +142,7 @@ struct UserVariableRow {
 constexpr auto kUserVariableColumns =
     columns(col<&UserVariableRow::thread_id>("THREAD_ID", Unit::kNone, "The thread; joins threads.THREAD_ID."),
             col<&UserVariableRow::name>("VARIABLE_NAME", Unit::kNone, "Name of the value, which the thread chose."),
-            col<&UserVariableRow::value>("VARIABLE_VALUE", Unit::kNone, "The value."));
+            col<&UserVariableRow::value>("VARIABLE_VALUE", Unit::kNone, "The value.").literals());
 void ScanUserVariables(const Snapshot& snapshot, RowSink<UserVariableRow> out) {
   snapshot.ForEachFact(FactKind::kUserVariable, [&](const FactRow& row) { out({row.owner, row.text(0), row.optional<LongBlob>(1)}); });
 }

@@ -40,7 +40,8 @@ constexpr auto kDigestColumns = columns(
                                 "99.9 % of the timed statements took no longer, by the histogram; 0 if none was timed.")
         .combines(Combine::kDerived),
     col<&Digest::row, &DigestRow::sample>("QUERY_SAMPLE_TEXT", Unit::kNone, "Sample statement: a recent slow one.")
-        .across(Across::kSampled),
+        .across(Across::kSampled)
+        .literals(),
     col<&Digest::row, &DigestRow::sample_seen, &At>("QUERY_SAMPLE_SEEN", Unit::kNone, "When the sample ended.").across(Across::kSampled),
     col<&Digest::row, &DigestRow::sample_wait>("QUERY_SAMPLE_TIMER_WAIT", Unit::kPicoseconds, "How long the sample took.")
         .across(Across::kSampled));
@@ -146,7 +147,7 @@ constexpr auto kPreparedColumns = columns(
     col<&Prepared::row, &PreparedRow::statement_id>("STATEMENT_ID", Unit::kNone, "Number that the program assigned.").across(Across::kSame),
     col<&Prepared::row, &PreparedRow::name>("STATEMENT_NAME", Unit::kNone, "Name that the program assigned; NULL if none.")
         .across(Across::kSame),
-    col<&Prepared::row, &PreparedRow::text>("SQL_TEXT", Unit::kNone, "Text that was prepared.").across(Across::kSame),
+    col<&Prepared::row, &PreparedRow::text>("SQL_TEXT", Unit::kNone, "Text that was prepared.").across(Across::kSame).literals(),
     col<&Prepared::row, &PreparedRow::owner_thread_id>("OWNER_THREAD_ID", Unit::kNone, "Thread that prepared it; joins threads.THREAD_ID.")
         .across(Across::kSame),
     col<&Prepared::row, &PreparedRow::owner_event_id>("OWNER_EVENT_ID", Unit::kNone,

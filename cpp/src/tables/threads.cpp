@@ -36,7 +36,7 @@ constexpr auto kThreadsColumns = columns(
     col<&Row::thread, &ThreadRow::command>("PROCESSLIST_COMMAND", Unit::kNone, "What the session does."),
     col<&Row::thread, &ThreadRow::seconds>("PROCESSLIST_TIME", Unit::kSeconds, "For how long it has done so."),
     col<&Row::thread, &ThreadRow::state>("PROCESSLIST_STATE", Unit::kNone, "Stage that it is in."),
-    col<&Row::thread, &ThreadRow::info>("PROCESSLIST_INFO", Unit::kNone, "Statement that it executes, cut to 1024 bytes."),
+    col<&Row::thread, &ThreadRow::info>("PROCESSLIST_INFO", Unit::kNone, "Statement that it executes, cut to 1024 bytes.").literals(),
     col<&Row::thread, &ThreadRow::parent_thread_id>("PARENT_THREAD_ID", Unit::kNone, "Thread that started it; NULL if not known."),
     col<&Row::no_role>("ROLE", Unit::kNone, "Not used."),
     col<&Row::instrumented>("INSTRUMENTED", Unit::kNone, "Whether its events are counted and recorded.").writable(),
@@ -115,7 +115,7 @@ constexpr auto kSessionColumns =
             OfThread<&ThreadRow::command>("COMMAND", Unit::kNone, "What the session does."),
             OfThread<&ThreadRow::seconds>("TIME", Unit::kSeconds, "For how long it has done so."),
             OfThread<&ThreadRow::state>("STATE", Unit::kNone, "Stage that it is in."),
-            OfThread<&ThreadRow::info>("INFO", Unit::kNone, "Statement that it executes, cut to 1024 bytes."),
+            OfThread<&ThreadRow::info>("INFO", Unit::kNone, "Statement that it executes, cut to 1024 bytes.").literals(),
             col<&Session::instance, &ThreadInstance::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes its statements."));
 
 void ScanSessions(const Snapshot& snapshot, RowSink<Session> out) {

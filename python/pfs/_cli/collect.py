@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 import pfs
+from pfs._cli.options import sql_text_option
 from pfs._cli.stopping import Stop
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 )
 @click.option("--keep-size", metavar="SIZE", type=_Size(), help="At most so many bytes of this node stay, such as 2G.")
 @click.option("--also", metavar="TABLE", multiple=True, help="A table that does not add up, too; % stands for any text.")
+@sql_text_option
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
 @click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
 def collect(
@@ -53,6 +55,7 @@ def collect(
     keep: int,
     keep_size: int | None,
     also: tuple[str, ...],
+    sql_text: bool,
     directory: str | None,
     all_users: bool,
 ) -> None:
@@ -71,7 +74,12 @@ def collect(
     from pfs._outside.processes import listed
 
     collector = Collector(
-        folder, node or socket.gethostname(), lambda: listed(directory, all_users), tables_of(also), Retention(keep, keep_size)
+        folder,
+        node or socket.gethostname(),
+        lambda: listed(directory, all_users),
+        tables_of(also),
+        Retention(keep, keep_size),
+        sql_text,
     )
     try:
         if once:

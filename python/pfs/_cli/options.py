@@ -13,7 +13,7 @@ import pfs
 from pfs._outside import by_name
 from pfs._outside.processes import listed
 
-__all__ = ["Process", "TableName", "human_option", "output_options", "process_argument"]
+__all__ = ["Process", "TableName", "human_option", "output_options", "process_argument", "sql_text_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,6 +68,10 @@ class TableName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 process_argument = click.argument("process", metavar="PID|NAME", type=Process())
+# A command whose output is sent or shared writes no literals unless the user asks for them. docs/texts.md lists these commands.
+sql_text_option = click.option(
+    "--sql-text", is_flag=True, help="Also texts that can hold literals and secrets: of statements, samples and errors."
+)
 
 
 def output_options(command: F) -> F:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 import pfs
-from pfs._cli.options import Process
+from pfs._cli.options import Process, sql_text_option
 from pfs._cli.stopping import Stop
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ __all__ = ["otel"]
     show_default=True,
     help="Waits that took fewer milliseconds are no spans.",
 )
-@click.option("--sql-text", is_flag=True, help="Texts of statements with their literals, which may be secret.")
+@sql_text_option
 @click.option("--service", metavar="NAME", help="The service.name, instead of the name of the program.")
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
 @click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")

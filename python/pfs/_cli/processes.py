@@ -15,7 +15,7 @@ from rich.text import Text
 
 import pfs
 from pfs import _core
-from pfs._cli.options import TableName, human_option, output_options, process_argument
+from pfs._cli.options import TableName, human_option, output_options, process_argument, sql_text_option
 from pfs._tables.running import VIEWS
 from pfs._tables.show import plain
 
@@ -414,11 +414,13 @@ def gc(directory: str | None, dry_run: bool) -> None:
 @process_argument
 @click.argument("folder", metavar="FOLDER|FILE.zip", type=click.Path())
 @click.option("--summaries", is_flag=True, help="Only tables that add up; needs FILE.zip.")
+@sql_text_option
 @click.option("--force", is_flag=True, help="Replace the snapshot of another process, or a file that is no snapshot.")
-def snapshot(process: int | str, folder: str, summaries: bool, force: bool) -> None:
+def snapshot(process: int | str, folder: str, summaries: bool, sql_text: bool, force: bool) -> None:
     """Writes all tables of a process to a folder, as Parquet files; or to one file whose name ends in .zip.
 
-    It replaces an earlier snapshot of the same process.
+    It replaces an earlier snapshot of the same process. All texts are in it, and only its user can read it; --summaries leaves
+    texts with literals out.
 
     \b
     pfs snapshot 4711 now.pfs.zip --summaries
@@ -427,6 +429,8 @@ def snapshot(process: int | str, folder: str, summaries: bool, force: bool) -> N
     is_file = folder.endswith(".zip")
     if summaries and not is_file:
         raise click.UsageError("--summaries needs a name that ends in .zip")
+    if sql_text and not summaries:
+        raise click.UsageError("--sql-text needs --summaries: a snapshot of all tables has all texts")
     with pfs.attach(process) as schema:
         from pfs._snapshots.snapshot import other_process
 
@@ -434,7 +438,7 @@ def snapshot(process: int | str, folder: str, summaries: bool, force: bool) -> N
             raise pfs.InvalidValue(f"{folder} {other}: give another name, or --force to replace it")
         taken = schema.snapshot(None if is_file else folder)
     if is_file:
-        taken.to_file(folder, summaries)
+        taken.to_file(folder, summaries, sql_text)
     rows = sum(map(len, taken.values()))
     where = folder if is_file else os.path.join(folder, "")
     click.echo(f"{len(taken)} tables with {rows} rows of process {taken.pid} in {where}")

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 import pfs
+from pfs._cli.options import sql_text_option
 from pfs._tables.show import count_text
 from pfs._trace import files, timeline
 
@@ -121,11 +122,12 @@ def ddl() -> None:
     show_default=True,
     help="Kind of file.",
 )
-def export(folder: Path, output: Path, process: int | None, form: str) -> None:
+@sql_text_option
+def export(folder: Path, output: Path, process: int | None, form: str, sql_text: bool) -> None:
     """Writes a timeline for https://ui.perfetto.dev: a track for each thread, a slice for each event, columns as arguments."""
     found, partial = files.sources(folder, process)
     with _written(output, found) as file, _progress("exporting", found, 2) as progress:
-        done = timeline.export(found, file, form, progress)
+        done = timeline.export(found, file, form, progress, sql_text)
     _say_partial(partial)
     text = f"{count_text(done.events)} events of {done.threads} threads"
     if done.running:

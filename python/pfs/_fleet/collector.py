@@ -70,8 +70,9 @@ class Collector:
         find: Callable[[], Sequence[processes.Found]],
         tables: Sequence[str] | None = None,
         retention: Retention | None = None,
+        sql_text: bool = False,
     ) -> None:
-        """Prepares. `find` lists the segments.
+        """Prepares. `find` lists the segments. `sql_text`: cuts have texts that can hold literals of statements.
 
         Raises:
             InvalidValue: the node cannot be the name of a folder.
@@ -84,6 +85,7 @@ class Collector:
         self._tables = list(tables_of() if tables is None else tables)
         self._sums = [name for name in self._tables if has_sums(declared(name))]
         self._retention = retention or Retention()
+        self._sql_text = sql_text
         self._sources: dict[Identity, tuple[SegmentSource, str]] = {}  # with the command
         self._lock: int | None = None
 
@@ -226,6 +228,8 @@ class Collector:
             rows = [columns_of(each.snapshot, name) or empty(name) for each in readings]
             stored[PROCESS + name] = apart(name, list(zip(origins, rows, strict=True)))
         filled = {name: columns for name, columns in stored.items() if columns is not None and columns.rows}
+        if not self._sql_text:
+            filled = {name: columns.without_literals(name.rpartition("/")[2]) for name, columns in filled.items()}
         try:
             write_archive(path, merged._summary(list(merged)) | {FLEET: facts.facts()}, filled)
         except OSError as error:

@@ -13,6 +13,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from pfs._otel.events import Event
 from pfs._outside import by_name, processes
+from pfs._tables.kinds import literals_of
 
 __all__ = ["key_values", "of_event", "of_process"]
 
@@ -73,7 +74,7 @@ def is_sql(event: Event) -> bool:
 
 
 def of_event(event: Event, thread_name: str | None, sql_text: bool) -> dict[str, object]:
-    """Returns the attributes of a span. With `sql_text` texts of statements have their literals."""
+    """Returns the attributes of a span. With `sql_text` it also has the texts that can hold literals: SQL_TEXT, MESSAGE_TEXT."""
     values = event.values
     made: dict[str, object] = {"pfs.event_name": values["EVENT_NAME"], "pfs.event_id": values["EVENT_ID"]}
     made["thread.id"] = values["THREAD_ID"]
@@ -82,8 +83,9 @@ def of_event(event: Event, thread_name: str | None, sql_text: bool) -> dict[str,
     made |= _source(values["SOURCE"])
     if event.kind == "statement":
         made |= _statement(event, sql_text)
+    left_out = _ELSEWHERE if sql_text else _ELSEWHERE | literals_of(f"events_{event.kind}s_history_long")
     for name, value in values.items():
-        if name not in _ELSEWHERE and value not in (None, 0, "", "00000"):
+        if name not in left_out and value not in (None, 0, "", "00000"):
             made["pfs." + name.lower()] = f"{value:#x}" if name in _ADDRESSES else value
     return made
 

@@ -112,7 +112,8 @@ class Spans:
             made["pfs.unfinished"] = True
             span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message="the process ended before this event"))
         elif attributes.error_of(event):
-            span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message=values["MESSAGE_TEXT"] or ""))
+            message = (values["MESSAGE_TEXT"] or "") if self._sql_text else attributes.error_of(event)
+            span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message=message))
         span.attributes.extend(attributes.key_values(made))
         return span
 

@@ -28,8 +28,11 @@ _LARGE = 1 << 16
 _ATTRS = b"PANDAS_ATTRS"  # pandas calls them so in Parquet files
 
 
-def write_archive(path: str | os.PathLike[str], summary: Mapping[str, object], tables: Mapping[str, Columns]) -> None:
-    """Writes the tables, which have rows. Deflate shrinks their schemas. The file has its name only when it is complete."""
+def write_archive(
+    path: str | os.PathLike[str], summary: Mapping[str, object], tables: Mapping[str, Columns], is_private: bool = False
+) -> None:
+    """Writes the tables, which have rows. Deflate shrinks their schemas. The file has its name only when it is complete.
+    `is_private`: only its user can read it."""
     need_pyarrow()
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
@@ -38,6 +41,8 @@ def write_archive(path: str | os.PathLike[str], summary: Mapping[str, object], t
     part = f"{os.fspath(path)}.part"
     try:
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            if is_private:
+                os.chmod(part, 0o600)  # before the first row
             archive.writestr(_SUMMARY, json.dumps(summary, indent=1))
             for name, columns in tables.items():
                 stored = _batch(columns)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pfs import _core
 from pfs._arrow.frames import arrow_of_parts, parts_of
 from pfs._tables.frame import made
-from pfs._tables.kinds import kinds
+from pfs._tables.kinds import kinds, literals_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -41,6 +41,20 @@ class Columns:
 
     def names(self) -> list[str]:
         return [part[0] for part in self.parts]
+
+    def without_literals(self, table: str) -> Columns:
+        """Returns the rows with NULL in place of each text that can hold values of the program; "" where NULL is not legal."""
+        left_out = literals_of(table)
+        if not left_out:
+            return self
+        import numpy as np
+
+        def empty(part: _core.Part) -> _core.Part:
+            name, kind, nullable, _, mask, _ = part
+            codes = np.full(self.rows, -1 if nullable else 0, np.int32)
+            return name, kind, nullable, codes, mask, np.array([] if nullable else [""], dtype=object)
+
+        return Columns(self.rows, [empty(part) if part[0] in left_out else part for part in self.parts], self.attrs)
 
     def arrow(self, columns: Sequence[str] | None = None) -> _core.ArrowTable:
         """Returns the rows for readers of Arrow."""

@@ -213,13 +213,15 @@ class Snapshot(Frames):
             "rows": {name: self._held.count(name) for name in tables},
         }
 
-    def to_file(self, path: str | os.PathLike[str], summaries: bool = False) -> None:
+    def to_file(self, path: str | os.PathLike[str], summaries: bool = False, sql_text: bool = False) -> None:
         """Writes one file, such as ``x.pfs.zip``, with an Arrow IPC file for each table that has rows. ``pfs.read_snapshot``
         reads it. It is some ten times smaller than a folder.
 
         Args:
             path: the file, whose name ends in ``.zip``. A file that exists is replaced.
-            summaries: only the tables that add up: all that `pfs.merge` adds.
+            summaries: only the tables that add up: all that `pfs.merge` adds. Texts that can hold literals are NULL. A file of
+                all tables has all texts, and only its user can read it.
+            sql_text: these summaries with the texts.
 
         Raises:
             InvalidValue: the name does not end in ``.zip``.
@@ -230,11 +232,14 @@ class Snapshot(Frames):
         if Path(path).suffix != ".zip":
             raise InvalidValue(f"bad name '{os.fspath(path)}' for a snapshot in one file: legal is a name that ends in .zip")
         chosen = [name for name in self if not summaries or is_summary(declared(name))]
-        write_archive(path, self._summary(chosen), {name: self._held.columns(name) for name in chosen if self._held.count(name)})
+        tables = {name: self._held.columns(name) for name in chosen if self._held.count(name)}
+        if summaries and not sql_text:
+            tables = {name: columns.without_literals(name) for name, columns in tables.items()}
+        write_archive(path, self._summary(chosen), tables, is_private=not summaries or sql_text)
 
     def to_folder(self, path: str | os.PathLike[str]) -> None:
         """Writes a Parquet file for each table, and snapshot.json; ``pfs.read_snapshot`` reads them. Bytes that are no UTF-8 in
-        texts (names of files) become ``\\xNN``.
+        texts (names of files) become ``\\xNN``. Only its user can read a folder that this makes.
 
         Raises:
             InvalidValue: the folder has files and is no snapshot.
@@ -242,7 +247,7 @@ class Snapshot(Frames):
         """
         need_pyarrow()
         folder = Path(path)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(folder.iterdir()) and not (folder / _SUMMARY).exists():
             raise InvalidValue(f"{folder} is not empty and holds no snapshot: give a new folder")
         (folder / _SUMMARY).unlink(missing_ok=True)

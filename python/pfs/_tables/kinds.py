@@ -7,7 +7,7 @@ from functools import cache
 from pfs import _core
 from pfs.errors import UnknownTable
 
-__all__ = ["INTEGERS", "ORIGIN_KINDS", "arrow_type", "kinds", "sql_type"]
+__all__ = ["INTEGERS", "ORIGIN_KINDS", "arrow_type", "kinds", "literals_of", "sql_type"]
 
 ORIGIN_KINDS = {"NODE": "text", "PID": "uint64", "START": "uint64"}  # the columns that pfs.merge adds
 INTEGERS = {"uint64": "UBIGINT", "int64": "BIGINT", "uint32": "UINTEGER", "int32": "INTEGER"}
@@ -23,6 +23,12 @@ def kinds(table: str) -> dict[str, tuple[str, bool]]:
         return {}
     origin = {name: (kind, False) for name, kind in ORIGIN_KINDS.items()}
     return origin | {column["name"]: (column["kind"], column["nullable"]) for column in declared}
+
+
+@cache
+def literals_of(table: str) -> frozenset[str]:
+    """Returns the columns whose texts can hold values of the program. docs/texts.md says who leaves them out."""
+    return frozenset(column["name"] for column in _core.table_info(table)["columns"] if column["literals"])
 
 
 def sql_type(kind: str) -> str:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import IO, Any, Protocol
 
 from pfs import _core
+from pfs._tables.kinds import literals_of
 from pfs._trace import files
 from pfs._trace.files import Layout, Progress, Source, Token
 from pfs.errors import Error
@@ -129,17 +130,20 @@ class _Thread:
     open: dict[int, tuple[Token, ...]] = field(default_factory=dict)  # start rows of events that have not ended
 
 
-@lru_cache(maxsize=len(files.TABLES))
-def _said(table: str) -> list[tuple[int, str, bool]]:
+@lru_cache(maxsize=2 * len(files.TABLES))
+def _said(table: str, sql_text: bool) -> list[tuple[int, str, bool]]:
     """Returns the columns that become arguments: their places and names, and whether 0 is left out."""
     columns = enumerate(_core.table_info(table)["columns"])
-    return [(number, c["name"], not c["nullable"]) for number, c in columns if c["name"] not in _NOT_ARGUMENTS]
+    left_out = _NOT_ARGUMENTS if sql_text else _NOT_ARGUMENTS | literals_of(table)
+    return [(number, c["name"], not c["nullable"]) for number, c in columns if c["name"] not in left_out]
 
 
-def _arguments(layout: Layout, row: Sequence[Token], start: Sequence[Token] | None = None) -> dict[str, int | str]:
+def _arguments(
+    layout: Layout, row: Sequence[Token], sql_text: bool, start: Sequence[Token] | None = None
+) -> dict[str, int | str]:
     """Returns the columns with a value; of an end row, those that differ from its start row."""
     found: dict[str, int | str] = {}
-    for number, name, is_count in _said(layout.table):
+    for number, name, is_count in _said(layout.table, sql_text):
         token = row[number]
         if token == b"NULL" or (start is not None and start[number] == token):
             continue
@@ -161,7 +165,9 @@ def _names(sources: Sequence[Source]) -> dict[int, str]:
     return {thread: f"{name} ({', '.join(actors)})" if actors else name for thread, (name, actors) in names.items()}
 
 
-def export(sources: Sequence[Source], output: IO[bytes], form: str, progress: Progress | None = None) -> Exported:
+def export(
+    sources: Sequence[Source], output: IO[bytes], form: str, progress: Progress | None = None, sql_text: bool = False
+) -> Exported:
     """Writes a trace as a file of a viewer. It keeps the open events and the events that do not nest in memory.
 
     Args:
@@ -169,6 +175,7 @@ def export(sources: Sequence[Source], output: IO[bytes], form: str, progress: Pr
         output: a binary file.
         form: of FORMATS.
         progress: called with the number of bytes that were read since the last time; all files are read twice.
+        sql_text: also texts that can hold literals.
 
     Raises:
         Error: the package perfetto is missing.
@@ -185,13 +192,15 @@ def export(sources: Sequence[Source], output: IO[bytes], form: str, progress: Pr
     threads: dict[int, _Thread] = {thread: _Thread() for thread in plans}
     for source in sources:
         for layout, row in files.rows(source, progress):
-            _draw(writer, layout, row, plans[int(row[0])], threads[int(row[0])], done)
+            _draw(writer, layout, row, plans[int(row[0])], threads[int(row[0])], done, sql_text)
     done.running = sum(len(thread.open) for thread in threads.values())
     writer.finish()
     return done
 
 
-def _draw(writer: _Writer, layout: Layout, row: tuple[Token, ...], plan: _Plan, thread: _Thread, done: Exported) -> None:
+def _draw(
+    writer: _Writer, layout: Layout, row: tuple[Token, ...], plan: _Plan, thread: _Thread, done: Exported, sql_text: bool
+) -> None:
     event = int(row[1])
     track = (int(row[0]), plan.lanes.get(event, 0))
     kind = layout.table.split("_")[1].removesuffix("s")
@@ -200,7 +209,7 @@ def _draw(writer: _Writer, layout: Layout, row: tuple[Token, ...], plan: _Plan, 
     if row[2] == b"NULL":
         done.events += 1
         thread.now = max(thread.now, started or 0)
-        arguments = _arguments(layout, row)
+        arguments = _arguments(layout, row, sql_text)
         if event in plan.lost:
             done.lost_ends += 1
             writer.instant(track, thread.now, name, kind, {**arguments, "note": "the end of this event was lost"})
@@ -212,9 +221,9 @@ def _draw(writer: _Writer, layout: Layout, row: tuple[Token, ...], plan: _Plan, 
     ended = _number(layout, row, "TIMER_END")
     if start is None:  # its start row was lost, but the end row has all its columns; viewers sort by time
         done.events += 1
-        writer.begin(track, thread.now if started is None else started, name, kind, _arguments(layout, row))
+        writer.begin(track, thread.now if started is None else started, name, kind, _arguments(layout, row, sql_text))
     thread.now = max(thread.now, ended or 0)
-    writer.end(track, thread.now, {} if start is None else _arguments(layout, row, start))
+    writer.end(track, thread.now, {} if start is None else _arguments(layout, row, sql_text, start))
 
 
 # ---- Perfetto: a stream of TracePackets, times in nanoseconds
