@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 import pfs
-from pfs import _core
 from pfs._cli.options import TableName, human_option, output_options, process_argument, sql_text_option
+from pfs._cli.rows import Choice, Rows, draw_texts, of_table, write, write_frame
 from pfs._tables.running import VIEWS
 from pfs._tables.show import plain
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
-__all__ = ["diff", "draw", "gc", "new_table", "ps", "set_", "show", "snapshot", "truncate", "write"]
+__all__ = ["diff", "gc", "ps", "set_", "show", "snapshot", "truncate"]
 
 _WAITS = "events_waits_summary_global_by_event_name"  # whose units --tree has
 YES_NO = click.Choice(["yes", "no"], case_sensitive=False)
@@ -46,162 +42,6 @@ class Share(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 def is_for_people(human: bool | None) -> bool:
     return sys.stdout.isatty() if human is None else human
-
-
-# ---- Output
-
-
-def cells(column: Series[Any], unit: str = "") -> list[str]:
-    """Returns the values of a column as texts, and NULL as "NULL". With a unit they are written for humans."""
-    from pfs._tables.show import bytes_text, count_text, time_text
-
-    def any_count(value: float) -> str:
-        return count_text(value) if isinstance(value, int) else f"{value:,.1f}"  # a rate is no whole number
-
-    write: dict[str, Callable[[int], str]] = {"picoseconds": time_text, "bytes": bytes_text, "count": any_count}
-    as_text = write.get(unit, str)
-    null = column.isna().to_numpy()
-    return ["NULL" if is_null else plain(str(as_text(value))) for value, is_null in zip(column.tolist(), null, strict=True)]
-
-
-def units(table: str | None) -> dict[str, str]:
-    if table is not None and table.lower() in VIEWS:
-        return VIEWS[table.lower()].units()
-    return {} if table is None else {column["name"]: column["unit"] for column in _core.table_info(table)["columns"]}
-
-
-def new_table() -> Table:
-    """Returns an empty table in the style of all commands."""
-    return Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-
-
-def draw(frame: DataFrame, human_table: str | None = None) -> None:
-    """Prints a frame. A terminal gets a table if it is wide enough, else one row below the other. Other outputs get lines."""
-    from pandas.api.types import is_numeric_dtype
-
-    unit_of = units(human_table)
-    names = [str(name) for name in frame.columns]
-    texts = [cells(frame[name], unit_of.get(name, "")) for name in frame.columns]
-    draw_texts(names, texts, [bool(is_numeric_dtype(frame[name])) for name in frame.columns])
-
-
-def draw_texts(names: Sequence[str], texts: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
-    """Prints columns of texts as ``draw`` prints a frame. `right`: the columns that are aligned to the right."""
-    console = Console(highlight=False, emoji=False, markup=False)
-    widths = [max(map(len, [name, *column])) for name, column in zip(names, texts, strict=True)]
-    if not console.is_terminal:
-        write_lines([names, *zip(*texts, strict=True)], widths, right)
-    elif sum(widths) + 2 * len(widths) <= console.width:
-        drawn = new_table()
-        for name, is_right in zip(names, right, strict=True):
-            drawn.add_column(name, justify="right" if is_right else "left", no_wrap=True)
-        for row in zip(*texts, strict=True):
-            drawn.add_row(*(Text(cell) for cell in row))
-        console.print(drawn)
-    else:
-        widest = max(map(len, names))
-        for number, row in enumerate(zip(*texts, strict=True), 1):
-            console.print(Text(f"{number}. row", style="bold"))
-            for name, cell in zip(names, row, strict=True):
-                console.print(Text(f"{name:>{widest}}: {cell}"), soft_wrap=True)
-    if console.is_terminal:
-        console.print(Text(f"{len(texts[0])} row{'' if len(texts[0]) == 1 else 's'}", style="dim"))
-
-
-def write_lines(rows: list[Any], widths: Sequence[int], right: Sequence[bool], to_stderr: bool = False) -> None:
-    for row in rows:
-        aligned = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
-        click.echo("  ".join(aligned).rstrip(), err=to_stderr)
-
-
-def write(frame: DataFrame, form: str, output: str | None, human_table: str | None = None) -> None:
-    """Writes a frame as --format and --output say."""
-    from pfs._snapshots.parquet import need_pyarrow, storable
-
-    if form == "table" and output is None:
-        draw(frame, human_table)
-        return
-    frame = storable(frame)
-    if form == "parquet":
-        need_pyarrow()
-        if output is None and sys.stdout.isatty():
-            raise click.UsageError("Parquet is no text: give --output FILE, or send it through a pipe.")
-        frame.to_parquet(output if output is not None else sys.stdout.buffer, engine="pyarrow", index=False)
-        return
-    if form == "table":
-        texts = [[str(name), *cells(frame[name])] for name in frame.columns]
-        widths = [max(map(len, column)) for column in texts]
-        text = "".join(
-            "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() + "\n" for row in zip(*texts, strict=True)
-        )
-    elif form == "csv":
-        text = frame.to_csv(index=False, lineterminator="\n")
-    else:
-        text = frame.to_json(orient="records", date_format="iso", date_unit="us") + "\n"
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        with open(output, "w", encoding="utf-8") as file:
-            file.write(text)
-
-
-# ---- Choosing rows
-
-
-def choose(frame: DataFrame, where: str | None, sort: str | None, limit: int | None) -> DataFrame:
-    """Chooses rows of a frame: see ``chosen``. The values of the rows do not change."""
-    if where is None and sort is None:
-        return frame if limit is None else frame.head(limit)
-    values = {
-        str(name): [None if null else value for value, null in zip(column.tolist(), column.isna(), strict=True)]
-        for name, column in frame.items()
-    }
-    return frame.iloc[chosen(values, where, sort, limit)]
-
-
-def chosen(columns: Mapping[str, Sequence[Any]], where: str | None, sort: str | None, limit: int | None) -> list[int]:
-    """Returns the numbers of the rows that SELECT ... WHERE ... ORDER BY ... LIMIT of SQLite chooses. Whole numbers above 2**63
-    are compared as floating point."""
-    if where is None and sort is None:
-        return list(range(max(map(len, columns.values()), default=0)))[:limit]
-    import sqlite3
-
-    quoted = ", ".join(f'"{name}"' for name in columns)
-    query = "SELECT rowid FROM rows"
-    query += f" WHERE ({where}\n)" if where is not None else ""
-    query += f" ORDER BY {sort}\n" if sort is not None else ""
-    query += " LIMIT ?"
-    rows = ([None if value is None else sql_value(value) for value in row] for row in zip(*columns.values(), strict=True))
-    base = sqlite3.connect(":memory:")
-    try:
-        base.execute(f"CREATE TABLE rows ({quoted})")
-        base.executemany(f"INSERT INTO rows VALUES ({', '.join('?' * len(columns))})", rows)
-        return [rowid - 1 for (rowid,) in base.execute(query, (-1 if limit is None else limit,))]
-    except (sqlite3.Error, sqlite3.Warning) as error:
-        said = " and ".join(text for text in (where, sort) if text is not None)
-        raise click.BadParameter(f"{said!r}: {error}; columns: {', '.join(columns)}", param_hint="--where or --sort") from None
-    finally:
-        base.close()
-
-
-def sql_value(value: Any) -> Any:
-    if isinstance(value, int):
-        return value if -(2**63) <= value < 2**63 else float(value)
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return value if isinstance(value, float) else str(value)
-
-
-def split_columns(frame: DataFrame, columns: str | None) -> list[str] | None:
-    """Returns the names of --columns, spelled as in the table."""
-    if columns is None:
-        return None
-    known = {str(name).upper(): str(name) for name in frame.columns}
-    wanted = [name.strip().upper() for name in columns.split(",") if name.strip()]
-    for name in wanted:
-        if name not in known:
-            raise pfs.UnknownColumn(f"no column '{name}': legal are {', '.join(known.values())}")
-    return [known[name] for name in wanted]
 
 
 # ---- Commands
@@ -236,24 +76,31 @@ def ps(
     pfs ps --sort 'SIZE desc' --limit 5
     pfs ps --tree
     """
+    choice = Choice(where, sort, limit)
     if is_tree:
         if all_users:
             raise click.UsageError("--tree is for one folder: leave --all-users away.")
-        from pfs._cli.tree import frame_of_trees
+        from pfs._cli.tree import rows_of_trees
 
-        frame = choose(frame_of_trees(directory), where, sort, limit)
-        as_table = form == "table" and output is None
-        write(frame.drop(columns="PATH") if as_table else frame, form, output, _WAITS if is_for_people(None) else None)
+        of_trees = rows_of_trees(directory).chosen(choice)
+        if form == "table" and output is None:
+            write(of_trees.without("PATH"), form, output, _WAITS if is_for_people(None) else None)
+        else:
+            write(of_trees, form, output)
         return
-    if form != "table" or output is not None:
-        write(choose(pfs.processes(directory, all_users), where, sort, limit), form, output)
+    if form == "parquet":
+        write_frame(pfs.processes(directory, all_users), form, output, choice=choice)
         return
     from pfs._outside.processes import columns_of, listed
     from pfs._tables.show import bytes_text
 
     there = listed(directory, all_users)
     columns = columns_of(there)
-    numbers = chosen(columns, where, sort, limit)
+    rows = list(zip(*columns.values(), strict=True))
+    numbers = choice.places(list(columns), rows)
+    if form != "table" or output is not None:
+        write(Rows(list(columns), [rows[at] for at in numbers], [name == "PID" for name in columns]), form, output)
+        return
     as_text = {"STARTED": lambda time: "NULL" if time is None else f"{time:%Y-%m-%d %H:%M:%S}", "SIZE": bytes_text}
     shown = {name: [plain(str(as_text.get(name, str)(column[number]))) for number in numbers] for name, column in columns.items()}
     console = Console(highlight=False)
@@ -326,23 +173,37 @@ def show(
     is_view = table.lower().startswith("sys.")
     human = False if is_view else human  # a view formats its times itself
 
-    def read(process: int | str) -> DataFrame:
-        if is_view:
-            return pfs.view(table, process)
+    human_table = table if is_for_people(human) else None
+    choice = Choice(where, sort, limit, columns)
+    if is_view or form == "parquet":
+
+        def frame(process: int | str) -> DataFrame:
+            if is_view:
+                return pfs.view(table, process)
+            with pfs.attach(process) as schema:
+                if table.lower() in VIEWS:
+                    return cast("DataFrame", getattr(schema, table.lower())())
+                return schema.table(table, running="elapsed" if elapsed else None)
+
+        if is_tree:
+            from pfs._cli.tree import frame_of_tables
+
+            write_frame(frame_of_tables(process, frame), form, output, human_table, choice)
+        else:
+            write_frame(frame(process), form, output, human_table, choice)
+        return
+
+    def read(process: int | str) -> Rows:
         with pfs.attach(process) as schema:
-            if table.lower() in VIEWS:
-                return cast("DataFrame", getattr(schema, table.lower())())
-            return schema.table(table, running="elapsed" if elapsed else None)
+            return of_table(schema._source, table, elapsed)
 
     if is_tree:
-        from pfs._cli.tree import frame_of_tables
+        from pfs._cli.tree import rows_of_tables
 
-        frame = frame_of_tables(process, read)
+        found = rows_of_tables(process, read)
     else:
-        frame = read(process)
-    wanted = split_columns(frame, columns)
-    frame = choose(frame, where, sort, limit)
-    write(frame if wanted is None else frame[wanted], form, output, table if is_for_people(human) else None)
+        found = read(process)
+    write(found.chosen(choice), form, output, human_table)
 
 
 @click.command(name="set")
@@ -487,6 +348,4 @@ def diff(
         frame = pd.DataFrame({"TABLE": [row[0] for row in rows], "ROWS": [row[1] for row in rows]})
     else:
         frame = difference[table]
-    wanted = split_columns(frame, columns)
-    frame = choose(frame, where, sort, limit)
-    write(frame if wanted is None else frame[wanted], form, output, table if is_for_people(human) else None)
+    write_frame(frame, form, output, table if is_for_people(human) else None, Choice(where, sort, limit, columns))

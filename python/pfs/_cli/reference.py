@@ -10,7 +10,7 @@ import pfs
 from pfs import _core
 from pfs._cli.config import CONFIG_FLAGS, config_text
 from pfs._cli.options import TableName, output_options
-from pfs._cli.processes import new_table, write
+from pfs._cli.rows import new_table, write_frame
 
 __all__ = ["config", "ddl", "describe", "tables"]
 
@@ -62,7 +62,7 @@ def describe(table: str | None, form: str, output: str | None) -> None:
             drawn.add_row(*map(Text, row))
         console.print(drawn)
         return
-    write(pfs.describe(table), form, output)
+    write_frame(pfs.describe(table), form, output)
 
 
 @click.command()

@@ -10,7 +10,7 @@ import click
 
 import pfs
 from pfs._cli.options import Process, output_options
-from pfs._cli.processes import write
+from pfs._cli.rows import write_frame
 from pfs._views.declared import VIEWS
 
 __all__ = ["sql"]
@@ -48,7 +48,7 @@ def sql(source: int | str, statement: str | None, dialect: str, form: str, outpu
 
 
 def _answer(source: int | str, statement: str, dialect: Any, form: str, output: str | None) -> None:
-    write(pfs.sql(statement, source, dialect).df(), form, output)
+    write_frame(pfs.sql(statement, source, dialect).df(), form, output)
 
 
 def _completions() -> Callable[[str], list[str]]:

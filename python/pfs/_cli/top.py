@@ -19,7 +19,7 @@ from rich.text import Text
 import pfs
 from pfs._cli.keyboard import Keyboard
 from pfs._cli.options import Process as ProcessArgument
-from pfs._cli.processes import write_lines
+from pfs._cli.rows import write_lines
 from pfs._outside import by_name
 from pfs._outside.segment import SegmentSource
 from pfs._tables.running import Blocked

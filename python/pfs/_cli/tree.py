@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pfs
+from pfs._cli.rows import Rows
 from pfs._outside.processes import default_directory, with_runs
 from pfs._run.tree import folder_of, tree
 from pfs._tables.samples import lost
@@ -14,21 +16,17 @@ from pfs.errors import AttachError, Error
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["frame_of_tables", "frame_of_trees"]
+__all__ = ["frame_of_tables", "rows_of_tables", "rows_of_trees"]
 
 _WAITS = "events_waits_summary_global_by_event_name"
 
 
-def frame_of_trees(directory: str | None) -> DataFrame:
+def rows_of_trees(directory: str | None) -> Rows:
     """Returns one row per process of each run in a folder, or of the run whose folder it is; each parent before its children.
 
     COMMAND is indented by the depth in the tree. COUNT_STAR and SUM_TIMER_WAIT (picoseconds) are the sums of all waits but idle
     ones, LOST the events that were not recorded. They are NULL if the segment cannot be read.
     """
-    import pandas as pd
-
-    from pfs._tables.frame import TEXT
-
     rows: list[tuple[Any, ...]] = []
     folder = default_directory() if directory is None else directory
     # Without runs below it, the folder itself is that of a run.
@@ -39,13 +37,7 @@ def frame_of_trees(directory: str | None) -> DataFrame:
             text = "  " * node.depth + node.found.command
             rows.append((node.found.identity.pid, parent, node.found.state, *numbers, text, node.found.path))
     names = ("PID", "PARENT_PID", "STATE", "COUNT_STAR", "SUM_TIMER_WAIT", "LOST", "COMMAND", "PATH")
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    return pd.DataFrame(
-        {
-            name: pd.Series(list(column), dtype=TEXT if name in ("STATE", "COMMAND", "PATH") else "UInt64")
-            for name, column in zip(names, columns, strict=True)
-        }
-    )
+    return Rows(names, rows, [name not in ("STATE", "COMMAND", "PATH") for name in names])
 
 
 def _counts(path: str) -> tuple[int | None, int | None, int | None]:
@@ -58,7 +50,22 @@ def _counts(path: str) -> tuple[int | None, int | None, int | None]:
         return None, None, None
 
 
-def frame_of_tables(process: int | str, read: Callable[[str], DataFrame]) -> DataFrame:
+T = TypeVar("T")
+
+
+def _of_each(process: int | str, read: Callable[[str], T]) -> list[tuple[int, T]]:
+    """Returns what `read` returns for the segment of each process of a tree, with the process id."""
+    folder, root = folder_of(process)
+    found = []
+    for node in tree(folder, root):
+        with contextlib.suppress(AttachError):  # it has gone meanwhile
+            found.append((node.found.identity.pid, read(node.found.path)))
+    if not found:
+        raise AttachError(f"there is no process of pfs run in {folder}")
+    return found
+
+
+def rows_of_tables(process: int | str, read: Callable[[str], Rows]) -> Rows:
     """Returns the rows of a table of all processes of a tree, with a column PID in front.
 
     Args:
@@ -68,17 +75,17 @@ def frame_of_tables(process: int | str, read: Callable[[str], DataFrame]) -> Dat
     Raises:
         AttachError: the process was not started by ``pfs run``, or no process of the tree can be read.
     """
+    found = _of_each(process, read)
+    first = found[0][1]
+    return Rows(("PID", *first.names), [(pid, *row) for pid, rows in found for row in rows.rows], (True, *first.right))
+
+
+def frame_of_tables(process: int | str, read: Callable[[str], DataFrame]) -> DataFrame:
+    """Returns the same as a frame."""
     import pandas as pd
 
-    folder, root = folder_of(process)
     frames = []
-    for node in tree(folder, root):
-        try:
-            frame = read(node.found.path)
-        except AttachError:  # it has gone meanwhile
-            continue
-        frame.insert(0, "PID", pd.Series(node.found.identity.pid, frame.index, dtype="UInt64"))
+    for pid, frame in _of_each(process, read):
+        frame.insert(0, "PID", pd.Series(pid, frame.index, dtype="UInt64"))
         frames.append(frame)
-    if not frames:
-        raise AttachError(f"there is no process of pfs run in {folder}")
     return pd.concat(frames, ignore_index=True)

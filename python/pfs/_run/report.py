@@ -25,6 +25,11 @@ _CLASSES = {
     "wait/io/socket/": "sockets",
     "idle": "idle (poll, select, epoll)",
 }
+_WAITS = "events_waits_summary_global_by_event_name"
+# The columns of each row of a report.
+_IO = ("SUM_TIMER_WAIT", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "COUNT_WRITE", "SUM_NUMBER_OF_BYTES_WRITE")
+_STATEMENTS = ("COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ROWS_AFFECTED", "SUM_ERRORS")
+_MEMORY = ("COUNT_ALLOC", "SUM_NUMBER_OF_BYTES_ALLOC", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED")
 
 
 @dataclass(slots=True)
@@ -82,52 +87,41 @@ def gather(paths: Iterable[str]) -> Report:
 
 
 def _add(report: Report, schema: Schema) -> None:
-    waits = schema.table("events_waits_summary_global_by_event_name")
-    waits = waits[waits["COUNT_STAR"] > 0]
-    report.processes.append({"pid": schema.pid, "command": schema.command, "events": int(waits["COUNT_STAR"].sum())})
-    names = Readable(schema._source)
-    for name, *numbers in zip(
-        waits["EVENT_NAME"], waits["COUNT_STAR"], waits["SUM_TIMER_WAIT"], waits["MAX_TIMER_WAIT"], strict=True
-    ):
-        kind = next((text for prefix, text in _CLASSES.items() if str(name).startswith(prefix)), None)
+    source = schema._source
+    waits = source.rows(_WAITS, ("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_TIMER_WAIT"))
+    waits = [row for row in waits if row[1] > 0]
+    report.processes.append({"pid": schema.pid, "command": schema.command, "events": sum(row[1] for row in waits)})
+    names = Readable(source)
+    for name, *numbers in waits:
+        kind = next((text for prefix, text in _CLASSES.items() if name.startswith(prefix)), None)
         if kind is not None:
             _sum(report.classes, kind, numbers, longest=2)
-        if str(name).startswith("wait/synch/"):
-            _sum(report.locks, names.name(str(name)), numbers, longest=2)
-    columns = ["SUM_TIMER_WAIT", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "COUNT_WRITE", "SUM_NUMBER_OF_BYTES_WRITE"]
-    files = schema.table("file_summary_by_instance")
-    for name, *numbers in zip(files["FILE_NAME"], *(files[column] for column in columns), strict=True):
-        _sum(report.files, str(name), numbers)
-    sockets = schema.table("socket_summary_by_event_name")
-    sockets = sockets[sockets["COUNT_STAR"] > 0]
-    for name, *numbers in zip(sockets["EVENT_NAME"], *(sockets[column] for column in columns), strict=True):
-        _sum(report.sockets, names.name(str(name)), numbers)
-    digests = schema.table("events_statements_summary_by_digest")
-    columns = ["COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ROWS_AFFECTED", "SUM_ERRORS"]
-    for name, *numbers in zip(digests["DIGEST_TEXT"], *(digests[column] for column in columns), strict=True):
-        _sum(report.statements, name if isinstance(name, str) else "(other statements)", numbers)
-    memory = schema.table("memory_summary_global_by_event_name")
-    memory = memory[(memory["COUNT_ALLOC"] > 0) & ~memory["EVENT_NAME"].str.startswith("memory/performance_schema/")]
-    columns = ["COUNT_ALLOC", "SUM_NUMBER_OF_BYTES_ALLOC", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED"]
-    for name, *numbers in zip(memory["EVENT_NAME"], *(memory[column] for column in columns), strict=True):
-        _sum(report.memory, str(name), numbers)
-    status = schema.table("global_status")
-    for name, value in zip(status["VARIABLE_NAME"], status["VARIABLE_VALUE"], strict=True):
-        if str(name).endswith("_lost") and str(value).isdigit() and int(value) > 0:
-            report.lost[str(name)] = report.lost.get(str(name), 0) + int(value)
-
-    history = schema.table("events_waits_history_long", where="EVENT_NAME like 'wait/synch/%' and EVENT_NAME not like '%/cond/%'")
-    for name, source, time in zip(history["EVENT_NAME"], history["SOURCE"], history["TIMER_WAIT"], strict=True):
-        if time == time and time > 0:  # a wait that has not ended has none
-            report.blocked.append((int(time), names.name(str(name)), names.source(str(source)) or ""))
-    log = schema.table("error_log")
-    for text in log[(log["ERROR_CODE"] == "PFS-RUN") & (log["PRIO"] == "Warning")]["DATA"]:
-        if text not in report.notes:
-            report.notes.append(str(text))
+        if name.startswith("wait/synch/"):
+            _sum(report.locks, names.name(name), numbers, longest=2)
+    for name, *numbers in source.rows("file_summary_by_instance", ("FILE_NAME", *_IO)):
+        _sum(report.files, name, numbers)
+    for name, count, *numbers in source.rows("socket_summary_by_event_name", ("EVENT_NAME", "COUNT_STAR", *_IO)):
+        if count > 0:
+            _sum(report.sockets, names.name(name), numbers)
+    for name, *numbers in source.rows("events_statements_summary_by_digest", ("DIGEST_TEXT", *_STATEMENTS)):
+        _sum(report.statements, name or "(other statements)", numbers)
+    for name, *numbers in source.rows("memory_summary_global_by_event_name", ("EVENT_NAME", *_MEMORY)):
+        if numbers[0] > 0 and not name.startswith("memory/performance_schema/"):
+            _sum(report.memory, name, numbers)
+    for name, value in source.rows("global_status", ("VARIABLE_NAME", "VARIABLE_VALUE")):
+        if name.endswith("_lost") and value.isdigit() and int(value) > 0:
+            report.lost[name] = report.lost.get(name, 0) + int(value)
+    for name, at, time in source.rows("events_waits_history_long", ("EVENT_NAME", "SOURCE", "TIMER_WAIT")):
+        # A wait that has not ended has no time.
+        if time and name.startswith("wait/synch/") and not name.startswith("wait/synch/cond/"):
+            report.blocked.append((time, names.name(name), names.source(at) or ""))
+    for code, severity, text in source.rows("error_log", ("ERROR_CODE", "PRIO", "DATA")):
+        if code == "PFS-RUN" and severity == "Warning" and text not in report.notes:
+            report.notes.append(text)
 
 
-def _sum(sums: dict[str, list[int]], name: str, numbers: Sequence[Any], longest: int = -1) -> None:
-    more = [int(number) for number in numbers]
+def _sum(sums: dict[str, list[int]], name: str, numbers: Sequence[int], longest: int = -1) -> None:
+    more = list(numbers)
     there = sums.get(name)
     if there is None:
         sums[name] = more
