@@ -15,7 +15,7 @@ MOST_LINES = 500
 # A unit is a private package or a module beside it; "pfs" is __init__.py. A unit may import the units of the lines above it, and
 # of its own line only itself. This holds for imports inside functions and for type checkers, too.
 ORDER = [
-    ("_auto", "_core", "_names", "_namesake", "errors"),
+    ("_auto", "_core", "_names", "_namesake", "_paths", "errors"),
     ("_blocks", "_green", "_source"),
     ("_places",),
     ("_tables",),

@@ -56,7 +56,7 @@ def test_its_links_lead_somewhere(root: Path, readme: str) -> None:
 
 
 FUNCTION = {
-    "c": "#include <fcntl.h>\n{top}int main(void) {{ char buffer[8]; const char* path = \"app.c\";\n{body}return n < 0; }}\n",
+    "c": '#include <fcntl.h>\n{top}int main(void) {{ char buffer[8]; const char* path = "app.c";\n{body}return n < 0; }}\n',
     "cpp": "#include <fcntl.h>\n#include <mutex>\n#include <vector>\n{top}void work() {{}}\n"
     'int main() {{ char buffer[8]; const char* path = "app.cpp";\n{body}return n < 0; }}\n',
 }

@@ -13,6 +13,7 @@ from typing import IO
 
 import click
 
+from pfs import _paths
 from pfs._outside import processes
 from pfs._places import own_names
 from pfs._run import launch
@@ -158,8 +159,8 @@ def run(
     if program.blind and not force:
         raise click.UsageError(f"pfs can see nothing of {program.path}: {program.blind}. --force runs it all the same.")
     with launch.folder_of_run(keep) as folder:
-        if names is not None:
-            with open(os.path.join(folder, own_names.BESIDE), "w", encoding="utf-8") as file:
+        if names is not None and os.path.isdir(folder):
+            with open(_paths.made(os.path.join(folder, own_names.BESIDE)), "w", encoding="utf-8") as file:
                 file.write(names)
         environment = os.environ | launch.environment(folder, only, decode, python, all_on, children, program.sanitizers)
         with Parents(folder):
@@ -169,7 +170,7 @@ def run(
                 raise click.ClickException(f"{error.strerror}: {command[0]}") from None
             with showing(folder, interval) if wants_top else contextlib.nullcontext():
                 code = launch.wait_for(child)
-        found = [segment.path for segment in processes.scan(folder)]
+        found = processes.scan(folder)
         if wants_report or as_json or output is not None:
             import json  # not before the program has run: it does not wait for what only a report needs
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from pfs import _core
+from pfs import _core, _paths
 from pfs._outside import owners
 from pfs._tables import show
 from pfs.errors import AttachError
@@ -187,8 +186,7 @@ def version(identity: _core.Identity) -> str:
 
 @contextmanager
 def _opened(path: str, directory: int | None = None) -> Iterator[int]:
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags, dir_fd=directory)
+    descriptor = _paths.opened(path, directory)
     try:
         yield descriptor
     finally:
@@ -204,8 +202,8 @@ def _look(directory: int, folder: str, name: str, unfinished: bool = False) -> F
     try:
         with _opened(name, directory) as descriptor:
             info = os.fstat(descriptor)
-            identity = _core.identity(descriptor) if stat.S_ISREG(info.st_mode) else None
-    except OSError:  # removed meanwhile, a symbolic link, or not readable
+            identity = _core.identity(descriptor)
+    except OSError:  # removed meanwhile, no plain file, or not readable
         return None
     if identity is None:
         return None
@@ -236,7 +234,7 @@ def is_of(path: str, identity: _core.Identity) -> bool:
 
 @contextmanager
 def _directory(folder: str) -> Iterator[int]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = _paths.directory(folder)
     try:
         yield descriptor
     finally:

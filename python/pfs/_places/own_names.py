@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pfs import _paths
 from pfs.errors import InvalidValue
 
 __all__ = ["BESIDE", "OwnNames", "names_for", "parse"]
 
 BESIDE = "names"  # the file in the folder of a run
 _ARROW = "->"
+_MOST_BYTES = 1 << 24
 # What stands before the part of a name that the user replaces.
 _FAMILY = re.compile(r"(?:wait/[^/]+/[^/]+/|thread/)")
 
@@ -77,10 +79,14 @@ def names_for(segment: str | None) -> OwnNames:
     """
     chosen = os.environ.get("PFS_NAMES")
     path = chosen or (os.path.join(os.path.dirname(segment), BESIDE) if segment else "")
-    if not path or (not chosen and not os.path.isfile(path)):
+    if not path:
         return OwnNames()
     try:
-        with open(path, encoding="utf-8") as file:
-            return parse(file.read(), path)
+        # Beside a segment, only who may write the segment says how its locks are called.
+        whose = None if chosen or not segment else _paths.readable_by(os.stat(segment, follow_symlinks=False))
+        with _paths.reading(path, whose, follow=bool(chosen)) as file:
+            return parse(file.read(_MOST_BYTES).decode(), path)
     except (OSError, UnicodeDecodeError) as error:
+        if not chosen and isinstance(error, OSError):
+            return OwnNames()
         raise InvalidValue(f"the file of names {path} cannot be read: {error}") from None

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
-from pfs import _core
+from pfs import _core, _paths
 from pfs._outside import processes
 from pfs.errors import StateError
 
@@ -31,6 +31,7 @@ PARTS = {
 PYTHON_PARTS = ("threads", "requests", "clients", "drivers", "tasks", "tests", "cells")
 PYTHON_MORE = ("asyncio",)  # parts that only --python chooses
 # A program has more instruments of its own than a program that was instrumented by hand.
+_NOWHERE = "/dev/null/run"  # no folder can be made there
 SIZES = {"mutex": 1024, "rwlock": 512, "cond": 512, "file": 256, "socket": 128, "statement": 256, "thread": 512}
 
 
@@ -116,15 +117,40 @@ def _unless_default(name: str, value: str, default: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def folder_of_run(keep: bool) -> Iterator[str]:
-    """Makes the folder of the segments, which ``pfs ps`` and ``pfs top`` find, and removes it at the end."""
-    parent = processes.default_directory()
-    os.makedirs(parent, mode=0o700, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="run-", dir=parent)
+    """Makes the folder of the segments, which ``pfs ps`` and ``pfs top`` find, and removes it at the end.
+
+    If another user could replace that folder, or it cannot be made, the segments are in a private one, and stderr says where. If
+    there is no place for a folder at all, the program runs all the same, and makes no segment.
+    """
+    folder = _new_folder()
     try:
         yield folder
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _new_folder() -> str:
+    usual = processes.default_directory()
+    problem = ""
+    for parent in (usual, os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm", "/tmp"):
+        if not parent:
+            continue
+        try:
+            if parent == usual:
+                os.makedirs(parent, mode=0o700, exist_ok=True)
+            if not _paths.keeps_entries(parent):
+                problem = problem or f"others could replace what is in {parent}"
+                continue
+            folder = tempfile.mkdtemp(prefix="run-" if parent == usual else "run-pfs-", dir=parent)
+        except OSError as error:
+            problem = problem or f"{error.strerror}: {parent}"
+            continue
+        if problem:
+            print(f"pfs: {problem}: the segments of this run are in {folder}", file=sys.stderr)
+        return folder
+    print(f"pfs: {problem}: nothing of this run is recorded", file=sys.stderr)
+    return _NOWHERE
 
 
 def wait_for(child: subprocess.Popen[bytes]) -> int:

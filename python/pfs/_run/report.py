@@ -13,6 +13,7 @@ from pfs.errors import Error
 
 if TYPE_CHECKING:
     from pfs._outside.attach import Schema
+    from pfs._outside.processes import Found
 
 __all__ = ["Report", "gather", "text_of"]
 
@@ -74,15 +75,18 @@ class Report:
         return sorted(self.blocked, reverse=True)[:limit]
 
 
-def gather(paths: Iterable[str]) -> Report:
-    """Reads segments and adds them up. A segment that cannot be read is named in the report."""
+def gather(there: Iterable[Found]) -> Report:
+    """Reads segments and adds them up. A segment that cannot be read, or that may be another user's, is named in the report."""
     report = Report()
-    for path in paths:
+    for found in there:
+        if found.doubt:
+            report.unread.append(f"{found.path}: {found.doubt}")
+            continue
         try:
-            with attach(path) as schema:
+            with attach(found.path) as schema:
                 _add(report, schema)
         except Error as error:
-            report.unread.append(f"{path}: {error}")
+            report.unread.append(f"{found.path}: {error}")
     return report
 
 

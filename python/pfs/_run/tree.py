@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from pfs import _paths
 from pfs._outside import processes
 from pfs.errors import AttachError
 
@@ -28,6 +29,7 @@ __all__ = ["Node", "Parents", "folder_of", "tree"]
 
 FILE = "parents"
 _MOST_ANCESTORS = 64
+_MOST_BYTES = 1 << 26  # of the file: a million processes
 _CREATE, _MOVED_TO = 0x100, 0x80  # of inotify(7)
 _EVENT = struct.Struct("iIII")
 
@@ -111,9 +113,10 @@ def _read(folder: str) -> dict[Key, list[Key]]:
     """Returns the ancestors of each process, the nearest first."""
     chains = {}
     try:
-        with open(os.path.join(folder, FILE), encoding="ascii", errors="replace") as file:
-            for line in file:
-                keys = [(int(pid), int(ticks)) for pid, ticks in re.findall(r"(\d+):(\d+)", line)]
+        whose = _paths.readable_by(os.stat(folder, follow_symlinks=False))
+        with _paths.reading(os.path.join(folder, FILE), whose) as file:
+            for line in file.read(_MOST_BYTES).split(b"\n"):
+                keys = [(int(pid), int(ticks)) for pid, ticks in re.findall(rb"(\d{1,10}):(\d{1,20})", line)]
                 if keys:
                     chains[keys[0]] = keys[1:]
     except OSError:
@@ -162,7 +165,7 @@ class Parents:
             os.close(self._watch)
 
     def _run(self) -> None:
-        with open(os.path.join(self._folder, FILE), "w", encoding="ascii", buffering=1) as file:
+        with open(_paths.made(os.path.join(self._folder, FILE)), "w", encoding="ascii", buffering=1) as file:
             while self._stop not in select.select([self._watch, self._stop], [], [])[0]:
                 for name in _names(os.read(self._watch, 1 << 16)):
                     number = re.match(rb"(\d+)\D.*pfs$", name)

@@ -1,0 +1,262 @@
+"""Folders in which another user has put something: pipes that block a reader, links to files of root, folders of another user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pfs import _paths
+from pfs._places.own_names import names_for
+from tests.python._programs.subject import Subject, clean_environment, subject
+from tests.python.test_run import PFS
+
+NOBODY = 65534
+USER, SQUATTER = 54321, 54322
+OTHERS = r"belongs to another user|a link in a folder that others can write to|others can write to it|Not a directory"
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root")
+
+
+def pfs_command(*words: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Runs a command. A command that blocks is an error: none of these takes long."""
+    return subprocess.run([*PFS, *words], capture_output=True, text=True, timeout=60, check=False, **more)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Subject]:
+    (tmp_path / "segments").mkdir(mode=0o700)
+    with subject(tmp_path / "segments") as running:
+        running.do('lock = pfs.Lock("app/LOCK_a")\nwith lock: pass\n')
+        yield running
+
+
+@pytest.fixture
+def theirs() -> Iterator[Path]:
+    """A folder of another user that everybody can reach."""
+    path = Path(tempfile.mkdtemp(prefix="pfs-test-theirs-", dir="/var/tmp"))
+    path.chmod(0o777)
+    if os.geteuid() == 0:
+        os.chown(path, NOBODY, NOBODY)
+    yield path
+    shutil.rmtree(path)
+
+
+def plant(path: Path, what: str, target: Path) -> None:
+    if what == "pipe":
+        os.mkfifo(path)
+    elif what == "link":
+        path.symlink_to(target)
+    elif what == "folder":
+        path.mkdir()
+    else:
+        path.write_text("planted\n")
+    if os.geteuid() == 0:
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+
+
+# ---- Reading
+
+
+@pytest.mark.parametrize("name", ["parents", "names"])
+@pytest.mark.parametrize("what", ["pipe", "link", "folder", "file"])
+def test_no_file_beside_segments_stops_a_reader(program: Subject, tmp_path: Path, name: str, what: str) -> None:
+    run = program.path.parent / "run-1"
+    run.mkdir()
+    shutil.copy(program.path, run / program.path.name)
+    (target := tmp_path / "target").write_text(f"{program.pid}:1 1:2\n")
+    plant(run / name, what, target)
+    env = clean_environment(program.path.parent)
+    for command in (["ps", "--tree"], ["top", str(run), "--batch", "--count", "1", "--interval", "0.1"]):
+        done = pfs_command(*command, env=env)
+        assert done.returncode == 0, done.stderr
+        assert str(program.pid) in done.stdout
+
+
+@ROOT_ONLY
+def test_a_file_of_names_that_another_user_has_put_there_names_nothing(program: Subject) -> None:
+    """Who may not write the segment does not say how its locks are called."""
+    names = program.path.parent / "names"
+    names.write_text("app/LOCK_a -> forged\n")
+    show = ["show", str(program.path), "events_waits_summary_global_by_event_name", "--human"]
+    env = clean_environment(program.path.parent)
+    assert len(names_for(str(program.path)).lines) == 1
+    os.chown(names, NOBODY, NOBODY)
+    assert names_for(str(program.path)).lines == ()
+    assert "forged" not in pfs_command(*show, env=env).stdout
+
+
+# ---- The folder of a run
+
+
+@pytest.fixture
+def folder_of_user() -> Iterator[Path]:
+    folder = Path(f"/dev/shm/pfs-{USER}")
+    if folder.exists():
+        pytest.skip("a user with this number has been here")
+    yield folder
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder)
+    else:
+        folder.unlink(missing_ok=True)
+
+
+def run_as_user(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs ``pfs run`` as a user, who may read everything: this Python may be in a folder of root."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PFS_", "XDG_", "TMPDIR"))}
+    capability = ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
+    user = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups", *capability]
+    command = [*user, *PFS, "run", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env, cwd="/")
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize("what", ["755", "777", "link", "file"])
+def test_pfs_run_runs_a_program_whose_folder_another_user_has_made(folder_of_user: Path, theirs: Path, what: str) -> None:
+    """The squatter of /dev/shm/pfs-UID neither stops the program nor sees or replaces its segments."""
+    if what.isdigit():
+        folder_of_user.mkdir()
+        folder_of_user.chmod(int(what, 8))
+    elif what == "link":
+        folder_of_user.symlink_to(theirs)
+    else:
+        folder_of_user.touch()
+    os.chown(folder_of_user, SQUATTER, SQUATTER, follow_symlinks=False)
+    done = run_as_user("--keep", "--", "/bin/sh", "-c", "echo $PFS_DIR")
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.strip())
+    try:
+        assert f": the segments of this run are in {folder}" in done.stderr
+        assert "1 process" in done.stderr
+        assert folder.parent in (Path("/dev/shm"), Path("/tmp"))
+        assert (folder.stat().st_uid, folder.stat().st_mode & 0o777) == (USER, 0o700)
+    finally:
+        shutil.rmtree(folder)
+    assert list(theirs.iterdir()) == []
+    if what != "file":
+        assert list(folder_of_user.iterdir()) == []
+
+
+@ROOT_ONLY
+def test_pfs_run_uses_the_folder_of_its_user(folder_of_user: Path) -> None:
+    """The control of the test above."""
+    done = run_as_user("--", "/bin/sh", "-c", "echo $PFS_DIR")
+    assert Path(done.stdout.strip()).parent == folder_of_user
+    assert "are in" not in done.stderr
+
+
+def test_pfs_run_runs_a_program_when_there_is_no_place_for_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from pfs._run import launch
+
+    def refused(*words: object, **named: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
+    monkeypatch.setattr(tempfile, "mkdtemp", refused)
+    with launch.folder_of_run(keep=False) as folder:
+        environment = os.environ | launch.environment(folder)
+        done = subprocess.run(["echo", "runs"], env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "runs\n"
+
+
+@ROOT_ONLY
+def test_a_report_leaves_the_segment_of_another_user_out(program: Subject) -> None:
+    from pfs._outside import processes
+    from pfs._run.report import gather
+
+    program.kill()
+    os.chown(program.path, NOBODY, NOBODY)
+    report = gather(processes.scan(str(program.path.parent)))
+    assert report.processes == []
+    assert "it belongs to nobody" in report.unread[0]
+
+
+# ---- Opening and making
+
+
+@pytest.mark.parametrize("what", ["pipe", "link", "folder"])
+def test_only_a_plain_file_is_opened(tmp_path: Path, what: str) -> None:
+    (target := tmp_path / "target").write_text("text")
+    plant(tmp_path / "planted", what, target)
+    with pytest.raises(OSError, match=r"no plain file|Too many levels|Is a directory"):
+        _paths.opened(tmp_path / "planted")
+    if what == "link":
+        os.close(_paths.opened(tmp_path / "planted", follow=True))
+    with pytest.raises(FileNotFoundError):
+        _paths.opened(tmp_path / "absent")
+    os.close(_paths.opened(target, owners=[os.geteuid()]))
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        _paths.opened(target, owners=[USER])
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    (path := tmp_path / "file").write_text("old")
+    os.link(path, tmp_path / "second")
+    with pytest.raises(TypeError), _paths.replaced(path) as file:
+        file.write("no bytes")  # type: ignore[arg-type]
+    assert path.read_text() == "old"
+    with _paths.replaced(path, 0o644) as file:
+        file.write(b"new")
+        assert path.read_text() == "old"
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o644)
+    assert (tmp_path / "second").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["file", "second"]
+
+
+def test_an_output_may_be_a_pipe_or_a_link_of_this_user(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    (tmp_path / "link").symlink_to("target")
+    for way in (_paths.replaced, lambda path: _paths.appended(path)):
+        with way(tmp_path / "link") as file:
+            file.write(b"text\n")
+    assert (tmp_path / "target").read_text() == "text\ntext\n"
+    reader, writer = os.pipe()
+    with _paths.replaced(f"/dev/fd/{writer}") as file:
+        file.write(b"text")
+    assert os.read(reader, 10) == b"text"
+    os.close(reader)
+    os.close(writer)
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize("what", ["pipe", "link", "file"])
+@pytest.mark.parametrize("owner", [0, NOBODY])
+def test_nothing_is_written_to_what_another_user_has_put_there(theirs: Path, tmp_path: Path, what: str, owner: int) -> None:
+    (precious := tmp_path / "precious").write_text("precious")
+    plant(path := theirs / "x", what, precious)
+    os.chown(path, owner, owner, follow_symlinks=False)
+    if (what, owner) != ("pipe", 0) and (what, owner) != ("file", 0):
+        with pytest.raises(OSError, match=OTHERS):
+            _paths.appended(path)
+    if what == "link" or (what, owner) == ("pipe", NOBODY):
+        with pytest.raises(OSError, match=OTHERS), _paths.replaced(path) as file:
+            file.write(b"secret")
+    elif what == "file":
+        with _paths.replaced(path) as file:
+            file.write(b"secret")
+        assert (path.stat().st_uid, path.stat().st_mode & 0o777) == (0, 0o600)
+    assert precious.read_text() == "precious"
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize("what", ["link", "of another user", "open"])
+def test_a_folder_is_made_or_is_ones_own(theirs: Path, tmp_path: Path, what: str) -> None:
+    _paths.own_folder(str(tmp_path / "above" / "new"))
+    assert (tmp_path / "above" / "new").stat().st_mode & 0o777 == 0o700
+    _paths.own_folder(str(tmp_path / "above" / "new"))
+    path = tmp_path / "planted"
+    if what == "link":
+        path.symlink_to(tmp_path / "above")
+    else:
+        path.mkdir()
+        path.chmod(0o777)
+        if what == "of another user":
+            path.chmod(0o700)
+            os.chown(path, NOBODY, NOBODY)
+    with pytest.raises(OSError, match=OTHERS):
+        _paths.own_folder(str(path))
