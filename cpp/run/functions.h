@@ -64,6 +64,10 @@
   F(pthread_setname_np) \
   F(thrd_create) \
   F(prctl) \
+  F(setuid) \
+  F(seteuid) \
+  F(setreuid) \
+  F(setresuid) \
   F(syscall) \
   F(dlopen) \
   F(dlmopen) \

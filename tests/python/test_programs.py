@@ -903,8 +903,9 @@ def test_a_directory_that_cannot_be_trusted_means_private_memory_and_a_reason(
     link.symlink_to(good)
     file.write_text("")
     assert fresh_in(good) == ("100", "")
+    assert fresh_in(everybody) == ("100", "")
+    assert [path.name for path in everybody.iterdir()] == [f"pfs-{os.geteuid()}"]
     for folder, words in [
-        (everybody, "can be written to by others"),
         (link, "is a symbolic link"),
         (file, "cannot open the directory"),
         (tmp_path / "missing/below", "cannot make the directory"),
@@ -916,7 +917,7 @@ def test_a_directory_that_cannot_be_trusted_means_private_memory_and_a_reason(
         assert str(folder) in reason, (folder, reason)
     assert fresh_in(tmp_path / "new") == ("100", "")
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
-    assert segments_in(good) == segments_in(everybody) == []
+    assert segments_in(good) == segments_in(everybody / f"pfs-{os.geteuid()}") == []
 
 
 def test_private_segments_are_asked_for(fresh_in: Callable[..., tuple[str, str]], tmp_path: Path) -> None:

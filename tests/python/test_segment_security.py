@@ -108,13 +108,107 @@ def test_a_directory_of_another_user(place: Path) -> None:
     assert everything(place) == {}
 
 
+# Python itself may be where only root can read it.
+BECOME = f"""import pfs, pandas, pfs._tables.frame, pfs.locks, pfs.setup, pfs.blocks, pfs.instrument
+os.setgroups([4242]); os.setgid({NOBODY}); os.setuid({NOBODY})"""
+
+
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o702])
 def test_a_directory_that_others_can_write_to(place: Path, mode: int) -> None:
+    """Each user has a directory of their own in it."""
     place.chmod(mode)
     reason, path = run(place)
-    assert path == ""
-    assert f"the directory {place} can be written to by others" in reason
-    assert everything(place) == {}
+    assert reason == ""
+    own = place / f"pfs-{os.geteuid()}"
+    assert Path(path).parent == own
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    assert segments_in(own) == []
+    assert stat.S_IMODE(place.stat().st_mode) == mode
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize(
+    ("mode", "group", "pfs_mode", "own"),
+    [(0o777, 0, "", 0o700), (0o1777, 0, "0644", 0o755), (0o2777, 4242, "0640", 0o2750), (0o2770, NOBODY, "", 0o2700)],
+)
+def test_a_directory_of_root_that_all_may_use(open_folder: Path, mode: int, group: int, pfs_mode: str, own: int) -> None:
+    """As volumes of containers are: emptyDir of Kubernetes, with fsGroup or without."""
+    shared = open_folder / "shared"
+    shared.mkdir()
+    os.chown(shared, 0, group)
+    shared.chmod(mode)
+    with start(shared, WAITS="1", BEFORE=BECOME, **({"PFS_MODE": pfs_mode} if pfs_mode else {})) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "\n"
+        path = Path(process.stdout.readline().strip())
+        assert path.parent == shared / f"pfs-{NOBODY}"
+        info = path.parent.stat()
+        assert (info.st_uid, stat.S_IMODE(info.st_mode)) == (NOBODY, own)
+        assert (path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) == (NOBODY, int(pfs_mode or "600", 8))
+        # Readers find it by its pid, and below the folder.
+        pid = str(process.pid)
+        for command in (["show", pid, "threads", "--json"], ["ps", "--json"], ["metrics"]):
+            done = subprocess.run(
+                [sys.executable, "-m", "pfs", *command],
+                env=environment(shared),
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=True,
+            )
+            assert {"show": "PROCESSLIST", "ps": path.name, "metrics": 'pfs_processes{state="alive"} 1'}[
+                command[0]
+            ] in done.stdout
+        process.communicate("\n", timeout=60)
+    assert segments_in(path.parent) == []
+
+
+@ROOT_ONLY
+def test_a_directory_that_somebody_else_took_first(open_folder: Path) -> None:
+    """Another user has made the directory of this one: nothing goes there, and one line says so."""
+    shared = open_folder / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    taken = shared / f"pfs-{NOBODY}"
+    for what in ("directory", "link"):
+        if what == "directory":
+            taken.mkdir()
+            os.chown(taken, 4242, 4242)
+            taken.chmod(0o777)
+        else:
+            taken.rmdir()
+            taken.symlink_to("/tmp")
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(PROGRAM)],
+            env=environment(shared, BEFORE=BECOME), capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        reason, path = done.stdout.split("\n")[:2]
+        assert path == ""
+        assert f"the directory {taken} " + ("belongs to another user" if what == "directory" else "is a symbolic link") in reason
+        assert done.stderr.count(f"pfs: PFS_DIR: the directory {taken} ") == done.stderr.count("\n") == 1
+
+
+@ROOT_ONLY
+def test_a_chosen_directory_without_a_right_to_write_is_told_once(open_folder: Path) -> None:
+    """The program itself may fork: its children say nothing more. An option silences the line; without PFS_DIR there is none."""
+    before = (
+        BECOME
+        + """
+with pfs.Lock('test/first'): pass
+if os.fork() == 0:
+    with pfs.Lock('test/child'): pass
+    os._exit(0)
+os.wait()"""
+    )
+    for options, lines in (("", 1), ("performance_schema_print_bad_options=OFF", 0)):
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(PROGRAM)],
+            env=environment(open_folder, BEFORE=before, PFS_OPTIONS=options),
+            capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        words = f"the directory {open_folder} belongs to another user, and pfs-{NOBODY} cannot be made in it: Permission denied"
+        assert words in done.stdout
+        assert [words in line for line in done.stderr.splitlines()] == [True] * lines, done.stderr
 
 
 def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
@@ -127,9 +221,7 @@ def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
 
 @ROOT_ONLY
 def test_a_directory_that_cannot_be_made(open_folder: Path) -> None:
-    # Python itself may be where only root can read it.
-    loaded = "import pfs, pandas, pfs._tables.frame, pfs.locks, pfs.setup, pfs.blocks, pfs.instrument"
-    reason, path = run(open_folder / "new", BEFORE=f"{loaded}; os.setgid({NOBODY}); os.setuid({NOBODY})")
+    reason, path = run(open_folder / "new", BEFORE=BECOME)
     assert path == ""
     assert "cannot make the directory" in reason
     assert "Permission denied" in reason

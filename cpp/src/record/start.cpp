@@ -13,11 +13,11 @@
 #include "record/context/principals.h"
 #include "record/context/threads.h"
 #include "record/declared/facts.h"
-#include "record/engine/bad_options.h"
 #include "record/engine/barrier.h"
 #include "record/engine/classes.h"
 #include "record/engine/cold_lock.h"
 #include "record/engine/own_stack.h"
+#include "record/engine/refusals.h"
 #include "record/engine/sources.h"
 #include "record/family/digests.h"
 #include "record/family/errors.h"
@@ -89,7 +89,7 @@ void ParseEnvironment(Options* to) {
   if (bad.ok()) return;
   const std::string reason = "PFS_OPTIONS: " + bad.message();
   NoteReason(reason);
-  if (to->Get(OptionId::print_bad_options) != 0) ReportBadOptions(reason);
+  if (to->Get(OptionId::print_bad_options) != 0) ReportRefusal(reason);
 }
 
 void StartClocks(ShmHeader* header) {
@@ -138,6 +138,7 @@ void StartNow() {
     NoteReason(reason);
     return;
   }
+  if (ChosenDirectoryWasRefused() && options.Get(OptionId::print_bad_options) != 0) ReportRefusal("PFS_DIR: " + reason);
   if (status_reason[0] == 0) NoteReason(reason);
   CachePointers();
   ShmHeader* header = g_runtime.header;

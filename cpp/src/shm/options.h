@@ -79,7 +79,7 @@ namespace perfschema {
   X(overhead_limit, 0, 0, 1000000, 0,                                                                                               \
     "Ceiling of what pfs costs, in millionths of the process's processor time; 1% is legal, too, and 0 = no ceiling.")              \
   X(preset, 0, 0, 1, 0, "Settings for instruments: 0 = everything on, 1 or production = what a busy server can afford.")            \
-  X(print_bad_options, 1, 0, 1, 1, "Whether a PFS_OPTIONS that is refused is reported on stderr, in one line.")
+  X(print_bad_options, 1, 0, 1, 1, "Whether a PFS_OPTIONS or PFS_DIR that is refused is reported on stderr, in one line.")
 
 // Options that are texts. X(identifier, default, one sentence)
 #define PFS_FOR_EACH_TEXT_OPTION(X)                                                                                         \

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -75,9 +77,10 @@ namespace {
 
 // Holds what the environment says about segments.
 struct Settings {
-  std::string directory;  // PFS_DIR, absolute; "" = the default
-  std::string mode;       // PFS_MODE
-  bool keeps = false;     // PFS_KEEP
+  std::string directory;   // PFS_DIR, absolute; "" = the default
+  std::string mode;        // PFS_MODE
+  bool keeps = false;      // PFS_KEEP
+  bool is_of_run = false;  // PFS_RUN_PRELOAD: `pfs run` has chosen all of it
 };
 
 std::string FromEnvironment(const char* name) {
@@ -106,10 +109,15 @@ bool SaysKeep() {
   return keep != nullptr && std::strcmp(keep, "1") == 0;
 }
 
+bool SaysRun() {
+  const char* const library = secure_getenv("PFS_RUN_PRELOAD");
+  return library != nullptr && *library != 0;
+}
+
 // Returns what the environment says now, unless it is overwritten. Threads: called under the cold lock.
 Settings TheSettings() {
   if (IsOverwritten()) return *g_first_settings;
-  Settings now{Absolute(FromEnvironment("PFS_DIR")), FromEnvironment("PFS_MODE"), SaysKeep()};
+  Settings now{Absolute(FromEnvironment("PFS_DIR")), FromEnvironment("PFS_MODE"), SaysKeep(), SaysRun()};
   if (g_first_settings == nullptr) g_first_settings = new Settings(now);
   return now;
 }
@@ -128,29 +136,70 @@ mode_t ModeOfFile(std::string* reason) {
   return 0600;
 }
 
-// Opens a directory for segments, owned by this user and closed to writes of others. Users who may read the file may also enter a new
-// directory, and the default one; PFS_DIR keeps the mode that its owner gave it.
-int OpenDirectory(const std::string& path, mode_t file_mode, bool is_chosen, std::string* reason) {
-  const bool is_new = mkdir(path.c_str(), 0700) == 0;
+// Returns whether a directory is this user's and closed to writes of others.
+bool IsOwn(const struct stat& info) {
+  return info.st_uid == geteuid() && (info.st_mode & S_IWOTH) == 0 && ((info.st_mode & S_IWGRP) == 0 || info.st_gid == getegid());
+}
+
+// Opens a directory. Without the right to list it, the descriptor is good for entering it only.
+int EnterDirectory(int at, const char* path) {
+  constexpr int kFlags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  const int fd = openat(at, path, O_RDONLY | kFlags);
+  return fd >= 0 || errno != EACCES ? fd : openat(at, path, O_PATH | kFlags);
+}
+
+// "pfs-<uid>": a user's own directory in one that several users share.
+struct NameOfUser {
+  char text[20];
+  explicit NameOfUser(uid_t user) { std::snprintf(text, sizeof text, "pfs-%u", user); }
+};
+
+// Makes a directory, if it is not there, and opens it. Adds the name of the user's own one to `path` if `path` is shared: it belongs to
+// root, or others may write to it. The default directory is never shared. `is_ours`: whether its mode is not the user's choice.
+int MakeDirectory(std::string* path, bool is_chosen, bool* is_ours, std::string* reason) {
+  const bool is_new = mkdir(path->c_str(), 0700) == 0;
   if (!is_new && errno != EEXIST) {
-    *reason = Reason("cannot make the directory", path, errno);
+    *reason = Reason("cannot make the directory", *path, errno);
     return -1;
   }
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) {
-    struct stat info;
-    const bool is_link = lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
-    *reason = is_link ? "the directory " + path + " is a symbolic link" : Reason("cannot open the directory", path, errno);
-    return -1;
+  *is_ours = is_new || !is_chosen;
+  int fd = EnterDirectory(AT_FDCWD, path->c_str());
+  struct stat info;
+  if (is_chosen && fd >= 0 && fstat(fd, &info) == 0 && !IsOwn(info) && (info.st_uid == 0 || info.st_uid == geteuid())) {
+    const NameOfUser name(geteuid());
+    *is_ours = true;
+    const int error = mkdirat(fd, name.text, 0700) == 0 ? 0 : errno;
+    const int own = EnterDirectory(fd, name.text);
+    close(fd);
+    if (own < 0 && error != 0 && error != EEXIST) {
+      *reason = "the directory " + *path + (info.st_uid == geteuid() ? " can be written to by others" : " belongs to another user") +
+                ", and " + name.text + " cannot be made in it: " + std::strerror(error);
+      return -1;
+    }
+    *path += "/";
+    *path += name.text;
+    fd = own;
   }
+  if (fd >= 0) return fd;
+  const bool is_link = lstat(path->c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+  *reason = is_link ? "the directory " + *path + " is a symbolic link" : Reason("cannot open the directory", *path, errno);
+  return -1;
+}
+
+// Opens a directory for segments, owned by this user and closed to writes of others: `path`, or the user's own one in it. Users who may
+// read the file may also enter a new directory, and the default one; PFS_DIR keeps the mode that its owner gave it.
+int OpenDirectory(std::string* path, mode_t file_mode, bool is_chosen, std::string* reason) {
+  bool is_ours;
+  const int fd = MakeDirectory(path, is_chosen, &is_ours, reason);
+  if (fd < 0) return -1;
   struct stat info;
   if (fstat(fd, &info) != 0 || info.st_uid != geteuid()) {
-    *reason = "the directory " + path + " belongs to another user";
-  } else if ((info.st_mode & S_IWOTH) != 0 || ((info.st_mode & S_IWGRP) != 0 && info.st_gid != getegid())) {
-    *reason = "the directory " + path + " can be written to by others";
+    *reason = "the directory " + *path + " belongs to another user";
+  } else if (!IsOwn(info)) {
+    *reason = "the directory " + *path + " can be written to by others";
   } else {
     const mode_t entered = (file_mode & 0044) | (file_mode & 0044) >> 2;  // users who may read may list and enter
-    if ((is_new || !is_chosen) && (info.st_mode & entered) != entered) fchmod(fd, (info.st_mode & 07777) | entered);
+    if (is_ours && (info.st_mode & entered) != entered) fchmod(fd, (info.st_mode & 07777) | entered);
     return fd;
   }
   close(fd);
@@ -194,7 +243,8 @@ Found WhatIsThere(int directory, const std::string& name, std::string* what) {
 }
 
 constexpr const char* kSuffix = ".pfs";
-constexpr int kMostCopies = 9;  // of this library in one process
+bool directory_was_refused = false;  // guarded by the cold lock
+constexpr int kMostCopies = 9;       // of this library in one process
 
 // Makes a new file of this name that is ours alone. Returns -1, with the reason, if there is one already or it fails.
 int MakeIn(int dir, const std::string& directory, std::string* name, std::string* reason) {
@@ -234,6 +284,28 @@ std::string SegmentDirectory() {
   return chosen.empty() ? "/dev/shm/pfs-" + std::to_string(geteuid()) : chosen;
 }
 
+bool ChosenDirectoryWasRefused() { return directory_was_refused && !TheSettings().directory.empty() && !TheSettings().is_of_run; }
+
+bool MakeDirectoryOf(uid_t user) {
+  const char* const chosen = IsOverwritten() ? g_first_settings->directory.c_str() : secure_getenv("PFS_DIR");
+  if (user == 0 || user == static_cast<uid_t>(-1) || chosen == nullptr || *chosen == 0 || geteuid() != 0) return false;
+  const int error = errno;
+  bool is_there = false;
+  const int dir = EnterDirectory(AT_FDCWD, chosen);
+  struct stat info;
+  if (dir >= 0 && fstat(dir, &info) == 0 && IsOwn(info)) {
+    const NameOfUser name(user);
+    // The directory is root's alone, so nobody else can have put anything there. Another process may be in between, so each sets the owner.
+    (void)mkdirat(dir, name.text, 0700);
+    const int own = EnterDirectory(dir, name.text);
+    is_there = own >= 0 && syscall(SYS_fchown, own, user, -1) == 0;
+    if (own >= 0) close(own);
+  }
+  if (dir >= 0) close(dir);
+  errno = error;
+  return is_there;
+}
+
 int TryLockFile(int fd, short type) {
   struct flock whole {};
   whole.l_type = type;
@@ -244,8 +316,9 @@ int TryLockFile(int fd, short type) {
 int MakeSegmentFile(const DeadLimits& limits, uint64_t pid_namespace, std::string* path, mode_t* mode, std::string* remark,
                     std::string* reason) {
   *mode = ModeOfFile(remark);
-  const std::string directory = SegmentDirectory();
-  const int dir = OpenDirectory(directory, *mode, !TheSettings().directory.empty(), reason);
+  std::string directory = SegmentDirectory();
+  const int dir = OpenDirectory(&directory, *mode, !TheSettings().directory.empty(), reason);
+  directory_was_refused = dir < 0;
   if (dir < 0) return -1;
   CollectDeadSegments(dir, limits, pid_namespace);
   std::string name = std::to_string(getpid()) + kSuffix;

@@ -1,6 +1,7 @@
 // shm/place.h: makes the file of a segment, and checks the place for it.
 //
-// The directory is the user's own and closed to writes of others; the file is new. No foreign file is followed, opened for writing,
+// The directory is the user's own and closed to writes of others; the file is new. Where PFS_DIR is not, each user has a directory
+// "pfs-<uid>" in it. No foreign file is followed, opened for writing,
 // changed or removed. The one exception is the file of a dead process with the same pid.
 #pragma once
 
@@ -32,6 +33,15 @@ bool KeepsSegment();
 
 // Returns where segments of this user are: PFS_DIR, else /dev/shm/pfs-<uid>. Absolute.
 std::string SegmentDirectory();
+
+// Returns whether the last segment has no file because the directory that the user, and not `pfs run`, has chosen cannot be used. Threads:
+// called under the cold lock.
+bool ChosenDirectoryWasRefused();
+
+// Makes the directory "pfs-<uid>" in PFS_DIR for a user that this process is about to become. Only root can do so, and only where PFS_DIR
+// is its own. Returns whether the directory is there. Needs no memory and takes no lock: it may run in the child of a vfork(). Preserves
+// errno.
+bool MakeDirectoryOf(uid_t user);
 
 // Locks all of a file for reading or for writing (F_RDLCK, F_WRLCK), or unlocks it (F_UNLCK). Returns 0; EAGAIN if another process has it
 // locked, at once; another error where files have no locks. A mapping keeps the lock, too: closing the descriptor is not enough.

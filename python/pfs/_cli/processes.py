@@ -91,7 +91,7 @@ def ps(
     if form == "parquet":
         write_frame(pfs.processes(directory, all_users), form, output, choice=choice)
         return
-    from pfs._outside.processes import columns_of, listed
+    from pfs._outside.processes import closed, columns_of, folders_of, listed
     from pfs._tables.show import bytes_text
 
     there = listed(directory, all_users)
@@ -113,6 +113,8 @@ def ps(
     for found in (there[number] for number in numbers):
         if reason := why_not_whole(found.path):
             click.echo(f"process {found.identity.pid}: {plain(reason)}")
+    if shut := closed(folders_of(directory, all_users)):
+        click.echo(shut, err=True)
     dead = [found for found in there if found.state == "dead"]  # also those that are not shown: pfs gc removes them, too
     if dead:
         click.echo(f"{len(dead)} dead, {bytes_text(sum(found.size for found in dead))}: pfs gc removes them", err=True)

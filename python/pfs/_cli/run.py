@@ -61,7 +61,7 @@ def showing(folder: str, interval: float) -> Iterator[None]:
     view = View(interval)
 
     def show() -> None:
-        while not view.is_over and not processes.scan(folder):
+        while not view.is_over and not processes.scan_all(processes.with_users(folder)):
             time.sleep(0.05)
         with contextlib.suppress(Error):  # the last process has gone
             if not view.is_over:
@@ -170,7 +170,7 @@ def run(
                 raise click.ClickException(f"{error.strerror}: {command[0]}") from None
             with showing(folder, interval) if wants_top else contextlib.nullcontext():
                 code = launch.wait_for(child)
-        found = processes.scan(folder)
+        found = processes.scan_all(processes.with_users(folder))
         if wants_report or as_json or output is not None:
             import json  # not before the program has run: it does not wait for what only a report needs
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pfs
 from pfs._cli.rows import Rows
-from pfs._outside.processes import default_directory, with_runs
+from pfs._outside.processes import default_directory, runs, with_users
 from pfs._run.tree import folder_of, tree
 from pfs._tables.samples import lost
 from pfs.errors import AttachError, Error
@@ -30,7 +30,7 @@ def rows_of_trees(directory: str | None) -> Rows:
     rows: list[tuple[Any, ...]] = []
     folder = default_directory() if directory is None else directory
     # Without runs below it, the folder itself is that of a run.
-    for one in with_runs(folder)[1:] or [folder]:
+    for one in [run for part in with_users(folder) for run in runs(part)] or [folder]:
         for node in tree(one):
             parent = None if node.parent is None else node.parent.found.identity.pid
             numbers = _counts(node.found.path)

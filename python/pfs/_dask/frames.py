@@ -46,7 +46,7 @@ def _there(cluster: str, dask_worker: Worker) -> list[_Segment] | str:
     if NAME not in dask_worker.plugins:
         return str(dask_worker.address)
     found = []
-    for each in processes.scan(processes.default_directory()):
+    for each in processes.scan_all(processes.with_users(processes.default_directory())):
         try:
             with attach(each.path) as schema:
                 told = dict(schema._source.rows("global_variables", ["VARIABLE_NAME", "VARIABLE_VALUE"]))

@@ -42,7 +42,7 @@ def names_of(command: str) -> set[str]:
 
 
 def _segments(folders: Sequence[str]) -> list[processes.Found]:
-    there = [found for folder in folders for part in processes.with_runs(folder) for found in processes.scan(part)]
+    there = processes.scan_all(part for folder in folders for part in processes.with_runs(folder))
     return [found for found in there if not found.doubt]
 
 
@@ -91,4 +91,5 @@ def only_living() -> str:
     if alive:
         raise AttachError(f"{len(alive)} processes run: give the pid or the name of one{_lines(alive)}")
     dead = f"; pfs ps lists {len(there)} that ended" if there else ""
-    raise AttachError(f"no process with pfs runs in {own}{dead}")
+    shut = processes.closed([own])
+    raise AttachError(f"no process with pfs runs in {own}{dead}{shut and '; '}{shut}")

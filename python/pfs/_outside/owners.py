@@ -1,7 +1,8 @@
 """Decides which owners of segments are trusted. Everything that opens segments follows this one rule.
 
-Any user can create a folder ``/dev/shm/pfs-<uid>`` first, and a file that claims to be the segment of any process. So a segment
-is trusted only if file and folder belong to the user of the process, to root, or to the reader, and are not writable by others.
+Any user can create a folder ``pfs-<uid>`` in ``/dev/shm`` first, and a file that claims to be the segment of any process. So a
+segment is trusted only if file and folder belong to the user of the process, to root, or to the reader, and are not writable by
+others.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import stat
 
 __all__ = ["doubt", "gids_of", "refusal", "uids_of", "user"]
 
-_NAMED = re.compile(r"/dev/shm/pfs-(\d{1,10})")
+_NAMED = re.compile(r"(?:.*/)?pfs-(\d{1,10})")
 
 
 def user(uid: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,14 +26,19 @@ __all__ = [
     "Found",
     "State",
     "boot_id",
+    "closed",
     "default_directory",
     "find",
+    "folders_of",
     "gc",
     "liveness",
     "processes",
+    "runs",
     "scan",
+    "scan_all",
     "shared_directories",
     "with_runs",
+    "with_users",
 ]
 
 State = Literal["alive", "dead", "unknown"]
@@ -57,13 +62,36 @@ def shared_directories() -> list[str]:
         return []
 
 
-def with_runs(folder: str) -> list[str]:
-    """Returns the folder and those below it in which ``pfs run`` keeps the segments of the programs that it runs now."""
+def _below(folder: str, name: str) -> list[str]:
+    """Returns the folders in a folder whose names match a pattern, sorted. A symbolic link is none."""
     try:
-        names = sorted(name for name in os.listdir(folder) if name.startswith("run-"))
+        with os.scandir(folder) as entries:
+            found = [entry.path for entry in entries if re.fullmatch(name, entry.name) and entry.is_dir(follow_symlinks=False)]
     except OSError:
-        names = []
-    return [folder, *(os.path.join(folder, name) for name in names)]
+        return []
+    return sorted(found)
+
+
+def runs(folder: str) -> list[str]:
+    """Returns the folders in which ``pfs run`` keeps the segments of the programs that it runs now."""
+    return _below(folder, r"run-.*")
+
+
+def with_users(folder: str) -> list[str]:
+    """Returns the folder and those of single users in it: of users who share it, or whom processes of a run become."""
+    return [folder, *_below(folder, r"pfs-\d+")]
+
+
+def with_runs(folder: str) -> list[str]:
+    """Returns all folders of segments at and below a folder."""
+    return [part for one in with_users(folder) for part in (one, *(part for run in runs(one) for part in with_users(run)))]
+
+
+def closed(folders: Iterable[str]) -> str:
+    """Returns a sentence about the folders of segments at and below some folders that this user may not list, or ""."""
+    parts = [part for folder in folders for part in with_runs(folder) if os.path.isdir(part)]
+    shut = [part for part in parts if not os.access(part, os.R_OK | os.X_OK, effective_ids=True)]
+    return f"{len(shut)} folder{'s' * (len(shut) > 1)} cannot be read (permission): {', '.join(shut[:3])}" if shut else ""
 
 
 def liveness(identity: _core.Identity, name: str) -> State:
@@ -261,6 +289,11 @@ def scan(folder: str, unfinished: bool = False) -> list[Found]:
         return []
 
 
+def scan_all(folders: Iterable[str], unfinished: bool = False) -> list[Found]:
+    """Returns the segments of several folders."""
+    return [found for folder in folders for found in scan(folder, unfinished)]
+
+
 def find(pid: int) -> Found:
     """Returns the segment of a process.
 
@@ -271,7 +304,8 @@ def find(pid: int) -> Found:
     for uid in sorted(owners.uids_of(pid)):
         if (folder := default_directory(uid)) not in folders and uid != os.geteuid():
             folders.append(folder)
-    there = [found for folder in folders for part in with_runs(folder) for found in scan(part)]
+    parts = [part for folder in folders for part in with_runs(folder)]
+    there = scan_all(parts)
     of_pid = [found for found in there if found.identity.pid == pid and not found.doubt]
     alive = [found for found in of_pid if found.state == "alive"]
     if len(alive) == 1:
@@ -282,7 +316,7 @@ def find(pid: int) -> Found:
             f"give the path of one: {_list(alive)}"
         )
     if not of_pid:
-        for path in (path for folder in folders for path in (folder, *_files_of(folder, pid))):
+        for path in (path for folder in parts for path in (folder, *_files_of(folder, pid))):
             if refused := owners.refusal(path):
                 raise AttachError(f"process {pid}: {refused}")
         doubts = "".join(f"; {found.path} is not taken for its: {found.doubt}" for found in there if found.identity.pid == pid)
@@ -371,12 +405,15 @@ def processes(directory: str | os.PathLike[str] | None = None, all_users: bool =
     return _frame_of(listed(directory, all_users))
 
 
+def folders_of(directory: str | os.PathLike[str] | None, all_users: bool) -> list[str]:
+    """Returns the folders that `processes` looks at. See there."""
+    folders = [os.fspath(directory) if directory is not None else default_directory()]
+    return folders + ([folder for folder in shared_directories() if folder not in folders] if all_users else [])
+
+
 def listed(directory: str | os.PathLike[str] | None = None, all_users: bool = False) -> list[Found]:
     """Returns what ``processes`` has rows for. It needs no pandas, whose import takes longer than the rest of a command."""
-    folders = [os.fspath(directory) if directory is not None else default_directory()]
-    if all_users:
-        folders += [folder for folder in shared_directories() if folder not in folders]
-    there = [found for folder in folders for part in with_runs(folder) for found in scan(part)]
+    there = scan_all(part for folder in folders_of(directory, all_users) for part in with_runs(folder))
     groups = ("alive", "unknown", "dead")
     return sorted(there, key=lambda found: (groups.index(found.state), -found.identity.started, found.path))
 
@@ -401,7 +438,7 @@ def removed(directory: str | os.PathLike[str] | None = None, dry_run: bool = Fal
     """Does what ``gc`` does, and returns what it has rows for. It needs no pandas."""
     folder = os.fspath(directory) if directory is not None else default_directory()
     gone = []
-    for found in [found for part in with_runs(folder) for found in scan(part, unfinished=True)]:
+    for found in scan_all(with_runs(folder), unfinished=True):
         if found.state == "dead" and os.geteuid() in (0, found.info.st_uid) and (dry_run or remove(found)):
             gone.append(found)
     return gone

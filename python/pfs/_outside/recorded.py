@@ -33,7 +33,7 @@ def is_noise(name: str) -> bool:
 def recorded() -> SegmentSource | None:
     """Returns what the library has recorded of this process, or None if there is no such segment."""
     own = os.path.realpath(_core.segment_path() or "/")  # PFS_DIR may be relative
-    for found in processes.scan(processes.default_directory()):
+    for found in processes.scan_all(processes.with_users(processes.default_directory())):
         if found.identity.pid == os.getpid() and os.path.realpath(found.path) != own:
             return SegmentSource(_core.Segment(found.path), write=False)
     return None

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,7 @@ PYTHON_PARTS = ("threads", "requests", "clients", "drivers", "tasks", "tests", "
 PYTHON_MORE = ("asyncio",)  # parts that only --python chooses
 # A program has more instruments of its own than a program that was instrumented by hand.
 _NOWHERE = "/dev/null/run"  # no folder can be made there
+_MODES = ("600", "0600", "640", "0640", "644", "0644", "660", "0660", "664", "0664")  # of PFS_MODE: cpp/src/shm/place.cpp
 SIZES = {"mutex": 1024, "rwlock": 512, "cond": 512, "file": 256, "socket": 128, "statement": 256, "thread": 512}
 
 
@@ -115,6 +117,29 @@ def _unless_default(name: str, value: str, default: str) -> dict[str, str]:
     return {name: value} if value != default or name in os.environ else {}
 
 
+def _open_up(folder: str) -> None:
+    """Lets those list and enter the folder of a run who may read the segments (PFS_MODE).
+
+    Processes of root may become other users, and must enter it. They cannot list it, and each has a folder of its own there.
+    """
+    mode = os.environ.get("PFS_MODE", "")
+    read = int(mode, 8) & 0o044 if mode in _MODES else 0
+    enter = read >> 2 | (0o011 if os.geteuid() == 0 else 0)
+    _add_mode(folder, read | enter)
+    if os.geteuid() == 0 and not os.environ.get("PFS_DIR"):
+        _add_mode(os.path.dirname(folder), 0o011)
+
+
+def _add_mode(folder: str, bits: int) -> None:
+    descriptor = _paths.directory(folder)
+    try:
+        info = os.fstat(descriptor)
+        if info.st_uid == os.geteuid() and info.st_mode & bits != bits:
+            os.chmod(descriptor, stat.S_IMODE(info.st_mode) | bits)
+    finally:
+        os.close(descriptor)
+
+
 @contextlib.contextmanager
 def folder_of_run(keep: bool) -> Iterator[str]:
     """Makes the folder of the segments, which ``pfs ps`` and ``pfs top`` find, and removes it at the end.
@@ -131,7 +156,7 @@ def folder_of_run(keep: bool) -> Iterator[str]:
 
 
 def _new_folder() -> str:
-    usual = processes.default_directory()
+    usual = os.path.abspath(processes.default_directory())  # the program may change its directory
     problem = ""
     for parent in (usual, os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm", "/tmp"):
         if not parent:
@@ -143,6 +168,7 @@ def _new_folder() -> str:
                 problem = problem or f"others could replace what is in {parent}"
                 continue
             folder = tempfile.mkdtemp(prefix="run-" if parent == usual else "run-pfs-", dir=parent)
+            _open_up(folder)
         except OSError as error:
             problem = problem or f"{error.strerror}: {parent}"
             continue

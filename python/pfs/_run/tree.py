@@ -70,6 +70,8 @@ def folder_of(process: int | str) -> tuple[str, int | None]:
     if found is None:
         raise AttachError(f"{process} is no segment and no folder of segments")
     folder = os.path.dirname(found.path)
+    if re.fullmatch(r"pfs-\d+", os.path.basename(folder)):  # of a process that has become another user
+        folder = os.path.dirname(folder)
     if not os.path.basename(folder).startswith("run-"):
         raise AttachError(f"process {found.identity.pid} has no tree: it was not started by pfs run ({found.path})")
     return folder, found.identity.pid
@@ -82,7 +84,7 @@ def tree(folder: str, root: int | None = None) -> list[Node]:
         root: a process id: only this process and its descendants.
     """
     # A forked child has the start of pfs from its parent: the start of the process itself counts.
-    there = sorted(processes.scan(folder), key=_order)
+    there = sorted(processes.scan_all(processes.with_users(folder)), key=_order)
     chains = _read(folder)
     nodes: dict[Key, Node] = {}
     tops: list[Node] = []

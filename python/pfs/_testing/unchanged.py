@@ -121,10 +121,11 @@ class Started(Children):
 
     def _hear(self) -> None:
         own = re.compile(rf"{self._pid}\D")
-        for name in os.listdir(self._folder):
-            path = os.path.join(self._folder, name)
-            if name.endswith(".pfs") and path not in self._known and not own.match(name):
-                self._known[path] = Child(path)
+        for folder in processes.with_users(self._folder):
+            for name in os.listdir(folder):
+                path = os.path.join(folder, name)
+                if name.endswith(".pfs") and path not in self._known and not own.match(name):
+                    self._known[path] = Child(path)
 
     def close(self) -> None:
         super().close()

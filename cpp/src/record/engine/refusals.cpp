@@ -1,4 +1,4 @@
-#include "record/engine/bad_options.h"
+#include "record/engine/refusals.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -24,7 +24,7 @@ bool IsSafe(int fd) {
 
 }  // namespace
 
-void ReportBadOptions(const std::string& reason) {
+void ReportRefusal(const std::string& reason) {
   const int error = errno;
   if (IsSafe(STDERR_FILENO)) {
     const std::string line = "pfs: " + reason + " (performance_schema_print_bad_options=OFF silences this line)\n";
