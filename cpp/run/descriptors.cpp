@@ -134,12 +134,12 @@ template <size_t kBytes>
 void Adopt(int fd, const Site& site) {
   const int error = errno;
   struct stat info;
-  if (PFS_REAL(fstat)(fd, &info) == 0) {
+  if (fstat(fd, &info) == 0) {
     if (S_ISSOCK(info.st_mode)) {
       const auto option = [fd](int name) {
         int value = 0;
         socklen_t size = sizeof value;
-        PFS_REAL(getsockopt)(fd, SOL_SOCKET, name, &value, &size);
+        getsockopt(fd, SOL_SOCKET, name, &value, &size);
         return value;
       };
       const char* const kind = option(SO_ACCEPTCONN) != 0 ? "listen" : KindOfSocket(option(SO_DOMAIN), option(SO_TYPE));

@@ -2,8 +2,6 @@
 
 #include <elf.h>
 
-#include <cstring>
-
 #include "base/placement.h"
 
 namespace perfschema::run {
@@ -18,6 +16,12 @@ const T* PointerOf(const ElfW(Dyn) & entry, ElfW(Addr) base) {
 }
 
 constexpr uint16_t kHiddenVersion = 0x8000;
+
+// As strcmp() == 0. That may be the program's function before the calls of this library are bound (own_calls.cpp).
+PFS_IN_EVERY_PROCESS bool IsSame(const char* left, const char* right) {
+  while (*left != 0 && *left == *right) ++left, ++right;
+  return *left == *right;
+}
 
 }  // namespace
 
@@ -52,6 +56,9 @@ PFS_IN_EVERY_PROCESS DynamicSection::DynamicSection(const link_map& object) {
       case DT_PLTRELSZ:
         sizes[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
         break;
+      case DT_SONAME:
+        name_of_library = entry->d_un.d_val;
+        break;
       default:
         break;
     }
@@ -63,7 +70,7 @@ PFS_IN_EVERY_PROCESS Exported::Exported(const link_map& object) : base_(object.l
 PFS_IN_EVERY_PROCESS bool Exported::Is(uint32_t index, const char* name) const {
   const ElfW(Sym)& symbol = from_.symbols[index];
   const bool is_defined = symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && ELF64_ST_BIND(symbol.st_info) != STB_LOCAL;
-  return is_defined && std::strcmp(from_.names + symbol.st_name, name) == 0 &&
+  return is_defined && IsSame(from_.names + symbol.st_name, name) &&
          (from_.versions == nullptr || (from_.versions[index] & kHiddenVersion) == 0);
 }
 
@@ -98,9 +105,19 @@ uint32_t Exported::IndexByHash(const SymbolName& name) const {
   return index;
 }
 
+PFS_IN_EVERY_PROCESS uint32_t Exported::IndexOf(const SymbolName& name) const {
+  if (from_.symbols == nullptr || from_.names == nullptr || (from_.gnu_hash == nullptr && from_.hash == nullptr)) return 0;
+  return from_.gnu_hash != nullptr ? IndexByGnuHash(name) : IndexByHash(name);
+}
+
+void* Exported::FindFunction(const SymbolName& name) const {
+  const uint32_t index = IndexOf(name);
+  const auto type = index != 0 ? ELF64_ST_TYPE(from_.symbols[index].st_info) : STT_NOTYPE;
+  return type == STT_FUNC || type == STT_GNU_IFUNC ? Find(name) : nullptr;
+}
+
 PFS_IN_EVERY_PROCESS void* Exported::Find(const SymbolName& name) const {
-  if (from_.symbols == nullptr || from_.names == nullptr || (from_.gnu_hash == nullptr && from_.hash == nullptr)) return nullptr;
-  const uint32_t index = from_.gnu_hash != nullptr ? IndexByGnuHash(name) : IndexByHash(name);
+  const uint32_t index = IndexOf(name);
   if (index == 0) return nullptr;
   const ElfW(Addr) address = base_ + from_.symbols[index].st_value;
   if (ELF64_ST_TYPE(from_.symbols[index].st_info) != STT_GNU_IFUNC) return reinterpret_cast<void*>(address);

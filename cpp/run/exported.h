@@ -24,6 +24,7 @@ struct DynamicSection {
   const uint32_t* hash = nullptr;          // of an object that has no other
   const ElfW(Rela) * relocations[2] = {};  // of data, and of calls
   size_t sizes[2] = {};
+  size_t name_of_library = 0;  // where DT_SONAME begins in `names`; 0 if the object has none
 };
 
 // Returns the hash that the objects' tables have for a name.
@@ -48,8 +49,11 @@ class Exported {
   explicit Exported(const link_map& object);
   // Returns the address of a function or variable, or nullptr. It is the default version if there are several.
   void* Find(const SymbolName& name) const;
+  // As Find(), but finds no variable.
+  void* FindFunction(const SymbolName& name) const;
 
  private:
+  uint32_t IndexOf(const SymbolName& name) const;
   bool Is(uint32_t index, const char* name) const;
   uint32_t IndexByGnuHash(const SymbolName& name) const;
   uint32_t IndexByHash(const SymbolName& name) const;

@@ -1,8 +1,9 @@
 // run/functions.h: the functions of the C library that libperfschema-run.so looks up by name when it starts.
 //
-// real.cpp makes three symbols for each F(name): pfs_real_name points to the C library's function; __wrap_name jumps there. The linker's
-// --wrap sends every call in this library to __wrap_name (CMakeLists.txt reads these lists). So neither the core nor the C++ library
-// inside it ever calls a replacement.
+// For each F(name), real.cpp makes pfs_real_name, which points to the function that the program would call without this library, and
+// __next_name, which jumps there: the calls of the C API, which are the program's. pfs_own_name points to the C library's function, and
+// __wrap_name jumps there: the calls that the core, and the C++ library inside it, make for themselves. The linker's --wrap sends them to
+// __wrap_name (CMakeLists.txt reads these lists). So nothing here ever calls a replacement.
 #pragma once
 
 // clang-format off

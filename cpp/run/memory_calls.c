@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <malloc.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,6 +51,7 @@ static int is_ready; /* 0: not yet; 1: a thread looks for the functions; 2: they
 static void find_all(void) {
   int none = 0;
   if (!__atomic_compare_exchange_n(&is_ready, &none, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) return;
+  pfs_run_bind_calls(_DYNAMIC);
 #define FIND(member, name) *(void**)(&real.member) = dlsym(RTLD_NEXT, name)
   FIND(malloc, "malloc");
   FIND(free, "free");

@@ -2,6 +2,9 @@
 //
 // The pointer of each function first leads to a stub that finds all functions and then makes the call. So the order of constructors does
 // not matter. The search is dlsym(RTLD_NEXT) for all of them at once, without the lock of the dynamic linker (run/exported.h).
+//
+// The next object that defines a function may be another library than the C library: fakeroot, a sanitizer. It gets the calls that the
+// program makes. It must not get those that this library makes for itself: it may call a replacement, which would call it again.
 #include "run/real.h"
 
 #include <fcntl.h>
@@ -14,11 +17,12 @@
 
 #include "base/placement.h"
 #include "run/exported.h"
+#include "run/own_calls.h"
 #include "run/small_lock.h"
 
 #define PFS_RUN_ALL(F) PFS_RUN_FUNCTIONS(F) PFS_RUN_BORROWED(F)
 
-// The pointers, in the order of the lists.
+// The pointers, in the order of the lists: for the program's calls, and for our own ones.
 #define PFS_RUN_POINTER(name) \
   ".globl pfs_real_" #name    \
   "\n"                        \
@@ -26,6 +30,10 @@
   "\n"                        \
   "pfs_real_" #name ": .quad pfs_first_" #name "\n"
 asm(".pushsection .data.pfs_real,\"aw\"\n.balign 8\n.globl pfs_real_all\n.hidden pfs_real_all\npfs_real_all:\n" PFS_RUN_ALL(
+    PFS_RUN_POINTER) ".popsection\n");
+#undef PFS_RUN_POINTER
+#define PFS_RUN_POINTER(name) "pfs_own_" #name ": .quad 0\n"
+asm(".pushsection .data.pfs_real,\"aw\"\n.balign 8\n.globl pfs_own_all\n.hidden pfs_own_all\npfs_own_all:\n" PFS_RUN_ALL(
     PFS_RUN_POINTER) ".popsection\n");
 #undef PFS_RUN_POINTER
 
@@ -40,9 +48,10 @@ asm(".pushsection .data.pfs_real,\"aw\"\n.balign 8\n.globl pfs_real_all\n.hidden
 // The code of a hidden symbol.
 #define PFS_RUN_CODE(symbol, code) ".globl " symbol "\n.hidden " symbol "\n.type " symbol ", %function\n" symbol ": " code "\n"
 // A tail jump keeps arguments of any number and type, also of variadic functions.
-#define PFS_RUN_JUMPS(name)                                                                                    \
-  asm(".pushsection .text.startup.pfs,\"ax\"\n" PFS_RUN_CODE("__wrap_" #name, PFS_RUN_JUMP("pfs_real_" #name)) \
-          PFS_RUN_CODE("pfs_first_" #name, PFS_RUN_FIRST("pfs_real_" #name)) ".popsection\n");
+#define PFS_RUN_JUMPS(name)                                                                                   \
+  asm(".pushsection .text.startup.pfs,\"ax\"\n" PFS_RUN_CODE("__wrap_" #name, PFS_RUN_JUMP("pfs_own_" #name)) \
+          PFS_RUN_CODE("__next_" #name, PFS_RUN_JUMP("pfs_real_" #name))                                      \
+              PFS_RUN_CODE("pfs_first_" #name, PFS_RUN_FIRST("pfs_real_" #name)) ".popsection\n");
 PFS_RUN_ALL(PFS_RUN_JUMPS)
 #undef PFS_RUN_JUMPS
 #undef PFS_RUN_CODE
@@ -118,7 +127,7 @@ PFS_IN_EVERY_PROCESS void RememberPid() {
 
 namespace {
 
-pid_t ThisThread() { return static_cast<pid_t>(PFS_REAL(syscall)(SYS_gettid)); }
+pid_t ThisThread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
 }  // namespace
 
@@ -136,17 +145,28 @@ bool SharesParentsMemory() {
 
 }  // namespace perfschema::run
 
+// The first of all constructors: those of the C++ library inside call functions.
+asm(".pushsection .init_array.00000,\"aw\"\n.balign 8\n.quad pfs_run_find_all\n.popsection\n");
+
 extern "C" void* pfs_real_all[] __attribute__((visibility("hidden")));
+extern "C" void* pfs_own_all[] __attribute__((visibility("hidden")));
 
 PFS_IN_EVERY_PROCESS void pfs_run_find_all() {
   using namespace perfschema::run;
   PFS_SET_IN_EVERY_PROCESS static constinit bool is_done = false;
   if (is_done) return;
   is_done = true;
+  const link_map* const own = OwnObject();
+  const CLibrary library;
+  if (own != nullptr) library.BindCallsOf(*own);  // first: a call would be the program's function
   const int error = errno;
   void* found[kFunctions] = {};
-  const link_map* const own = OwnObject();
   if (own != nullptr) FindAll(own->l_next, kNames, kPlaces, found);
-  for (size_t i = 0; i < kFunctions; ++i) pfs_real_all[i] = found[i] != nullptr ? found[i] : Substitute(kNames + kPlaces[i].at);
+  for (size_t i = 0; i < kFunctions; ++i) {
+    const char* const name = kNames + kPlaces[i].at;
+    pfs_real_all[i] = pfs_own_all[i] = found[i] != nullptr ? found[i] : Substitute(name);
+    if (found[i] == nullptr || library.Has(found[i])) continue;
+    if (void* const function = library.FunctionOf(name); function != nullptr) pfs_own_all[i] = function;
+  }
   errno = error;
 }
