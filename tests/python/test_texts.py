@@ -18,7 +18,7 @@ import pytest
 import pfs
 from pfs._tables.kinds import literals_of
 from tests.python import servers
-from tests.python._programs.subject import Subject, clean_environment
+from tests.python._programs.subject import Subject, clean_environment, subject
 from tests.python.test_run import PFS, run
 from tests.python.test_run_decode import packed, redis, serving
 
@@ -248,6 +248,38 @@ def test_texts_that_pfs_run_finds(tmp_path: Path, databases: list[str]) -> None:
             assert markers(command_of(out, path, ())) == set(), name
     asked = set().union(*(markers(OPTIONAL[name](out, path, ASKED)) for name in ("otel", "summaries") for path in all_paths))
     assert asked >= found
+    assert "redispassword" not in asked  # it is masked where it is recorded
+    assert "user" not in asked
+
+
+SECRET = "ALTER USER bob IDENTIFIED BY 'markerpassword7f3a'"
+
+
+@pytest.mark.parametrize("normalizer", ["sql", "mysql", "identity"])
+def test_secrets_are_masked_where_they_are_recorded(normalizer: str, tmp_path: Path) -> None:
+    """In every table, whatever makes digests; also of a text that comes again, and of one that is too long for its column."""
+    with subject(
+        tmp_path,
+        PFS_OPTIONS=f"performance_schema_digest_normalizer={normalizer},performance_schema_events_statements_history_long_size=100",
+    ) as program:
+        program.do(
+            f"""
+            for number in range(3):
+                with pfs.statement("sql/alter_user", text={SECRET!r}): pass
+            with pfs.statement("sql/long", text={SECRET!r} + " " * 5000): pass
+            with pfs.statement("sql/other", text="ALTER USER bob ACCOUNT LOCK"): pass
+            pfs.set_processlist(command="Query", info={SECRET!r})
+            running = pfs.statement("sql/alter_user", text={SECRET!r}); running.__enter__()
+            """
+        )
+        with pfs.attach(program.path) as schema:
+            assert markers("".join(schema.table(name).to_csv() for name in schema.tables()).encode()) == set()
+            texts = schema.table("events_statements_history_long")["SQL_TEXT"].to_list()
+            assert texts[:3] == ["ALTER USER bob IDENTIFIED BY <secret>"] * 3
+            assert texts[3].startswith(texts[0])
+            assert texts[4] == "ALTER USER bob ACCOUNT LOCK"
+            assert set(schema.table("threads")["PROCESSLIST_INFO"].dropna()) == {texts[0]}
+        assert SECRET.encode()[-20:] not in program.path.read_bytes()
 
 
 def test_every_text_of_a_value_is_declared() -> None:

@@ -57,6 +57,8 @@ class Normalizer {
 
   // For probes. Rules need 2 * kWindow bytes of the stack.
   PFS_API size_t Tokens(std::string_view text, std::span<uint8_t> out) const;
+  // Returns whether literals may stay in the tokens.
+  bool keeps_literals() const { return kind_ == Kind::kIdentity || kind_ == Kind::kRegex; }
 
  private:
   enum class Kind : uint8_t { kSql, kMysql, kIdentity, kRegex };

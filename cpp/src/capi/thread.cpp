@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/secrets.h"
 #include "capi/guarded.h"
 #include "capi/texts.h"
 #include "record/context/attach.h"
@@ -125,7 +126,12 @@ void pfs_thread_set_command(const char* command) { SetText(&ShmThreadTexts::comm
 void pfs_thread_set_state(const char* state) { SetText(&ShmThreadTexts::state, TextOf(state)); }
 
 void pfs_thread_set_info(const char* info, size_t length) {
-  SetText(&ShmThreadTexts::info, info != nullptr ? std::string_view(info, length) : std::string_view());
+  std::string_view text = info != nullptr ? std::string_view(info, length) : std::string_view();
+  char masked[sizeof(ShmThreadTexts::info)];
+  if (perfschema::MayHaveSecret(text)) {
+    if (const size_t bytes = perfschema::CutTextWithoutSecrets(text, sizeof masked, masked); bytes != 0) text = {masked, bytes};
+  }
+  SetText(&ShmThreadTexts::info, text);
 }
 
 void pfs_thread_set_start_time(time_t seconds) {

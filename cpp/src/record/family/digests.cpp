@@ -189,6 +189,8 @@ bool StartDigests() {
 
 size_t TokensForDigest(std::string_view text, std::span<uint8_t> out) { return normalizer->Tokens(text, out); }
 
+bool TokensKeepLiterals() { return normalizer->keeps_literals(); }
+
 void CountDigest(ThreadState& thread, const DigestedText& text, const StatementNumbers& numbers, uint64_t now_micros) {
   if (g_runtime.header->options[static_cast<uint32_t>(OptionId::digests_size)] == 0) return;
   Found found = Remembered(text);

@@ -17,6 +17,8 @@ void ReindexDigests();
 
 // Writes the tokens of a text, by the normalizer that performance_schema_digest_normalizer names. Inside a probe.
 size_t TokensForDigest(std::string_view text, std::span<uint8_t> out);
+// Returns whether literals may stay in the tokens: the user has chosen another normalizer than SQL's.
+bool TokensKeepLiterals();
 
 // A statement that ends, as its digest needs it.
 struct DigestedText {

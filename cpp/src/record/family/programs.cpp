@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/hash.h"
+#include "base/secrets.h"
 #include "record/engine/names.h"
 #include "record/engine/slots.h"
 #include "record/engine/texts.h"
@@ -61,7 +62,12 @@ uint32_t GenerationOf(const Object& object, uint32_t version) {
 
 // REQUIRES: cold lock.
 void StorePreparedText(ShmPrepared& prepared, std::string_view text) {
-  text = CutText(text, g_runtime.header->options[static_cast<uint32_t>(OptionId::max_sql_text_length)]);
+  const size_t limit = g_runtime.header->options[static_cast<uint32_t>(OptionId::max_sql_text_length)];
+  char masked[1024];
+  if (MayHaveSecret(text)) {
+    if (const size_t bytes = CutTextWithoutSecrets(text, std::min(limit, sizeof masked), masked); bytes != 0) text = {masked, bytes};
+  }
+  text = CutText(text, limit);
   const CellWriter writer(prepared.seq);
   CopyToShared(&prepared + 1, text.data(), text.size());
   prepared.text_bytes.store(static_cast<uint32_t>(text.size()), kRelease);

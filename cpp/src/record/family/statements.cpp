@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/secrets.h"
 #include "base/traceparent.h"
 #include "record/engine/texts.h"
 #include "record/family/digests.h"
@@ -62,7 +63,15 @@ void ShowText(const Statement& statement, ShmStatementRecord& record, const char
   record.bits.store(record.bits.load(kRelaxed) | kStatementHasText, kRelease);
 }
 
-void SetTokens(Statement& statement, std::string_view text, std::span<uint8_t> tokens) {
+// Replaces the text in the buffer if it has secrets. Returns whether it has any.
+[[gnu::noinline, gnu::cold]] bool MaskSecrets(Statement& statement, std::string_view text, char* sql) {
+  const size_t limit = g_runtime.text_sizes.sql_limit;
+  const size_t bytes = CutTextWithoutSecrets(text, limit, sql);
+  statement.sql_bytes = static_cast<uint32_t>(bytes != 0 ? bytes : CutText(text, limit, sql));
+  return bytes != 0;
+}
+
+void SetTokens(Statement& statement, std::string_view text, char* sql, std::span<uint8_t> tokens) {
   TokenCache& cache = TokenCacheOf(*statement.thread);
   TokenCache::Entry* entry = cache.PlaceOf(text);
   if (entry != nullptr && entry->Holds(text)) {
@@ -71,9 +80,17 @@ void SetTokens(Statement& statement, std::string_view text, std::span<uint8_t> t
     statement.digest_bytes = entry->token_bytes;
     statement.digest_key = entry->key;
   } else {
-    statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(text, tokens));
+    // The cache has no text with secrets, so a text that is there needs no look at it.
+    bool has_secrets = false;
+    std::string_view read = text;
+    if (MayHaveSecret(text)) [[unlikely]] {
+      has_secrets = MaskSecrets(statement, text, sql);
+      if (has_secrets && TokensKeepLiterals()) read = {sql, statement.sql_bytes};
+    }
+    statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(read, tokens));
     statement.digest_key = DigestKey({tokens.data(), statement.digest_bytes});
-    if (entry != nullptr && !cache.Keep(*entry, text, {tokens.data(), statement.digest_bytes}, statement.digest_key)) entry = nullptr;
+    if (entry != nullptr && (has_secrets || !cache.Keep(*entry, text, {tokens.data(), statement.digest_bytes}, statement.digest_key)))
+      entry = nullptr;
   }
   statement.entry = entry;
   if (entry != nullptr) statement.entry_version = entry->version;
@@ -315,7 +332,11 @@ void SetStatementText(Statement& statement, std::string_view text) {
   statement.sql_bytes = static_cast<uint32_t>(CutText(text, sizes.sql_limit, sql));
   statement.digest_bytes = 0;
   statement.entry = nullptr;
-  if ((statement.flags & kFlagDigest) != 0 && sizes.digest_limit != 0) SetTokens(statement, text, {tokens, sizes.digest_limit});
+  if ((statement.flags & kFlagDigest) != 0 && sizes.digest_limit != 0) {
+    SetTokens(statement, text, sql, {tokens, sizes.digest_limit});
+  } else if (MayHaveSecret(text)) {
+    MaskSecrets(statement, text, sql);
+  }
   if (open != nullptr && StillHas(open->record, open->begun_state)) ShowText(statement, *open->record, sql, tokens);
 }
 
