@@ -51,6 +51,7 @@ struct Command {
   pfs_key_t key;
 };
 constexpr uint32_t kMostCommands = 200;
+constexpr const char* kOther = "other";
 constinit Command commands[kMostCommands];
 std::atomic<uint32_t> command_count{0};
 constinit SmallLock commands_lock;
@@ -67,7 +68,7 @@ pfs_key_t KeyOfCommand(const Protocol& protocol, std::string_view name) {
   if (const pfs_key_t known = FindKey(protocol, name, command_count.load(std::memory_order_acquire)); known != 0) return known;
   const SmallLock::Guard guard(commands_lock);
   const uint32_t count = command_count.load(std::memory_order_relaxed);
-  if (count >= kMostCommands - std::size(protocols)) name = "other";  // the last places are for one of each protocol
+  if (count >= kMostCommands - std::size(protocols)) name = kOther;  // the last places are for one of each protocol
   if (const pfs_key_t known = FindKey(protocol, name, count); known != 0) return known;
   Command& command = commands[count];
   command.protocol = &protocol;
@@ -85,7 +86,7 @@ class Talk final : public Conversation {
   Talk(const Talk&) = delete;
   Talk& operator=(const Talk&) = delete;
   ~Talk() {
-    while (first_ != last_) End(Reply{});
+    while (first_ != last_) End({.is_broken = true});
     for (uint32_t i = 0; i < capacity_; ++i) std::free(entries_[i].kept);
     std::free(entries_);
     delete decoder_;
@@ -97,14 +98,21 @@ class Talk final : public Conversation {
     return is_input ? decoder_->Requests(bytes, *this) : decoder_->Replies(bytes, *this);
   }
 
-  void Begin(std::string_view command, std::string_view text) override {
+  bool Knows(std::string_view command) const override {
+    command = command.substr(0, sizeof Command::name - 1);
+    return FindKey(*protocol_, command, command_count.load(std::memory_order_acquire)) != 0;
+  }
+
+  void Begin(std::string_view command, bool is_known, std::string_view text) override {
     if (last_ - first_ == capacity_ && !Grow()) {
       ++lost_;
       CountLoss(Loss::kLockers);
       return;
     }
-    Suspendable& statement = entries_[last_ % capacity_];
-    is_recorded(last_) = run::Begin(statement, KeyOfCommand(*protocol_, command), {site_, kWholePlace}, text, nullptr);
+    Entry& statement = entries_[last_ % capacity_];
+    const pfs_key_t key = KeyOfCommand(*protocol_, is_known ? command : kOther);
+    statement.unknown[is_known ? 0 : command.copy(statement.unknown, sizeof statement.unknown - 1)] = 0;
+    is_recorded(last_) = run::Begin(statement, key, {site_, kWholePlace}, text, nullptr);
     if (is_recorded(last_)) Suspend(statement);
     ++last_;
   }
@@ -114,13 +122,17 @@ class Talk final : public Conversation {
       if (lost_ > 0) --lost_;
       return;
     }
-    Suspendable& statement = entries_[first_ % capacity_];
+    Entry& statement = entries_[first_ % capacity_];
     if (is_recorded(first_)) {
       Resume(statement);
       char message[128];
       message[reply.message.copy(message, sizeof message - 1)] = 0;
       pfs_statement_set(&statement.statement, PFS_ROWS_SENT, reply.rows);
-      if (reply.error != 0) pfs_statement_set_error(&statement.statement, reply.error, "HY000", message);
+      if (reply.error != 0) {
+        pfs_statement_set_error(&statement.statement, reply.error, "HY000", message);
+      } else if (statement.unknown[0] != 0 && !reply.is_broken) {
+        pfs_statement_refine(&statement.statement, KeyOfCommand(*protocol_, statement.unknown));
+      }
       pfs_statement_end(&statement.statement);
     }
     ++first_;
@@ -129,6 +141,7 @@ class Talk final : public Conversation {
  private:
   struct Entry : Suspendable {
     bool is_recorded;
+    char unknown[sizeof Command::name];  // the command, if no server has answered it yet
   };
   static constexpr uint32_t kMost = 1024;  // statements under way; those beyond are answered unrecorded
 
@@ -190,7 +203,13 @@ void Leave(int fd) {
 
 }  // namespace
 
-void CommandText::AddCommand(std::string_view name) {
+void CommandText::AddCommand(std::string_view name, bool is_known) {
+  if (!is_known) {
+    AddCommand(kOther);
+    OpenArgument();
+    Add(name);
+    return CloseArgument();
+  }
   for (const char c : name) Put(c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c);
 }
 

@@ -14,13 +14,17 @@ namespace perfschema::run {
 struct Reply {
   uint64_t rows = 0;
   int error = 0;  // 0: none
-  std::string_view message;
+  std::string_view message = {};
+  bool is_broken = false;  // the connection ended before the reply
 };
 
 class Conversation {
  public:
-  // Begins a statement: `command` names the instrument, in small letters; `text` has the arguments as literals.
-  virtual void Begin(std::string_view command, std::string_view text) = 0;
+  // Returns whether the server has answered a command without an error before: then it is no word that a client has invented.
+  virtual bool Knows(std::string_view command) const = 0;
+  // Begins a statement: `command`, in small letters, names the instrument; `text` has the arguments as literals. A command that is not
+  // known has the instrument "other" until the server answers it without an error.
+  virtual void Begin(std::string_view command, bool is_known, std::string_view text) = 0;
   // Ends the oldest statement.
   virtual void End(const Reply& reply) = 0;
 
@@ -66,7 +70,8 @@ class Line {
 class CommandText {
  public:
   void Clear() { size_ = arguments_ = 0; }
-  void AddCommand(std::string_view name);  // in capitals
+  // Adds the name in capitals; one that is not known as the first argument of OTHER.
+  void AddCommand(std::string_view name, bool is_known = true);
   // An argument may come in pieces: Open, any number of Add, Close.
   void OpenArgument();
   void Add(std::string_view piece);
@@ -82,6 +87,9 @@ class CommandText {
   size_t size_ = 0, arguments_ = 0;
   char text_[1024];
 };
+
+// Returns whether a method of HTTP, in small or capital letters, is registered (RFC 9110, WebDAV).
+bool IsHttpMethod(std::string_view method);
 
 // Each returns a new decoder, or nullptr if there is no memory.
 Decoder* MakeRespDecoder();

@@ -114,7 +114,7 @@ class HttpDecoder final : public Decoder {
         default:
           break;
       }
-      if (is_over) conversation.Begin({method_, method_size_}, text_.text());
+      if (is_over) conversation.Begin(is_known_ ? std::string_view(method_, method_size_) : "other", true, text_.text());
     }
     return true;
   }
@@ -158,7 +158,8 @@ class HttpDecoder final : public Decoder {
     std::transform(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(space), method_, Lower);
     is_head_ = IsSame(line.substr(0, space), "head");
     text_.Clear();
-    text_.AddCommand({method_, method_size_});
+    is_known_ = IsHttpMethod({method_, method_size_});
+    text_.AddCommand({method_, method_size_}, is_known_);
     std::string_view path = line.substr(space + 1);
     path = path.substr(0, path.find(' '));
     text_.AddPath(path);
@@ -168,7 +169,7 @@ class HttpDecoder final : public Decoder {
   Messages requests_, replies_;
   char method_[16];
   size_t method_size_ = 0;
-  bool is_head_ = false;
+  bool is_head_ = false, is_known_ = false;
   CommandText text_;
   int status_ = 0;
   char reason_[64];
@@ -176,6 +177,14 @@ class HttpDecoder final : public Decoder {
 };
 
 }  // namespace
+
+bool IsHttpMethod(std::string_view method) {
+  for (const std::string_view known : {"get", "head", "post", "put", "delete", "connect", "options", "trace", "patch", "propfind",
+                                       "proppatch", "mkcol", "copy", "move", "lock", "unlock", "report", "search", "query"}) {
+    if (IsSame(method, known)) return true;
+  }
+  return false;
+}
 
 Decoder* MakeHttpDecoder() { return new (std::nothrow) HttpDecoder; }
 

@@ -69,7 +69,7 @@ std::string_view WithoutCutCharacter(std::string_view text) {
 // Builds the text of a request, as --decode http has it. `target` begins with a slash.
 std::string_view TextOfRequest(const char* method, std::string_view target, CommandText* text) {
   text->Clear();
-  text->AddCommand(method);
+  text->AddCommand(method, IsHttpMethod(method));
   text->AddPath(target);
   return WithoutCutCharacter(text->text());
 }

@@ -17,12 +17,39 @@ int64_t NumberOf(std::string_view text) {
   return number;
 }
 
+// The commands of Redis and Valkey, without those of modules and those that end a conversation.
+constexpr std::string_view kCommands =
+    " acl append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop bitpos blmove blmpop blpop brpop brpoplpush bzmpop"
+    " bzpopmax bzpopmin client cluster command config copy dbsize debug decr decrby del delifeq digest discard dump echo eval eval_ro"
+    " evalsha evalsha_ro exec exists expire expireat expiretime failover fcall fcall_ro flushall flushdb function geoadd geodist geohash"
+    " geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch geosearchstore get getbit getdel getex getrange getset"
+    " hdel hello hexists hexpire hexpireat hexpiretime hget hgetall hgetdel hgetex hincrby hincrbyfloat hkeys hlen hmget hmset hpersist"
+    " hpexpire hpexpireat hpexpiretime hpttl hrandfield hscan hset hsetex hsetnx hstrlen httl hvals incr incrby incrbyfloat info keys"
+    " lastsave latency lcs lindex linsert llen lmove lmpop lolwut lpop lpos lpush lpushx lrange lrem lset ltrim memory mget migrate module"
+    " move mset msetex msetnx multi object persist pexpire pexpireat pexpiretime pfadd pfcount pfdebug pfmerge pfselftest ping psetex pttl"
+    " publish pubsub quit randomkey readonly readwrite rename renamenx replicaof reset restore restore-asking role rpop rpoplpush rpush"
+    " rpushx sadd save scan scard script sdiff sdiffstore select sentinel set setbit setex setnx setrange shutdown sinter sintercard"
+    " sinterstore sismember slaveof slowlog smembers smismember smove sort sort_ro spop spublish srandmember srem sscan strlen substr "
+    "sunion"
+    " sunionstore swapdb time touch ttl type unlink unwatch wait waitaof watch xack xackdel xadd xautoclaim xclaim xdel xdelex xgroup xinfo"
+    " xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore"
+    " zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem zremrangebylex"
+    " zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore ";
+
+bool IsRedisCommand(std::string_view name) {
+  char wanted[34];
+  if (name.empty() || name.size() > sizeof wanted - 2) return false;
+  wanted[0] = wanted[name.size() + 1] = ' ';
+  name.copy(wanted + 1, name.size());
+  return kCommands.find({wanted, name.size() + 2}) != std::string_view::npos;
+}
+
 class RespDecoder final : public Decoder {
  public:
   bool Requests(std::string_view bytes, Conversation& conversation) override {
     while (!bytes.empty()) {
       if (left_ > 0) {
-        TakeArgument(bytes);
+        TakeArgument(bytes, conversation);
         if (left_ > 0) continue;
         if (arguments_ == 0 && !Command(conversation)) return false;
       } else if (line_.Take(bytes) && !RequestLine(line_.text(), conversation)) {
@@ -73,7 +100,7 @@ class RespDecoder final : public Decoder {
       if (word.empty()) continue;
       if (name_size_ == 0) {
         AddName(word);
-        text_.AddCommand({name_, name_size_});
+        NameIsComplete(conversation);
         continue;
       }
       text_.OpenArgument();
@@ -83,7 +110,13 @@ class RespDecoder final : public Decoder {
     return Command(conversation);
   }
 
-  void TakeArgument(std::string_view& bytes) {
+  void NameIsComplete(const Conversation& conversation) {
+    const std::string_view name(name_, name_size_);
+    is_known_ = conversation.Knows(name) || IsRedisCommand(name);
+    text_.AddCommand(name, is_known_);
+  }
+
+  void TakeArgument(std::string_view& bytes, const Conversation& conversation) {
     const std::string_view part = bytes.substr(0, static_cast<size_t>(left_));
     const auto end = static_cast<size_t>(std::min<int64_t>(left_, 2));  // of the argument: what is kept back
     const size_t kept = std::min(part.size(), static_cast<size_t>(left_) - end);
@@ -98,7 +131,7 @@ class RespDecoder final : public Decoder {
     if (is_named_) {
       text_.CloseArgument();
     } else {
-      text_.AddCommand({name_, name_size_});
+      NameIsComplete(conversation);
       is_named_ = true;
     }
     --arguments_;
@@ -119,7 +152,7 @@ class RespDecoder final : public Decoder {
     for (const std::string_view other : {"subscribe", "psubscribe", "ssubscribe", "monitor", "sync", "psync", "replconf"}) {
       if (name == other) return false;
     }
-    conversation.Begin(name, text_.text());
+    conversation.Begin(name, is_known_, text_.text());
     return true;
   }
 
@@ -181,6 +214,7 @@ class RespDecoder final : public Decoder {
   Line<512> line_, reply_line_;
   int64_t arguments_ = 0, left_ = 0;  // of the command that is being read; bytes of its argument
   bool is_named_ = false;             // the first argument, its name, has been read
+  bool is_known_ = false;
   size_t name_size_ = 0;
   char name_[32];
   CommandText text_;

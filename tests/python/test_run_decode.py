@@ -153,12 +153,15 @@ def test_redis_counts_the_same_commands(tmp_path: Path, pieces: str) -> None:
         info = stats_of(server)
         found = server.statements("redis")
     expected = Counter(command for _, command in requests if command)
-    assert {name: count for name, (count, _, _) in found.items() if name in expected} == dict(expected)
+    expected_known = expected.copy()
+    del expected_known["nosuch"]
+    assert {name: count for name, (count, _, _) in found.items() if name in expected} == dict(expected_known)
     # The server counts calls by itself, and those that failed; it does not count a command that it does not know.
-    for name in expected.keys() - {"nosuch"}:
+    for name in expected_known:
         calls, failed = info[name]
         assert (found[name][0], found[name][2]) == (calls, failed), name
-    assert found["nosuch"][2] == expected["nosuch"]
+    assert "nosuch" not in found
+    assert (found["other"][0], found["other"][2]) == (expected["nosuch"],) * 2
     assert found["mget"][1] == 20 * expected["mget"]
     assert found["eval"][1] == 4 * expected["eval"]
     assert b"-ERR unknown command" in received[0]
@@ -198,6 +201,37 @@ def stats_of(server: Server) -> dict[str, tuple[int, int]]:
 def answer_of(link: socket.socket, request: bytes) -> bytes:
     link.sendall(request)
     return answer(link, b"that-is-all")
+
+
+MODULE = """
+import socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    link, _ = listener.accept()
+    with link, link.makefile("rb") as file:
+        while line := file.readline():  # *N
+            words = [(file.readline(), file.readline().strip())[1] for _ in range(int(line[1:]))]
+            link.sendall(b"-ERR unknown command\\r\\n" if words[0].startswith(b"NO") else b"+OK\\r\\n")
+"""
+
+
+def test_a_word_that_a_client_invents_is_no_instrument(tmp_path: Path) -> None:
+    """Commands of a module are known once the server has answered them. Passwords that were typed as commands are not."""
+    (program := tmp_path / "module.py").write_text(MODULE)
+    requests = [packed("NO" + word, "x") for word in ("secret1", "secret2", *map(str, range(300)))]
+    with serving(lambda port: [sys.executable, str(program), str(port)], tmp_path, "--decode", "redis") as server:
+        with server.connect() as link:
+            for request in (*requests, packed("FT.SEARCH", "a"), packed("FT.SEARCH", "b"), packed("GET", "a")):
+                link.sendall(request)
+                assert link.recv(100)
+        assert server.statements("redis") == {"other": (302, 0, 302), "ft.search": (2, 0, 0), "get": (1, 0, 0)}
+        metrics = run(*PFS, "metrics", check=True).stdout
+        with pfs.attach(str(pfs.processes()["PATH"].iloc[0])) as schema:
+            digests = schema.table("events_statements_summary_by_digest")["DIGEST_TEXT"].to_list()
+            texts = schema.table("events_statements_history_long")["SQL_TEXT"]
+    assert "secret" not in metrics
+    assert sorted(digests) == ["`FT` . `SEARCH` ?", "`GET` ?", "`OTHER` ?, ..."]
+    assert "OTHER 'nosecret1','x'" in set(texts)
 
 
 def test_a_benchmark_is_counted_and_times_are_those_of_the_server(tmp_path: Path) -> None:
@@ -348,6 +382,18 @@ def test_requests_of_a_web_server(tmp_path: Path) -> None:
         "`GET` / `file`": 2,
     }
     assert errors == 4
+
+
+def test_a_method_that_a_client_invents_is_no_instrument(tmp_path: Path) -> None:
+    (program := tmp_path / "site.py").write_text(SITE)
+    with serving(lambda port: [sys.executable, str(program), str(port)], tmp_path, "--decode", "http") as server:
+        for method in ("secretword", "PROPFIND"):
+            link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+            for asked in ("GET", method):
+                link.request(asked, "/file")
+                assert link.getresponse().read() is not None
+            link.close()
+        assert set(server.statements("http")) == {"get", "other", "propfind"}
 
 
 def test_an_unknown_protocol_is_refused() -> None:

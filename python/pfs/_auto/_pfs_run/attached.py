@@ -127,7 +127,10 @@ def request_text(method, target):
         is_id = len(text) >= 16 and any(c.isdigit() for c in text)
         return text if not text or text.isdigit() or (is_name and not is_id) else _literal(text)
 
-    text = method.upper() + " " + "/".join(map(part, path.split("/"))) + (" " + _literal(question + query) if question else "")
+    from _pfs_run.statements import METHODS  # it imports this module
+
+    name = method.upper() if method.upper() in METHODS else "OTHER " + _literal(method.lower())
+    text = name + " " + "/".join(map(part, path.split("/"))) + (" " + _literal(question + query) if question else "")
     return text[:_MOST_TEXT]
 
 

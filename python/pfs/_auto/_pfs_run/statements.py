@@ -13,6 +13,8 @@ import _pfs_run_native as native
 __all__ = [
     "ByObject",
     "Keys",
+    "METHODS",
+    "Methods",
     "clean",
     "fail",
     "fail_wsgi",
@@ -76,6 +78,24 @@ class Keys(dict):
                 return self[name]
         key = self[name] = native.key(self._component, name.lower())
         return key
+
+
+# As IsHttpMethod() in cpp/run/http1.cpp.
+METHODS = frozenset(
+    (
+        "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "PROPPATCH", "MKCOL", "COPY",
+        "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "QUERY",
+    )
+)  # fmt: skip
+
+
+class Methods(Keys):
+    """Maps the method of a request to the number of its instrument. A word that a client has invented is "other"."""
+
+    def __missing__(self, method):
+        if method.upper() in METHODS:
+            return super().__missing__(method)
+        return self["OTHER"] if method != "OTHER" else super().__missing__(method)
 
 
 def is_shared():
