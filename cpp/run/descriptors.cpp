@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "record/family/file_name.h"
+#include "run/python.h"
 
 namespace perfschema::run {
 namespace {
@@ -90,6 +91,8 @@ constinit KeysOfKinds of_files, of_sockets, of_memory;
 }  // namespace
 
 pfs_key_t KeyOfFile(const char* path, bool is_readable, const Site& site) {
+  const bool is_hidden = t_locals.state == nullptr && t_locals.silent;  // the thread is detached
+  if (is_hidden || (is_readable && IsOfPythonLayer(path))) return 0;
   const std::string_view kind = is_readable ? KindOfPath(path) : "file";
   if (const pfs_key_t known = of_files.Find(kind, site.module); known != 0) return known;
   const bool is_general = kind == "file" || kind == "proc" || kind == "sys" || kind == "dev";

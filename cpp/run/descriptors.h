@@ -12,7 +12,7 @@
 namespace perfschema::run {
 
 // Returns the key of a file of that name that this caller opens. `is_readable`: whether the name may be read (record/family/file_name.h);
-// else the call fails with EFAULT. Slow.
+// else the call fails with EFAULT. 0: it is a file of pfs, or what the thread does is not recorded. Slow.
 pfs_key_t KeyOfFile(const char* path, bool is_readable, const Site& site);
 // Returns the key of the memory that this caller allocates. Slow.
 pfs_key_t KeyOfHeap(const Site& site);

@@ -65,6 +65,9 @@ bool ReadsPythonPath(int count, char** arguments) {
   return true;
 }
 
+// The folder of the Python layer; empty if there is none, or if its name is long. Constant after start.
+char layer[512];
+
 // Puts the folder of the Python layer, which is beside the library's, in front of PYTHONPATH. The environment of the program is as before
 // when its first line runs: the layer takes the folder out again (python/pfs/_auto/sitecustomize.py). A PYTHONPATH that was empty is told
 // by a / at the end: behind a colon it would be the working directory.
@@ -81,7 +84,10 @@ void AddPythonLayer() {
   const char* const between = before == nullptr ? "" : *before == 0 ? "/" : ":";
   const int bytes = std::snprintf(text, sizeof text, "%.*s/_auto%s%s", static_cast<int>(package.size()), package.data(), between,
                                   before != nullptr ? before : "");
-  if (static_cast<size_t>(bytes) < sizeof text) setenv("PYTHONPATH", text, 1);
+  if (static_cast<size_t>(bytes) >= sizeof text) return;
+  setenv("PYTHONPATH", text, 1);
+  std::snprintf(layer, sizeof layer, "%.*s/_auto", static_cast<int>(package.size()), package.data());
+  if (std::strlen(layer) == sizeof layer - 1) layer[0] = 0;
 }
 
 }  // namespace
@@ -90,6 +96,11 @@ PFS_IN_EVERY_PROCESS void StartPython(int count, char** arguments) {
   interpreter = FindPython();
   g_is_python = interpreter != nullptr;
   if (g_is_python && ReadsPythonPath(count, arguments)) AddPythonLayer();
+}
+
+bool IsOfPythonLayer(const char* path) {
+  const size_t length = std::strlen(layer);
+  return length != 0 && std::strncmp(path, layer, length) == 0 && (path[length] == '/' || path[length] == 0);
 }
 
 bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {

@@ -18,6 +18,9 @@ extern bool g_is_python __attribute__((visibility("hidden")));
 // Looks for the interpreter, and gives it the folder of the Python layer. Called once, at the start, with the arguments of the program.
 void StartPython(int count, char** arguments);
 
+// Returns whether this is a file of the Python layer, or its folder: the program does not know of them.
+bool IsOfPythonLayer(const char* path);
+
 // Notes a semaphore if it is a Python lock. Returns whether it is. `caller`: of sem_init(). Locks of CPython 3.14 are no semaphores. A
 // thread that must wait for one makes a semaphore of value 0 for that wait, and still has the GIL: it is a condition that has the name of
 // the line that waits.

@@ -2,6 +2,7 @@
 //
 // This library is the module's file: the interpreter finds PyInit__pfs_run_native() in the copy that is loaded already. The module uses the
 // stable ABI, and functions that are public since CPython 3.11. Every function is called with the GIL.
+#include "record/context/threads.h"
 #include "run/clients.h"
 #include "run/python.h"
 #include "run/python_api.h"
@@ -12,10 +13,11 @@ using namespace perfschema::run;
 
 namespace {
 
-// name_thread(name): names the calling thread thread/python/NAME, if that is a name.
+// name_thread(name): names the calling thread thread/python/NAME, if that is a name. Returns its THREAD_ID, or 0.
 PyObject* NameThread(PyObject*, PyObject* text) {
   if (const char* const name = BytesOf(text); name != nullptr && !IsPlain()) perfschema::run::NameThread("python", name);
-  return None();
+  const perfschema::ThreadState* const thread = IsPlain() ? nullptr : perfschema::t_locals.state;
+  return g_py.PyLong_FromLong(thread != nullptr ? static_cast<long>(thread->thread_id) : 0);
 }
 
 // key(component, name): returns the number of the instrument statement/COMPONENT/NAME; 0 if there is none.
@@ -63,6 +65,19 @@ PyObject* Note(PyObject*, PyObject* arguments) {
   return None();
 }
 
+// hide(): nothing that the calling thread does is recorded, until show(). Returns what show() takes.
+PyObject* Hide(PyObject*, PyObject*) {
+  const pfs_thread_t thread = IsPlain() ? 0 : pfs_thread_current();
+  const bool is_hidden = thread != 0 && pfs_thread_detach() == PFS_OK;
+  return g_py.PyLong_FromLong(is_hidden ? static_cast<long>(thread) : 0);
+}
+PyObject* Show(PyObject*, PyObject* hidden) {
+  long thread = 0;
+  if (!ReadNumber(hidden, &thread)) return nullptr;
+  if (thread != 0) (void)pfs_thread_attach(static_cast<pfs_thread_t>(thread));
+  return None();
+}
+
 // What finder() has made: `self` is the list of its arguments.
 PyObject* FindSpec(PyObject* self, Arguments arguments, intptr_t count, PyObject* names) {
   PyObject* const wanted = g_py.PyList_GetItem(self, 0);
@@ -83,7 +98,7 @@ PyObject* Finder(PyObject*, Arguments arguments, intptr_t count) {
 }
 
 const PyMethod kMethods[] = {
-    {"name_thread", NameThread, kOneArgument, "name_thread(name)"},
+    {"name_thread", NameThread, kOneArgument, "name_thread(name) -> int"},
     {"key", Key, kTupleOfArguments, "key(component, name) -> int"},
     FastMethod("begin", Begin, "begin(key, text, schema, skipped, detached, traceparent=None) -> handle or None"),
     FastMethod("end", End, "end(handle, rows, affected, error, message)"),
@@ -95,6 +110,8 @@ const PyMethod kMethods[] = {
     FastMethod("ask", Ask, "ask(about, asked, connection, method, url)"),
     FastMethod("take_asked", TakeAsked, "take_asked(asked, connection) -> handle or None"),
     FastMethod("begin_sent", BeginSent, "begin_sent(about, method, address, client=None) -> handle or None"),
+    {"hide", Hide, kTupleOfArguments, "hide() -> int"},
+    {"show", Show, kOneArgument, "show(hidden)"},
     {"note", Note, kTupleOfArguments, "note(message)"},
     FastMethod("finder", Finder, "finder(wanted, find) -> find_spec"),
     {nullptr, nullptr, 0, nullptr},

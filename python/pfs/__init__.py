@@ -350,7 +350,12 @@ def table(
     """
     from pfs._tables import frame
 
-    return frame.frame(name, columns, running=running, unit=unit, where=where, order=order, limit=limit)
+    found = frame.frame(name, columns, running=running, unit=unit, where=where, order=order, limit=limit)
+    if found.empty:
+        from pfs._outside.recorded import tell_where
+
+        tell_where(str(name))
+    return found
 
 
 def describe(name: TableName | str | None = None) -> pd.DataFrame:

@@ -475,3 +475,47 @@ def test_suites_of_cpython_end_as_without(tmp_path: Path, suite: str) -> None:
     plain = outcome()
     assert plain[0] == 0
     assert outcome(*PFS, "run", "--no-report", "--") == plain
+
+
+# ---- What pfs itself reads, and what it answers inside
+
+INSIDE = """\
+import os, warnings
+open("/etc/hostname").read()
+import pfs
+from pfs._outside.recorded import hidden
+def rows(name, table=None):
+    files = (table or pfs.attach(os.getpid()).table)("file_summary_by_instance")
+    return files[files["FILE_NAME"] == name][["COUNT_READ"]].values.tolist()
+with hidden():
+    open("/etc/passwd").read(), open("/etc/hostname").read()
+    late = open("/etc/group")
+open("/etc/services").read()
+late.read()
+hostname, services = rows("/etc/hostname"), rows("/etc/services")
+assert hostname == services == [[2]], (hostname, services)
+assert rows("/etc/passwd") == rows("/etc/group") == []
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    assert pfs.table("file_summary_by_instance").empty
+    assert len(pfs.sql("select * from file_summary_by_instance")) == 0
+    assert not pfs.table("setup_consumers").empty
+print(*[message.message for message in said], sep="\\n")
+status = pfs.attach(os.getpid()).status
+print([name for name in status if name.endswith("_lost") and status[name]])
+"""
+
+
+def test_inside_the_program_pfs_says_where_the_tables_are_and_hides_its_own_reading(tmp_path: Path) -> None:
+    done = run(*PFS, "run", "--no-report", "--keep", "--", sys.executable, written(tmp_path, INSIDE), check=True)
+    one, two, lost = done.stdout.splitlines()
+    where = "is empty: this process has no object of pfs. What pfs run has recorded of it is in pfs.attach(os.getpid())"
+    assert (one, two, lost) == (f"file_summary_by_instance {where}", f"the answer {where}", "[]")
+    plain = run(sys.executable, "-W", "error", "-c", "import pfs; print(len(pfs.table('file_summary_by_instance')))", check=True)
+    assert plain.stdout == "0\n"
+    names = []
+    for segment in Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs"):
+        with pfs.attach(segment) as schema:
+            names += schema.table("file_instances")["FILE_NAME"].to_list()
+    assert any(name.endswith("/warnings.cpython-311.pyc") or "/encodings" in name for name in names)
+    assert not [name for name in names if name.startswith(str(AUTO))]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pfs import _core, setup
 from pfs._outside import owners, processes
+from pfs._outside.recorded import is_recorded, recorded
 from pfs._outside.segment import SegmentSource
 from pfs._setup.values import Values
 from pfs._sql.query import run
@@ -207,7 +208,7 @@ def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Sc
     Args:
         pid_or_path: a process id of this pid namespace, which must have a segment in PFS_DIR, else /dev/shm/pfs-<uid> of us or of
             the user that the process belongs to; or the path of a segment: of a container, or of one of several dead processes
-            that had one pid. The id of this process gives its own tables.
+            that had one pid. The id of this process gives its own tables; under ``pfs run`` it gives what that has recorded.
         write: makes changes of setup tables and TRUNCATE possible.
 
     Raises:
@@ -215,6 +216,8 @@ def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Sc
     """
     if isinstance(pid_or_path, int):
         if pid_or_path == os.getpid():
+            if is_recorded() and (found := recorded(write)) is not None:
+                return Schema(found)
             path = _core.segment_path()  # it starts pfs
             if not path:
                 reason = setup.status["performance_schema_status_reason"]

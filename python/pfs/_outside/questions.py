@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pfs._outside.attach import Schema, attach
+from pfs._outside.recorded import tell_where
 from pfs._snapshots.snapshot import Snapshot, saved_tables
 from pfs._source import OWN
 from pfs._sql.query import Tables, run
@@ -49,8 +50,13 @@ def sql(statement: str, source: Asked = None, dialect: Dialect = "duckdb") -> Re
         UnknownTable, UnknownColumn: with the nearest name.
         Error: duckdb is missing: ``pip install 'perfschema[sql]'``.
     """
-    if source is None or isinstance(source, Schema):
-        return run(statement, ProcessTables(OWN if source is None else source._source), dialect)
+    if source is None:
+        result = run(statement, ProcessTables(OWN), dialect)
+        if len(result) == 0:
+            tell_where("the answer")
+        return result
+    if isinstance(source, Schema):
+        return run(statement, ProcessTables(source._source), dialect)
     if isinstance(source, Snapshot):
         return source.sql(statement, dialect)
     tables = tables_of(source)

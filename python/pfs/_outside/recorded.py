@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import sys
+import warnings
+from collections.abc import Iterator
 
 from pfs import _core
 from pfs._outside import processes
 from pfs._outside.segment import SegmentSource
 
-__all__ = ["is_noise", "is_recorded", "recorded"]
+__all__ = ["hidden", "is_noise", "is_recorded", "recorded", "tell_where"]
 
 # Locks of the interpreter, and what pfs itself does: how often says nothing of a program. The wait for the GIL
 # (wait/synch/cond/python/gil) counts.
@@ -25,15 +29,39 @@ def is_recorded() -> bool:
     return library != "" and library in os.environ.get("LD_PRELOAD", "")
 
 
+@contextlib.contextmanager
+def hidden() -> Iterator[None]:
+    """Lets the library record nothing of this thread in the block: what pfs reads is no part of the program."""
+    native = sys.modules.get("_pfs_run_native")  # without the Python layer of pfs run there is none
+    hide = getattr(native, "hide", None)
+    thread = hide() if hide is not None else 0
+    try:
+        yield
+    finally:
+        if thread:
+            native.show(thread)  # type: ignore[union-attr]
+
+
 def is_noise(name: str) -> bool:
     """Returns whether an instrument is one of the interpreter's own locks, or of pfs itself."""
     return _NOISE.match(name) is not None
 
 
-def recorded() -> SegmentSource | None:
+def recorded(write: bool = False) -> SegmentSource | None:
     """Returns what the library has recorded of this process, or None if there is no such segment."""
     own = os.path.realpath(_core.segment_path() or "/")  # PFS_DIR may be relative
-    for found in processes.scan_all(processes.with_users(processes.default_directory())):
-        if found.identity.pid == os.getpid() and os.path.realpath(found.path) != own:
-            return SegmentSource(_core.Segment(found.path), write=False)
+    with hidden():
+        for found in processes.scan_all(processes.with_users(processes.default_directory())):
+            # A dead one is of the program that this process ran before exec.
+            if found.identity.pid == os.getpid() and os.path.realpath(found.path) != own and found.state != "dead":
+                return SegmentSource(_core.Segment(found.path), write)
     return None
+
+
+def tell_where(table: str) -> None:
+    """Warns that a table of this process is empty because ``pfs run`` has tables of its own; does nothing without ``pfs run``."""
+    if is_recorded() and recorded() is not None:
+        warnings.warn(
+            f"{table} is empty: this process has no object of pfs. What pfs run has recorded of it is in pfs.attach(os.getpid())",
+            stacklevel=3,
+        )

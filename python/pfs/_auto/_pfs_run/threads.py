@@ -3,27 +3,38 @@
 import _pfs_run_native as native
 from _pfs_run.wrapping import replace
 
+named = {}  # the names of the last threads by THREAD_ID: their rows go when they end
+_MOST = 1000
+
+
+def _name(name):
+    number = native.name_thread(name)
+    if number:
+        if len(named) >= _MOST:
+            named.pop(next(iter(named)), None)
+        named[number] = name
+
 
 def _threading(threading):
     def naming(original):
         # A thread calls this once for itself, before run(): no frame of this layer stays on its stack.
-        def named(self):
+        def with_name(self):
             original(self)
-            native.name_thread(self._name)
+            _name(self._name)
 
-        return named
+        return with_name
 
     # From CPython 3.14 on a thread then names itself for the system, too, by at most 15 bytes of its name: ours comes after that.
     last = "_set_os_name" if hasattr(threading.Thread, "_set_os_name") else "_set_native_id"
     replace(threading.Thread, last, naming)
-    native.name_thread(threading.main_thread()._name)
+    _name(threading.main_thread()._name)
 
     before = threading.Thread.name
 
     def name(self, name):
         before.fset(self, name)
         if threading.get_ident() == self._ident:
-            native.name_thread(self._name)
+            _name(self._name)
 
     name.__doc__, name.__qualname__ = before.fset.__doc__, before.fset.__qualname__
     threading.Thread.name = before.setter(name)
