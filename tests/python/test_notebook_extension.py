@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -153,11 +155,33 @@ def work():
             time.sleep(0.01)
             open("/etc/passwd").read()
     sum(range(3_000_000))
-threads = [threading.Thread(target=work) for _ in range(3)]
+threads = [threading.Thread(target=work, name=f"worker-{n}") for n in range(3)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 db = sqlite3.connect(":memory:")
 for n in range(7): db.execute("select ?", (n,)).fetchall()
+"""
+
+
+FILES = """
+import os, pfs
+files = pfs.attach(os.getpid()).table("file_summary_by_instance", where="COUNT_STAR > 0")
+named = files["FILE_NAME"].to_list()
+own = files[files["COUNT_READ"] > 0]["FILE_NAME"].to_list()
+("/etc/passwd" in named, [name for name in own if name.endswith("/maps") or ".so" in os.path.basename(name) or "/_auto" in name])
+"""
+TIMELINE = """
+import re, threading, time
+from pfs._notebook.report import Report
+with Report() as measured:
+    waited = threading.Lock()
+    with waited:
+        thread = threading.Thread(target=waited.acquire)
+        thread.start()
+        time.sleep(0.02)
+    thread.join()
+text = measured.timeline.svg
+(measured.seconds, re.findall(">([^<]+)</text>", text)[-6:], " ".join(re.findall("<title>.*?</title>", text)))
 """
 
 
@@ -190,6 +214,9 @@ def test_a_kernel_under_pfs_run_shows_code_that_knows_nothing_of_pfs(tmp_path: P
         [report] = said
         execute("%pfs on")
         execute("with lock: open('/etc/passwd').read()")
+        execute("%pfs off")
+        execute(FILES)
+        execute(TIMELINE)
     finally:
         client.stop_channels()
         kernel.shutdown_kernel(now=True)
@@ -200,7 +227,18 @@ def test_a_kernel_under_pfs_run_shows_code_that_knows_nothing_of_pfs(tmp_path: P
     assert int(rows["/etc/passwd"][0]) >= 15
     assert rows["main: SELECT ?"][0] == "7"
     assert not [name for name in rows if "pfs._" in name or "/proc/" in name or "pipe:" in name]
+    # Threads that have ended are there, and the events of all threads are those of the waits.
+    workers = [int(numbers[0].replace(",", "")) for name, numbers in rows.items() if "thread/python/worker-" in name]
+    assert len(workers) == 3
+    assert min(workers) >= 5
+    assert int(re.search(r"([\d,]+) waits", report)[1].replace(",", "")) >= sum(workers)  # type: ignore[index]
     assert "waited in all threads" in said[1]
+    # What pfs reads is no part of the program: symbols, its own files, tables of the process in /proc.
+    assert ast.literal_eval(said[2]) == (True, [])
+    # The picture is of the cell: the kernel's threads have waited for longer.
+    seconds, marks, lines = ast.literal_eval(said[3])
+    assert marks[-1] == f"{1000 * seconds:.3g} ms"
+    assert re.search(r"wait/synch/mutex/python/threading.Thread.join [\d.]+ .s In \[\d+\]:9<", lines)
 
 
 def test_the_magic_of_a_cell_that_waits_for_nothing_says_why(fresh: Run) -> None:

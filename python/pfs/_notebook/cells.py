@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pfs._core import statement
 from pfs._notebook.report import Report, Samples
+from pfs._outside.recorded import hidden
 from pfs._tables.samples import SECTIONS
 from pfs._tables.show import count_text, time_text
 
@@ -57,6 +58,7 @@ class _Status(threading.Thread):
         self._ended = threading.Event()
         self._shown: DisplayHandle | None = None
 
+    @hidden()
     def run(self) -> None:
         from IPython.display import display
 

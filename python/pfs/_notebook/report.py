@@ -6,12 +6,14 @@ In a kernel under ``pfs run`` that is what the library has recorded and what pfs
 from __future__ import annotations
 
 import os
+import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pfs._notebook.timeline import Timeline, timeline
-from pfs._outside.recorded import is_noise, is_recorded, recorded
+from pfs._outside.recorded import hidden, is_noise, is_recorded, recorded
 from pfs._places.readable import Readable
 from pfs._source import OWN
 from pfs._tables import frame, show
@@ -34,7 +36,7 @@ class Samples:
 
     def __init__(self, sources: list[tuple[Source, Readable]]) -> None:
         self._sources = sources
-        self.each = [take(source, names=names) for source, names in sources]
+        self.each = [take(source, names=names, leave_out=is_noise) for source, names in sources]
 
     @classmethod
     def first(cls) -> Samples:
@@ -42,10 +44,7 @@ class Samples:
         found = recorded() if is_recorded() else None
         if found is None:
             return cls([(OWN, Readable(OWN))])
-        # The library also records this reading. What is slow in it is done before: names are looked for in files.
-        names = Readable(found)
-        take(found, names=names)
-        return cls([(OWN, Readable(OWN)), (found, names)])
+        return cls([(OWN, Readable(OWN)), (found, Readable(found))])
 
     def again(self) -> Samples:
         """Takes samples of the same segments."""
@@ -56,13 +55,18 @@ class Samples:
         rows = rows_between(before.each[0], self.each[0], 1.0, section, "time")
         for old, new in zip(before.each[1:], self.each[1:], strict=True):
             found = rows_between(old, _without_waiters(old, new, section), 1.0, section, "time")
-            rows += [row for row in found if _is_of_program(row)]
+            rows += [row for row in found if not row.name.endswith(f"/{os.getpid()}.pfs")]  # where the objects of pfs are
         return in_order(rows, "time")
 
     @property
     def main(self) -> tuple[Source, Sample]:
         """The segment that has the most of what the code does: a timeline has the clock and the threads of one."""
         return self._sources[-1][0], self.each[-1]
+
+    @property
+    def names(self) -> Readable:
+        """The names of the same segment."""
+        return self._sources[-1][1]
 
     @property
     def lost(self) -> int:
@@ -80,34 +84,54 @@ def _without_waiters(old: Sample, new: Sample, section: Section) -> Sample:
     return replace(new, running={**new.running, section.name: running}, now={})
 
 
-def _is_of_program(row: Row) -> bool:
-    """Returns whether a row is neither the interpreter's nor of our reading."""
-    ours = row.name.startswith((f"/proc/{os.getpid()}/", "/proc/sys/kernel/")) or row.name.endswith(f"/{os.getpid()}.pfs")
-    return not ours and not is_noise(row.name)
+def _names_of_ended() -> dict[int, str]:
+    """Returns names of threads by THREAD_ID that the library has recorded, also of some that have ended."""
+    named = getattr(sys.modules.get("_pfs_run.threads"), "named", {})
+    return {number: f"thread/python/{name}" for number, name in named.copy().items()}
 
 
 class Report:
-    """Measures the code of a ``with`` block, and shows its busiest waits, files, statements and threads, and a timeline."""
+    """Measures the code of a ``with`` block, and shows its busiest waits, files, statements and threads, and a timeline.
 
+    The library records neither its reading nor its pictures.
+    """
+
+    @hidden()
     def __enter__(self) -> Self:
         self.before = Samples.first()
-        ends = [row[0] for row in self.before.main[0].rows(_EVENTS, ("TIMER_END",)) if row[0] is not None]
-        self._begin: int = max(ends, default=0)
+        self._begin = self.before.main[0].now()
         self._started = time.monotonic()
         return self
 
+    @hidden()
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.seconds = time.monotonic() - self._started
         self._after = self.before.again()
         self.lost = self._after.lost - self.before.lost
         (source, after), (_, before) = self._after.main, self.before.main
-        events = frame.frame(_EVENTS, source=source, where=f"TIMER_END > {self._begin}")
-        self.events = events[~events["EVENT_NAME"].map(is_noise).astype(bool)]
-        self.timeline: Timeline = timeline(self.events, {**before.threads, **after.threads})
+        end = self._begin + round(self.seconds * 1e12)
+        # What ran before is of threads that wait all the time, for the next message or cell.
+        events = frame.frame(_EVENTS, source=source, where=f"TIMER_START between {self._begin} and {end}")
+        events = events[~events["EVENT_NAME"].map(is_noise).astype(bool)]
+        # With symbols and lines. SOURCE may be NULL.
+        readable = {"EVENT_NAME": self._after.names.name, "SOURCE": self._after.names.source}
+        columns = {name: {text: words(text) for text in events[name].dropna().unique()} for name, words in readable.items()}
+        self.events = events.assign(**{name: events[name].map(texts) for name, texts in columns.items()})
+        self._names = {**_names_of_ended(), **before.threads, **after.threads}
+        self.timeline: Timeline = timeline(self.events, self._names, self._begin, end)
 
     def rows(self, section: Section) -> list[Row]:
         """Returns what happened to each key, busiest first. Counts and times are sums of the block."""
-        return self._after.since(self.before, section)
+        rows = self._after.since(self.before, section)
+        return in_order([*rows, *self._ended_threads()], "time") if section.name == "threads" else rows
+
+    def _ended_threads(self) -> Iterator[Row]:
+        """Yields the threads that have ended meanwhile, whose sums went with them: from those of their events that are kept."""
+        there = self._after.main[1].threads
+        ended = self.events[~self.events["THREAD_ID"].isin(there)]
+        for thread in ended["THREAD_ID"].unique().tolist():
+            times = ended["TIMER_WAIT"][ended["THREAD_ID"] == thread]
+            yield Row(f"{thread} {self._names.get(thread, '')}".rstrip(), len(times), float(times.sum()), ())
 
     def _parts(self) -> list[tuple[str, list[str], list[list[object]]]]:
         parts = []
@@ -148,6 +172,7 @@ class Report:
             text += ", and everything is in a kernel under pfs run"
         return text + (f"; {self.lost} events or objects were lost" if self.lost else "")
 
+    @hidden()
     def __repr__(self) -> str:
         from pfs._tables.readable import cut_in_middle
 
@@ -157,6 +182,7 @@ class Report:
             lines += ["", show.as_plain_text(f"{name}: {min(_MOST, len(cells))} of {len(cells)}", names, rows)]
         return "\n".join(lines)
 
+    @hidden()
     def _repr_html_(self) -> str:
         from html import escape
 

@@ -76,7 +76,7 @@ def frame(
         # The arrays of a part are views of the core's memory: only the chosen rows are copied.
         chosen = choice.rows(rows, parts)
         rows, parts = len(chosen), [_taken(part, chosen) for part in parts[: len(names)]]
-    result = made(rows, 0, parts, is_signed=True, cells=cells_of_notebook() if source is OWN else None)
+    result = made(rows, 0, parts, is_signed=True, cells=cells_of_notebook() if source.pid == os.getpid() else None)
     if unit is not None:
         to_unit(result, table, unit)
     result.attrs = {"table": _core.table_info(table)["name"], "unit": unit or "ps", **reading(source)}

@@ -6,7 +6,7 @@ A `Sample` holds the sums at one moment. Two samples give, for each `Section`, t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -94,37 +94,54 @@ class Row:
         return (self.time - self.running) / timed if timed > 0 else 0.0
 
 
-def take(source: Source, is_dead: bool = False, names: Readable | None = None) -> Sample:
-    """Reads the sums. It takes some twenty milliseconds for a big process, and does not disturb that process. All waits for locks
-    count as blocked if the process is dead: its time ends with its last event. `names`: those of an earlier sample."""
-    sample = Sample(time.monotonic(), {}, {}, {}, lost(source))
+def take(
+    source: Source, is_dead: bool = False, names: Readable | None = None, leave_out: Callable[[str], bool] | None = None
+) -> Sample:
+    """Reads the sums. It takes some twenty milliseconds for a big process, and does not disturb that process.
+
+    Args:
+        is_dead: all waits for locks count as blocked: the time of a dead process ends with its last event.
+        names: those of an earlier sample.
+        leave_out: returns whether events of a name count neither in the waits nor for their threads.
+    """
     names = names or Readable(source)
+    # All is read before symbols and lines are looked for, which may take long: the numbers are of one moment.
+    of_section = {section.name: source.rows(section.table, _columns(section)) for section in SECTIONS}
+    threads = source.rows("threads", ("THREAD_ID", "NAME"))
+    missing = lost(source)
+    # After the sums: an event that ends in between is missing for one interval, and counts in none twice.
+    taken, now = time.monotonic(), source.now()
+    open_events = events(source, now)
+    is_any = any(event.kind == "WAIT" for event in open_events)
+    waiting = blocked(source, now, 0 if is_dead else SHORTEST_BLOCK) if is_any else []
+
+    sample = Sample(taken, {}, {row[0]: names.name(row[1]) for row in threads}, {}, missing)
     for section in SECTIONS:
         sums: dict[tuple[Any, ...], list[int]] = {}
-        columns = [*section.key, *section.sums]
-        is_of_threads = section.name == "threads"
-        if is_of_threads:
-            columns.append("EVENT_NAME")
         width = len(section.key)
-        for row in source.rows(section.table, columns):
-            if row[width] == 0 or (row[-1] if is_of_threads else row[0]) == _IDLE:
+        for row in of_section[section.name]:
+            if row[width] == 0:
                 continue
+            if section.name in ("waits", "threads"):
+                name = row[0] if section.name == "waits" else row[-1]
+                if name == _IDLE or (leave_out is not None and leave_out(name)):
+                    continue
             numbers = row[width : width + len(section.sums)]
             key = (names.name(row[0]),) if section.name == "waits" else row[:width]
             old = sums.get(key)
             sums[key] = list(numbers) if old is None else [a + b for a, b in zip(old, numbers, strict=True)]
         sample.sums[section.name] = sums
-    sample.threads = {row[0]: names.name(row[1]) for row in source.rows("threads", ("THREAD_ID", "NAME"))}
-    # After the sums: an event that ends in between is missing for one interval, and counts in none twice.
-    now = source.now()
-    running = [event.in_words(names) for event in events(source, now)]
+    running = [event.in_words(names) for event in open_events]
     for event in running:
         if event.kind != "TRANSACTION":
             sample.now[event.thread] = event.name
     sample.running = _running_times(running)
-    if any(event.kind == "WAIT" for event in running):
-        sample.blocked = [row.in_words(names) for row in blocked(source, now, 0 if is_dead else SHORTEST_BLOCK)]
+    sample.blocked = [row.in_words(names) for row in waiting]
     return sample
+
+
+def _columns(section: Section) -> list[str]:
+    return [*section.key, *section.sums, *(["EVENT_NAME"] if section.name == "threads" else [])]
 
 
 def _running_times(running: Sequence[Event]) -> dict[str, dict[tuple[Any, ...], int]]:
