@@ -8,16 +8,27 @@
 
 namespace perfschema::bindings {
 
+Dialect DialectNamed(std::string_view name) {
+  Dialect dialect;
+  if (FindDialect(name, &dialect)) return dialect;
+  std::string legal;
+  for (const std::string_view each : kDialectNames) legal += (legal.empty() ? "" : ", ") + std::string(each);
+  RaiseIfBad(Status(Code::kInvalidArgument, "unknown dialect '" + std::string(name) + "': legal are " + legal));
+  return dialect;
+}
+
 namespace {
-py::object Digest(const std::string& text, size_t limit, const std::string& normalizer, const std::string& rules) {
+py::object Digest(const std::string& text, size_t limit, const std::string& normalizer, const std::string& rules,
+                  const std::string& dialect) {
   Normalizer made;
   RaiseIfBad(Normalizer::Make(normalizer, rules, &made));
+  const Dialect language = DialectNamed(dialect);
   std::vector<uint8_t> tokens(limit);
   size_t size = 0;
   std::string shown;
   char hash[64];
   WithoutGil([&] {
-    size = made.Tokens(text, tokens);
+    size = made.Tokens(text, language, tokens);
     tokens.resize(size);
     shown = DigestText(tokens);
     DigestHash(tokens, hash);
@@ -29,7 +40,7 @@ py::object Digest(const std::string& text, size_t limit, const std::string& norm
 
 void BindDigest(PyObject* module) {
   auto m = py::reinterpret_borrow<py::module_>(module);
-  m.def("digest", &Digest, py::arg("text"), py::arg("limit"), py::arg("normalizer"), py::arg("rules"));
+  m.def("digest", &Digest, py::arg("text"), py::arg("limit"), py::arg("normalizer"), py::arg("rules"), py::arg("dialect"));
 }
 
 }  // namespace perfschema::bindings

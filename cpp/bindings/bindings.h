@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/sql_dialect.h"
 #include "base/status.h"
 #include "python.h"
 
@@ -35,6 +36,9 @@ class StatusError : public std::exception {
 inline void RaiseIfBad(Status status, const char* python_class = nullptr) {
   if (!status.ok()) throw StatusError(std::move(status), python_class);
 }
+
+// Returns the dialect of that name. Throws if there is none.
+Dialect DialectNamed(std::string_view name);
 
 // Is the call site of the running Python code: the innermost frame outside this package, and outside threading, queue and socket. `file`
 // is valid as long as the process runs. Throws nothing, leaves no exception. May collect garbage, so that any finalizer runs.

@@ -404,7 +404,7 @@ def truncate(name: TableName | str) -> None:
 
 
 def digest(
-    statement: str | bytes, max_length: int = 1024, *, normalizer: str = "sql", rules: str = ""
+    statement: str | bytes, max_length: int = 1024, *, dialect: str = "sql", normalizer: str = "sql", rules: str = ""
 ) -> tuple[str, str] | tuple[None, None]:
     """Returns DIGEST and DIGEST_TEXT of a statement, as the statement tables show them. Statements of one form have one digest.
 
@@ -413,15 +413,17 @@ def digest(
 
     Literals, parameters (``?``, ``:name``, ``$1``, ``%s``) and NULL where a value stands become ``?``, lists of them ``?, ...``,
     rows ``(?)`` or ``(...)``, more rows of one kind ``(...) /* , ... */``. Names stand in backquotes, keywords in upper case, one
-    blank between two tokens; comments and a ``;`` at the end are gone. Strings in double quotes are literals, unless a ``.`` is
-    beside them.
+    blank between two tokens; comments and a ``;`` at the end are gone.
 
     Args:
-        statement: SQL of any dialect. Nothing is rejected: text that is no SQL becomes tokens as well.
+        statement: any text. Nothing is rejected: text that is no SQL becomes tokens as well.
         max_length: bytes of tokens that count, as ``performance_schema_max_digest_length``: one or two for a keyword, two and its
             length for a name. Later tokens make no difference, and the text ends there.
-        normalizer: ``"sql"``, or ``"mysql"``, the rules of MySQL 8.4: the text is that of a server. For texts that are no SQL
-            ``"identity"``, the text as it is, or ``"regex"``.
+        dialect: the language of the text. ``"mysql"`` has the rules of MySQL 8.4: the text is that of a server. In
+            ``"postgresql"``, ``"sqlite"``, ``"tsql"``, ``"oracle"``, ``"duckdb"`` and ``"ansi"``, ``"text"`` is a name. ``"sql"``
+            is for an unknown dialect: ``"text"`` is a literal there, unless a ``.`` is beside it.
+        normalizer: the dialect of texts whose ``dialect`` is ``"sql"``. For all texts: ``"identity"``, the text as it is, or
+            ``"regex"``.
         rules: of ``"regex"``: ``"pattern -> replacement"``, separated by ``;`` or line ends (``\\;`` is a ``;``). Each rule
             replaces its leftmost longest matches in the result of the previous rule. Rules see the first 4096 bytes. Patterns
             have ``. [a-z] [^a-z] \\d \\w \\s \\D \\W \\S \\t \\n \\r \\xHH ( ) (?: ) | * + ? {m} {m,} {m,n}``; at their start
@@ -431,11 +433,11 @@ def digest(
         SHA-256 of the tokens as 64 hexadecimal digits, and the text; ``(None, None)`` if there is no token.
 
     Raises:
-        InvalidValue: ``max_length`` is not from 0 to 1048576; no such normalizer; a bad pattern.
+        InvalidValue: ``max_length`` is not from 0 to 1048576; no such dialect or normalizer; a bad pattern.
     """
     if not 0 <= max_length <= 1048576:
         raise InvalidValue(f"bad value {max_length} for max_length: legal is a number from 0 to 1048576")
-    found = _core.digest(statement, max_length, normalizer, rules)
+    found = _core.digest(statement, max_length, normalizer, rules, dialect)
     return (None, None) if found is None else (found[0], found[1].decode("utf-8", "replace"))
 
 

@@ -13,9 +13,9 @@
 namespace perfschema {
 namespace {
 
-std::vector<uint8_t> Tokens(std::string_view sql, size_t limit = 4096) {
+std::vector<uint8_t> Tokens(std::string_view sql, size_t limit = 4096, Dialect dialect = Dialect::kSql) {
   std::vector<uint8_t> tokens(limit);
-  tokens.resize(DigestTokens(sql, tokens));
+  tokens.resize(DigestTokens(sql, tokens, dialect));
   return tokens;
 }
 std::string Text(std::string_view sql, size_t limit = 4096) { return DigestText(Tokens(sql, limit)); }
@@ -53,12 +53,17 @@ TEST(Digest, I2_text_of_any_limit_is_a_beginning_of_the_whole) {
       "INSERT INTO t (a, b) VALUES (1, 2), (3, 4), (NULL, -1); ; ",
       "SELECT ((1)), ((1, 2), (3)), IN (1), (2), ------1; SELECT a;;",
       "CREATE TABLE `x``y` (a INT NOT NULL DEFAULT 'x' 'y', b CURRENT_TIMESTAMP)",
+      "SELECT 1 IN ($1::INTEGER, CAST(2 AS my_type), now(), DEFAULT, -f(1), DATE 'x'), b IN (1::t + 2 * \"c\", 3)",
+      "INSERT INTO t VALUES (1::pg_catalog.varchar(3)[], now()), (2, f(1, x)), (g(1, 2), DEFAULT); SELECT ((1, 2::t), (a, 3::t))",
+      "SAVEPOINT s1; ROLLBACK TO s1; DECLARE \"c 1\" CURSOR FOR SELECT 1; FETCH FORWARD 10 FROM \"c 1\"; CLOSE c1",
   };
-  for (const std::string_view sql : statements) {
-    const std::vector<uint8_t> whole = Tokens(sql);
+  for (size_t at = 0; at < std::size(statements) * kDialectNames.size(); ++at) {
+    const std::string_view sql = statements[at / kDialectNames.size()];
+    const auto dialect = static_cast<Dialect>(at % kDialectNames.size());
+    const std::vector<uint8_t> whole = Tokens(sql, 4096, dialect);
     const std::string text = DigestText(whole);
     for (size_t limit = 0; limit <= whole.size() + 2; ++limit) {
-      const std::vector<uint8_t> cut = Tokens(sql, limit);
+      const std::vector<uint8_t> cut = Tokens(sql, limit, dialect);
       EXPECT_LE(cut.size(), limit);
       EXPECT_TRUE(std::equal(cut.begin(), cut.end(), whole.begin())) << sql << " at " << limit;
       EXPECT_EQ(text.compare(0, DigestText(cut).size(), DigestText(cut)), 0) << sql << " at " << limit;

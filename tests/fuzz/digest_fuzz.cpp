@@ -24,7 +24,8 @@ void Require(bool good, const char* what) {
 // In memory of its exact size, so that a sanitizer sees a byte too many.
 std::vector<uint8_t> Tokens(const uint8_t* data, size_t size, size_t limit) {
   std::unique_ptr<uint8_t[]> out(new uint8_t[limit]);
-  const size_t used = DigestTokens({reinterpret_cast<const char*>(data), size}, {out.get(), limit});
+  const auto dialect = static_cast<Dialect>(size % kDialectNames.size());
+  const size_t used = DigestTokens({reinterpret_cast<const char*>(data), size}, {out.get(), limit}, dialect);
   Require(used <= limit, "more tokens than room");
   return {out.get(), out.get() + used};
 }
@@ -60,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
   // The beginning as rules, all of it as the text.
   Normalizer rules;
   if (Normalizer::Make("regex", text.substr(0, std::min<size_t>(size, 24)), &rules).ok()) {
-    Require(rules.Tokens(text, {out.get(), limit}) <= limit, "more tokens than room");
+    Require(rules.Tokens(text, Dialect::kSql, {out.get(), limit}) <= limit, "more tokens than room");
   }
   std::unique_ptr<char[]> sample(new char[limit]);
   Require(CutText(text, limit, sample.get()) <= limit, "a text longer than its limit");
@@ -72,14 +73,71 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
 int main(int argc, char** argv) {
   const long rounds = argc > 1 ? std::atol(argv[1]) : 100000;
   std::mt19937_64 random(argc > 2 ? static_cast<uint64_t>(std::atoll(argv[2])) : 1);
-  static const char* const kParts[] = {"select ", "IN",    "(",      ")",     ",",   "?",        "1",
-                                       "-",       "+",     "'",      "\"",    "`",   "\\",       "/*",
-                                       "*/",      "/*!",   "--",     "#",     "\n",  " ",        ";",
-                                       "@",       "@@",    "$",      "$$",    "$a$", "%s",       "%(",
-                                       ")s",      ":",     ".",      "e",     "0x",  "null",     "is ",
-                                       "not ",    "count", "values", "_utf8", "n'",  "\xc3",     "\xa9",
-                                       "\xff",    "a.",    "1e",     "<=>",   "->>", "order by", "abcdefghijklmnopqrstuvwxyz_0123456789",
-                                       "a -> b",  "[",     "]",      "{2}",   "|"};
+  static const char* const kParts[] = {"select ",
+                                       "IN",
+                                       "(",
+                                       ")",
+                                       ",",
+                                       "?",
+                                       "1",
+                                       "-",
+                                       "+",
+                                       "'",
+                                       "\"",
+                                       "`",
+                                       "\\",
+                                       "/*",
+                                       "*/",
+                                       "/*!",
+                                       "--",
+                                       "#",
+                                       "\n",
+                                       " ",
+                                       ";",
+                                       "@",
+                                       "@@",
+                                       "$",
+                                       "$$",
+                                       "$a$",
+                                       "%s",
+                                       "%(",
+                                       ")s",
+                                       ":",
+                                       ".",
+                                       "e",
+                                       "0x",
+                                       "null",
+                                       "is ",
+                                       "not ",
+                                       "count",
+                                       "values",
+                                       "_utf8",
+                                       "n'",
+                                       "\xc3",
+                                       "\xa9",
+                                       "\xff",
+                                       "a.",
+                                       "1e",
+                                       "<=>",
+                                       "->>",
+                                       "order by",
+                                       "abcdefghijklmnopqrstuvwxyz_0123456789",
+                                       "a -> b",
+                                       "[",
+                                       "]",
+                                       "{2}",
+                                       "|",
+                                       "::t",
+                                       "in (",
+                                       "values (",
+                                       "now()",
+                                       "savepoint ",
+                                       "rollback to ",
+                                       "fetch ",
+                                       "declare ",
+                                       "cursor ",
+                                       "U&",
+                                       "q'["};
   std::string text;
   for (long round = 0; round < rounds; ++round) {
     if (random() % 4 == 0) text.clear();

@@ -12,7 +12,10 @@ BLANKS = r"[\x00-\x20\x7f]"
 COMMENT = r"(?:\#[^\n]*(?:\n|$)|--(?!-*[0-9.'\"`(@?:$+!~])[^\n]*(?:\n|$)|/\*(?!!).*?(?:\*/|$))".replace("$)", r"\Z)")
 SKIPPED = re.compile(f"(?:{BLANKS}|{COMMENT})+", re.DOTALL)
 EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
-NUMBER = rf"(?:0[xX][0-9a-fA-F]+|0[bB][01]+)(?!{PART})|[0-9]+\.[0-9]*{EXPONENT}|[0-9]+{EXPONENT}(?!{PART})"
+NUMBER = (
+    rf"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-9]+)(?!{PART})|[0-9][0-9_]*\.[0-9]*{EXPONENT}|[0-9]+{EXPONENT}(?!{PART})"
+    rf"|[0-9][0-9_]*(?!{PART})"
+)
 
 VALUE, LIST, SIGNS = "?", "?, ...", ("-", "+")
 
@@ -48,7 +51,7 @@ class Model:
 
     def text(self, statement: bytes) -> str:
         """DIGEST_TEXT, without a limit."""
-        tokens = self.reduce(self.tokens(statement.decode("latin-1")))
+        tokens = self.reduce(self.fold_items(self.tokens(statement.decode("latin-1"))))
         text = "".join(token + ("" if token == "@@" else " ") for token in tokens)
         return text.removesuffix(" ").encode("latin-1").decode("utf-8", "replace")
 
@@ -170,6 +173,58 @@ class Model:
                 out.append(RENAMED.get(token, token))
         while out and out[-1] == ";":
             out.pop()
+        return out
+
+    @staticmethod
+    def fold_items(tokens: list[str]) -> list[str]:
+        """Items of rows of values that have no name of a column become values. A row is behind IN, VALUES or another row."""
+        out: list[str] = []
+        in_row, item = False, -1  # where the item begins in `out`; -1: none
+        depth, begins_with_value, is_type, has_open_name = 0, False, False, False
+
+        def ends_with_row() -> bool:
+            at = len(out) - 2
+            if at < 0 or out[at] != ")":
+                return False
+            while at > 1 and out[at - 1] == VALUE and out[at - 2] == ",":
+                at -= 2
+            return at > 1 and out[at - 1] == VALUE and out[at - 2] == "(" and not (at > 2 and out[at - 3] == "IN")
+
+        def end_item() -> None:
+            nonlocal item
+            del out[item:]
+            item = -1
+            if not begins_with_value:
+                out.append(VALUE)
+
+        for token in tokens:
+            last = out[-1] if out else None
+            is_name = token[0] == "`"
+            if token not in (VALUE, "(") and has_open_name:
+                in_row, item = False, -1
+            has_open_name = False
+            if token in ("SELECT", "WITH", "VALUES", "TABLE", ";") or (token == "]" and item >= 0 and depth == 0):
+                in_row, item = False, -1
+            if item >= 0:
+                if token == "," and depth == 0:
+                    end_item()
+                elif token == ")" and depth == 0:
+                    end_item()
+                    in_row = False
+                elif token in ("(", "[", "{"):
+                    depth += 1
+                elif token in (")", "]", "}"):
+                    depth -= depth > 0
+            elif token == ")":
+                in_row = False
+            elif token == "(":
+                in_row = in_row or last in ("IN", "VALUES") or (last == "," and ends_with_row())
+            elif in_row and token not in (VALUE, ",", "IN"):
+                item, depth, begins_with_value, is_type = len(out), int(token in ("[", "{")), last == VALUE, False
+            if item >= 0 and is_name:
+                is_type = last in ("::", "AS") or (last == "." and is_type)
+                has_open_name = not is_type
+            out.append(token)
         return out
 
     @staticmethod

@@ -18,7 +18,7 @@ WORDS = split(
     "select SELECT from in IN not null NULL is values count max between and limit order by set default int as case then"
 )
 LITERALS = split(
-    "1 0 1.5 .5 1. 1e3 1e-3 1E+5 0x1F 0b1 'a' 'it''s' 'a\\'b' \"x\" n'x' x'41' _utf8'x' ? ?1 $1 :p %s %(p)s $$x$$ $t$x$t$"
+    "1 0 1.5 .5 1. 1e3 1e-3 1E+5 1_0 0o7 0x1F 0b1 'a' 'it''s' 'a\\'b' \"x\" n'x' x'41' _utf8'x' ? ?1 $1 :p %s %(p)s $$x$$ $t$x$t$"
 )
 NAMES = [
     "a",
@@ -51,10 +51,17 @@ statement = st.lists(piece, max_size=25).map(lambda parts: "".join(parts).encode
 value = st.sampled_from([*LITERALS, "NULL", "-1", "- -1", "+2"])
 row = st.lists(value, min_size=1, max_size=4).map(lambda values: "(" + ", ".join(values) + ")")
 rows = st.lists(row, min_size=1, max_size=5).map(lambda rows: ("insert into t values " + ", ".join(rows)).encode())
+item = value | st.sampled_from(
+    split("$1::int 1::a.b(2)[] 'x'::text+2 now() f(1,g(2)) default -now() date'x' cast(1as`t`) x f(x) (select(1)) [1,2] 1] @@v")
+)
+mixed = st.tuples(
+    st.sampled_from(["a in ", "insert into t values ", "f "]),
+    st.lists(st.lists(item, max_size=4).map(lambda items: "(" + ", ".join(items) + ")"), min_size=1, max_size=4),
+).map(lambda parts: (parts[0] + ", ".join(parts[1])).encode())
 noise = st.binary(max_size=40) | st.lists(
     st.sampled_from([bytes([c]) for c in b"'\"`\\/*!-#@$%().,;:?eExX019a_ \n\x00\xc3\xa9"]), max_size=24
 ).map(b"".join)
-anything = statement | rows | noise | st.lists(statement | noise, max_size=4).map(b"".join)
+anything = statement | rows | mixed | noise | st.lists(statement | noise, max_size=4).map(b"".join)
 
 
 @settings(max_examples=1500, deadline=None)

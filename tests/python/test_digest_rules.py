@@ -86,7 +86,7 @@ def test_bad_rules(rules: str, message: str) -> None:
 
 
 def test_bad_normalizers() -> None:
-    with pytest.raises(pfs.InvalidValue, match="legal are sql, mysql, identity, regex"):
+    with pytest.raises(pfs.InvalidValue, match=r"legal are sql, mysql, postgresql, .*, identity, regex"):
         pfs.digest("a", normalizer="none")
     with pytest.raises(pfs.InvalidValue, match="for the normalizer regex only"):
         pfs.digest("a", rules="a -> b")

@@ -10,17 +10,16 @@
 #include <string>
 #include <string_view>
 
+#include "base/sql_dialect.h"
 #include "perfschema/abi.h"
 
 namespace perfschema {
 
 // Writes the tokens of `sql` into `out` and returns their length in bytes. `sql` may hold any bytes: nothing is rejected. The result is
 // the longest beginning of the whole stream that fits, so two texts of one normal form have one stream, whatever the size of `out`; a
-// list of a million literals needs one byte. One pass, one to two nanoseconds per byte; for probes.
-PFS_API size_t DigestTokens(std::string_view sql, std::span<uint8_t> out);
-
-// Does the same by the rules of MySQL 8.4 (base/mysql_words.h), so that DIGEST_TEXT is that of a server.
-PFS_API size_t MysqlDigestTokens(std::string_view sql, std::span<uint8_t> out);
+// list of a million literals needs one byte. One pass, one to two nanoseconds per byte; for probes. Dialect::kMysql has the rules of
+// MySQL 8.4 (base/mysql_words.h), so that DIGEST_TEXT is that of a server.
+PFS_API size_t DigestTokens(std::string_view sql, std::span<uint8_t> out, Dialect dialect = Dialect::kSql);
 
 // Writes the tokens of a text that is no SQL: the text itself, as much of it as fits, without half a character. For probes.
 PFS_API size_t VerbatimTokens(std::string_view text, std::span<uint8_t> out);

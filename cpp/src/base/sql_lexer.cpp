@@ -1,50 +1,21 @@
 // base/sql_lexer.cpp: reads SQL of any dialect, and any other bytes, token by token.
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
-#include <array>
-#include <bit>
 #include <cstring>
 
 #include "base/digest.h"
-#include "base/sql_reducer.h"
-#include "base/sql_tokens.h"
+#include "base/sql_passing_names.h"
 
 namespace perfschema {
 
 namespace {
 
-constexpr uint8_t kBlank = 1, kDigit = 2, kLetter = 4, kDollarSign = 8, kHexDigit = 16, kInString = 32, kBinaryDigit = 64,
-                  kMayBeComment = 128;
-constexpr uint8_t kWordPart = kDigit | kLetter | kDollarSign;
+using namespace sql_bytes;
 
-constexpr auto MakeClasses() {
-  std::array<uint8_t, 256> classes{};
-  for (int c = 0; c < 256; ++c) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80, digit = c >= '0' && c <= '9';
-    const bool hex = digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-    const bool comment = c == '#' || c == '-' || c == '/' || c == '*', string = c != '\'' && c != '"' && c != '\\';
-    classes[static_cast<size_t>(c)] = static_cast<uint8_t>(
-        (c <= ' ' || c == 0x7f ? kBlank : 0) | (digit ? kDigit : 0) | (letter ? kLetter : 0) | (c == '$' ? kDollarSign : 0) |
-        (hex ? kHexDigit : 0) | (string ? kInString : 0) | (c == '0' || c == '1' ? kBinaryDigit : 0) | (comment ? kMayBeComment : 0));
-  }
-  return classes;
-}
-constexpr auto kClasses = MakeClasses();
-constexpr auto kWords = sql_tokens::MakeWords(), kWordsOfMysql = sql_tokens::MakeMysqlWords();
-static_assert(kWords.good && kWordsOfMysql.good);
-
-using Byte = const uint8_t*;
-
-bool Is(uint8_t byte, uint8_t classes) { return (kClasses[byte] & classes) != 0; }
-
-// Reads by the rules of MySQL, or by those that all dialects share.
+// Reads by the rules of a dialect.
 // Threads: external lock.
-template <bool kIsMysql>
-class SqlLexer {
+template <const SqlRules& kRules>
+class SqlLexer final : SqlPassingNames<kRules> {
  public:
-  SqlLexer(std::string_view sql, std::span<uint8_t> out) : at_(reinterpret_cast<Byte>(sql.data())), end_(at_ + sql.size()), out_(out) {}
+  SqlLexer(std::string_view sql, std::span<uint8_t> out) : Base(sql, out) {}
 
   // Is flattened into one function: a third faster than with calls.
   [[gnu::flatten]] size_t Run() {
@@ -66,110 +37,27 @@ class SqlLexer {
   }
 
  private:
-  uint8_t At(Byte at, size_t offset = 0) const {
-    return static_cast<size_t>(end_ - at) > offset ? at[offset] : uint8_t{0};
-  }  // 0 behind the end
-  Byte While(Byte at, uint8_t classes) const {
-    while (at != end_ && Is(*at, classes)) ++at;
-    return at;
-  }
-  // Returns the end of a word whose first byte is at `at`. Reads sixteen bytes at a time if possible: the end of a loop would be
-  // mispredicted.
-  Byte BehindWord(Byte at) const {
-#ifdef __SSE2__
-    for (; end_ - at >= 16; at += 16) {
-      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-      const auto within = [](__m128i x, char from, char count) {  // from <= x < from + count, as unsigned bytes
-        return _mm_cmpeq_epi8(_mm_subs_epu8(_mm_sub_epi8(x, _mm_set1_epi8(from)), _mm_set1_epi8(static_cast<char>(count - 1))),
-                              _mm_setzero_si128());
-      };
-      const __m128i letters = within(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), 'a', 26), digits = within(bytes, '0', 10);
-      const __m128i others = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('_')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('$')));
-      const int parts = _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(letters, digits), _mm_or_si128(others, bytes)));
-      if (parts != 0xffff) return at + std::countr_one(static_cast<unsigned>(parts));
-    }
-#endif
-    return While(at, kWordPart);
-  }
-  // Returns the place behind the next `byte`, or the end.
-  Byte Behind(Byte at, uint8_t byte) const {
-    const void* found = at == end_ ? nullptr : std::memchr(at, byte, static_cast<size_t>(end_ - at));
-    return found == nullptr ? end_ : static_cast<Byte>(found) + 1;
-  }
-
-  // Returns the next token. Most often there is one blank before it, or none.
-  Byte Next(Byte at, bool* in_code_comment) const {
-    if (at != end_ && *at == ' ') ++at;
-    return at == end_ || !Is(*at, kBlank | kMayBeComment) ? at : Skip(at, in_code_comment);
-  }
-
-  // Returns the place behind blanks and comments. The text inside /*! */ is code, not a comment.
-  [[gnu::noinline]] Byte Skip(Byte at, bool* in_code_comment) const {
-    for (;;) {
-      at = While(at, kBlank);
-      if (at == end_ || !Is(*at, kMayBeComment)) return at;
-      switch (*at) {
-        case '#':
-          at = Behind(at, '\n');
-          continue;
-        case '-':
-          if (!BeginsComment(at)) return at;
-          at = Behind(at, '\n');
-          continue;
-        case '/':
-          if (At(at, 1) != '*') return at;
-          at += 2;
-          if (At(at) == '!') {
-            *in_code_comment = true;
-            at = While(at + 1, kDigit);  // of the version that understands it
-          } else {
-            for (at = Behind(at, '*'); at != end_ && *at != '/';) at = Behind(at, '*');
-            if (at != end_) ++at;
-          }
-          continue;
-        case '*':
-          if (!*in_code_comment || At(at, 1) != '/') return at;
-          *in_code_comment = false;
-          at += 2;
-          continue;
-        default:
-          return at;
-      }
-    }
-  }
-
-  // Two or more '-' begin a comment, unless an operand follows: `1--1` and `---1` are numbers. (Letters: SQLite and PostgreSQL need no
-  // blank.) MySQL needs a blank behind two '-'.
-  bool BeginsComment(Byte at) const {
-    if (At(at, 1) != '-') return false;
-    if constexpr (kIsMysql) return end_ - at == 2 || Is(at[2], kBlank);
-    while (at != end_ && *at == '-') ++at;
-    constexpr std::string_view kOperands = "0123456789.'\"`(@?:$+!~";
-    return at == end_ || kOperands.find(static_cast<char>(*at)) == std::string_view::npos;
-  }
+  using Base = SqlPassingNames<kRules>;
+  using Base::At;
+  using Base::at_;
+  using Base::Behind;
+  using Base::BehindWord;
+  using Base::end_;
+  using Base::FindWord;
+  using Base::in_code_comment_;
+  using Base::kIsMysql;
+  using Base::kIsPostgres;
+  using Base::name_end_;
+  using Base::Next;
+  using Base::out_;
+  using Base::PutName;
+  using Base::PutSign;
+  using Base::ReadPassing;
+  using Base::Skip;
+  using Base::While;
+  using typename Base::Byte;
 
   // ---- Words ----
-
-  static const sql_tokens::WordEntry* Find(const sql_tokens::WordKey& key) {
-    constexpr const sql_tokens::WordTable& words = kIsMysql ? kWordsOfMysql : kWords;
-    for (size_t slot = sql_tokens::SlotOf(key); words.slots[slot] != 0; slot = (slot + 1) % words.slots.size()) {
-      const sql_tokens::WordEntry& entry = words.words[words.slots[slot] - 1u];
-      if (entry.key == key) return &entry;
-    }
-    return nullptr;
-  }
-  const sql_tokens::WordEntry* FindWord(Byte word, size_t length) const {
-    if (length > sql_tokens::kLongestWord) return nullptr;
-    sql_tokens::WordKey key{};
-    if (length <= 8 && end_ - word >= 8 && std::endian::native == std::endian::little) {
-      std::memcpy(&key.parts[0], word, 8);
-      key.parts[0] &= (~uint64_t{0} >> (64 - 8 * length)) & sql_tokens::kUpperCase;
-      return Find(key);
-    }
-    std::memcpy(&key, word, length);
-    for (uint64_t& part : key.parts) part &= sql_tokens::kUpperCase;
-    return Find(key);
-  }
 
   void ReadWord(bool behind_string) {
     const Byte word = at_, behind = BehindWord(word);
@@ -178,24 +66,61 @@ class SqlLexer {
     if constexpr (kIsMysql) return ReadMysqlWord(word, behind);
     if (last == kDot) return PutName(word, behind);
     const uint8_t next = At(behind);
-    if (next == '\'' || next == '"') {
-      const uint8_t letter = *word & 0xdfu;
-      if (next == '\'' && behind - word == 1 && (letter == 'N' || letter == 'X' || letter == 'B' || letter == 'E')) {
-        return ReadString(next, behind_string, letter == 'X' || letter == 'B');
-      }
-      if (*word == '_') return ReadString(next, behind_string, false);  // a character set in front of its string
-    }
+    if ((next == '\'' || next == '"' || (kIsPostgres && next == '&')) && ReadPrefixed(word, behind, next, behind_string)) return;
     const sql_tokens::WordEntry* entry = FindWord(word, static_cast<size_t>(behind - word));
     if (entry == nullptr) return PutName(word, behind);
     at_ = Next(behind, &in_code_comment_);
-    if (last == kSystemVariable) return At(at_) == '.' ? out_.Put(entry->code) : PutName(word, behind);
     if (At(at_) == '.' && Qualifies(behind)) return PutName(word, behind);
-    if ((entry->traits & kOnlyCalled) != 0 && At(at_) != '(') return PutName(word, behind);
+    if ((entry->traits & (kOnlyCalled | kBeforePassingName)) != 0) {
+      if ((entry->traits & kBeforePassingName) != 0) return ReadPassing(word, behind, entry->code);
+      if (At(at_) != '(') return PutName(word, behind);
+    }
     if (entry->code == sql_tokens::kInWord) return out_.PutSoft(entry->code);
     if (entry->code == sql_tokens::kNullWord && out_.AtExpression() && last != sql_tokens::kNotWord && last != sql_tokens::kIsWord) {
       return out_.PutValue();
     }
     out_.Put(entry->code);
+  }
+
+  // Reads the string or the name that `word` is a prefix of. Returns false if it is none.
+  bool ReadPrefixed(Byte word, Byte behind, uint8_t next, bool behind_string) {
+    const uint8_t letter = *word & 0xdfu;
+    const bool is_letter = behind - word == 1;
+    if (kIsPostgres && next == '&') {  // U&'text', U&"name"
+      const uint8_t quote = At(behind, 1);
+      if (!is_letter || letter != 'U' || (quote != '\'' && quote != '"')) return false;
+      at_ = behind + 1;
+      quote == '"' ? ReadQuotedName(quote) : ReadString(quote, behind_string, false);
+      return true;
+    }
+    if (next == '\'' && kRules.has_q_strings && (word[behind - word - 1] & 0xdfu) == 'Q' &&
+        (is_letter || (behind - word == 2 && letter == 'N'))) {
+      ReadQString();
+      return true;
+    }
+    if (next == '\'' && is_letter && (letter == 'N' || letter == 'X' || letter == 'B')) {
+      ReadString(next, behind_string, letter != 'N');
+      return true;
+    }
+    if (next == '\'' && is_letter && letter == 'E' && kRules.backslash != Backslash::kIsPlain) {
+      ReadString(next, behind_string, false, true);
+      return true;
+    }
+    if (kRules.backslash != Backslash::kEscapes || *word != '_') return false;
+    ReadString(next, behind_string, false);  // a character set in front of its string
+    return true;
+  }
+
+  // q'[text]' of Oracle; the place is at its quote.
+  void ReadQString() {
+    const uint8_t open = At(at_, 1);
+    const uint8_t close = open == '[' ? ']' : open == '(' ? ')' : open == '{' ? '}' : open == '<' ? '>' : open;
+    at_ = end_ - at_ > 2 ? at_ + 2 : end_;
+    do {
+      at_ = Behind(at_, close);
+    } while (at_ != end_ && *at_ != '\'');
+    if (at_ != end_) ++at_;
+    out_.PutValue();
   }
 
   // MySQL joins no word to a '.' or a '(' over blanks.
@@ -226,11 +151,6 @@ class SqlLexer {
     return next != end_ && (Is(*next, kLetter) || *next == '`' || *next == '"' || *next == '*');
   }
 
-  void PutName(Byte from, Byte to) {
-    name_end_ = to;
-    out_.PutName(from, static_cast<size_t>(to - from), static_cast<size_t>(end_ - from));
-  }
-
   // ---- Literals ----
 
   // Returns the place behind a run of digits and an exponent.
@@ -248,7 +168,14 @@ class SqlLexer {
     const uint8_t base = At(from, 1) | 0x20;
     if (*from == '0' && base == 'x' && word_end - from > 2 && While(from + 2, kHexDigit) == word_end) return out_.PutNumber();
     if (*from == '0' && base == 'b' && word_end - from > 2 && While(from + 2, kBinaryDigit) == word_end) return out_.PutNumber();
-    const Byte digits = While(from, kDigit);
+    if constexpr (!kRules.names_begin_with_digits) return ReadNumber(from, word_end);
+    Byte digits = While(from, kDigit);
+    if (!kIsMysql && digits != word_end) {
+      if (*from == '0' && base == 'o' && word_end - from > 2 && While(from + 2, kDigit) == word_end) return out_.PutNumber();
+      Byte all = digits;  // 1_000
+      while (all != word_end && (*all == '_' || Is(*all, kDigit))) ++all;
+      if (all == word_end) digits = all;
+    }
     if (At(digits) == '.') {
       at_ = Exponent(While(digits + 1, kDigit));
       return out_.PutNumber();
@@ -263,14 +190,24 @@ class SqlLexer {
     PutName(from, word_end);
   }
 
+  // Reads a number whose first digits and letters end at `end`: no name begins with a digit.
+  void ReadNumber(Byte from, Byte end) {
+    const bool is_hex = *from == '0' && (At(from, 1) | 0x20) == 'x';
+    if (*from != '.' && At(end) == '.') end = While(end + 1, kWordPart);
+    if (!is_hex && (end[-1] | 0x20) == 'e' && (At(end) == '-' || At(end) == '+') && Is(At(end, 1), kDigit)) end = While(end + 1, kWordPart);
+    at_ = end;
+    out_.PutNumber();
+  }
+
   // Reads a string; `quote` is at at_. Two adjacent strings are one literal, and two in digests of MySQL.
-  void ReadString(uint8_t quote, bool behind_string, bool is_number) {
+  void ReadString(uint8_t quote, bool behind_string, bool is_number, bool is_behind_e = false) {
+    const bool escapes = kRules.backslash == Backslash::kEscapes || (kRules.backslash == Backslash::kEscapesAfterE && is_behind_e);
     const Byte from = at_;
     Byte at = from + 1;
     for (;;) {
       at = While(at, kInString);
       if (at == end_) break;
-      if (*at == '\\') {
+      if (escapes && *at == '\\') {
         at = end_ - at > 2 ? at + 2 : end_;
       } else if (*at != quote) {
         ++at;
@@ -282,7 +219,7 @@ class SqlLexer {
     }
     const Byte inside_end = at;
     at_ = at == end_ ? end_ : at + 1;
-    if (!kIsMysql && quote == '"' && *from == quote) {  // next to a '.' it is a name
+    if (!kIsMysql && !kRules.quotes_names && quote == '"') {  // next to a '.' it is a name
       const Byte behind = at_;
       at_ = Skip(behind, &in_code_comment_);
       if (out_.last() == kDot || (At(at_) == '.' && Qualifies(behind))) {
@@ -300,12 +237,12 @@ class SqlLexer {
     }
   }
 
-  [[gnu::noinline]] void ReadQuotedName() {
-    Byte at = at_ + 1;
-    const Byte from = at;
+  [[gnu::noinline]] void ReadQuotedName(uint8_t close) {
+    const Byte from = at_ + 1;
+    Byte at = from;
     for (; at != end_; ++at) {
-      if (*at != '`') continue;
-      if (At(at, 1) != '`') break;
+      if (*at != close) continue;
+      if (At(at, 1) != close) break;
       ++at;
     }
     at_ = at == end_ ? end_ : at + 1;
@@ -318,11 +255,12 @@ class SqlLexer {
     Byte at = at_ + 1;
     if (Is(At(at), kDigit)) {
       at_ = While(at, kDigit);
+      if (kRules.has_money && At(at_) == '.') at_ = While(at_ + 1, kDigit);  // an amount of money
       return out_.PutValue();
     }
     at = While(at, kLetter | kDigit);
     const size_t tag = static_cast<size_t>(at - at_) + 1;
-    if (At(at) == '$' && tag <= kLongestTag) {
+    if (kRules.has_dollar_strings && At(at) == '$' && tag <= kLongestTag) {
       // `close` stands behind a '$' that may be the first one of the closing tag.
       for (Byte close = Behind(at + 1, '$'); static_cast<size_t>(end_ - close) + 1 >= tag; close = Behind(close, '$')) {
         if (std::memcmp(close - 1, at_, tag) == 0) {
@@ -344,16 +282,34 @@ class SqlLexer {
     PutName(from, at);
   }
 
+  // Reads the word behind '@@': it is no keyword, unless a '.' follows.
+  void ReadSystemVariable() {
+    at_ = Next(at_, &in_code_comment_);
+    if (at_ == end_ || !Is(*at_, kLetter)) return;
+    const Byte word = at_, behind = BehindWord(word);
+    const uint8_t next = At(behind);
+    at_ = behind;
+    if ((next == '\'' || next == '"') && ReadPrefixed(word, behind, next, false)) return;
+    const sql_tokens::WordEntry* entry = FindWord(word, static_cast<size_t>(behind - word));
+    at_ = Next(behind, &in_code_comment_);
+    entry != nullptr && entry->code != kName&& At(at_) == '.' ? out_.Put(entry->code) : PutName(word, behind);
+  }
+
   [[gnu::noinline]] void ReadAt() {
     const uint8_t next = At(at_, 1);
+    if constexpr (kRules.has_at_operators) {
+      if (next == '@') return Operator(2, kMatches);
+      if (next == '>') return Operator(2, kContains);
+    }
     if (next == '@') {
       at_ += 2;
-      return out_.Put(kSystemVariable);
+      out_.Put(kSystemVariable);
+      return kIsMysql || out_.full() ? void() : ReadSystemVariable();
     }
     if constexpr (kIsMysql) {  // '@' and a value: a name of a variable or a host, or the string or quoted name that follows
       at_ += 1;
       out_.Put(kHostSign);
-      if (!Is(next, kWordPart) && next != '.') return;
+      if (out_.full() || (!Is(next, kWordPart) && next != '.')) return;
       while (Is(At(at_), kWordPart) || At(at_) == '.') ++at_;
       return out_.PutValue();
     }
@@ -386,7 +342,6 @@ class SqlLexer {
 
   // ---- The rest ----
 
-  void PutSign(uint16_t code) { out_.PutSign(code, kIsMysql ? sql_tokens::kFacts[out_.last()].before_number : out_.AtExpression()); }
   void Operator(size_t length, uint16_t code) {
     at_ += length;
     out_.Put(code);
@@ -395,17 +350,21 @@ class SqlLexer {
   void ReadOther(uint8_t c, bool behind_string) {
     const uint8_t next = At(at_, 1);
     switch (c) {
-      case '\'':
       case '"':
+        if (kRules.quotes_names) return ReadQuotedName(c);
+        [[fallthrough]];
+      case '\'':
         return ReadString(c, behind_string, false);
       case '`':
-        return ReadQuotedName();
+        return ReadQuotedName(c);
+      case '#':
+        return ReadHash(next);
       case ',':
         ++at_;
         return out_.PutSoft(kComma);
       case '(':
         ++at_;
-        return out_.PutSoft(kOpen);
+        return out_.PutOpen(!kIsMysql);
       case ')':
         ++at_;
         return out_.PutClose();
@@ -414,6 +373,7 @@ class SqlLexer {
         return out_.PutSemicolon();
       case '.':
         if (!Is(next, kDigit) || (out_.last() == kName && name_end_ == at_)) return Operator(1, kDot);
+        if (!kRules.names_begin_with_digits) return ReadNumber(at_, While(at_ + 1, kWordPart));
         at_ = Exponent(While(at_ + 1, kDigit));
         return out_.PutNumber();
       case '?':
@@ -445,6 +405,7 @@ class SqlLexer {
         return Operator(1, kColon);
       case '<':
         if (next == '=') return At(at_, 2) == '>' ? Operator(3, kNullSafeEqual) : Operator(2, kLessEqual);
+        if (kRules.has_at_operators && next == '@') return Operator(2, kIsContained);
         return next == '>' ? Operator(2, kNotEqual) : next == '<' ? Operator(2, kShiftLeft) : Operator(1, kLess);
       case '>':
         return next == '=' ? Operator(2, kGreaterEqual) : next == '>' ? Operator(2, kShiftRight) : Operator(1, kGreater);
@@ -465,6 +426,7 @@ class SqlLexer {
       case '~':
         return Operator(1, kTilde);
       case '[':
+        if (kRules.brackets_names) return ReadQuotedName(']');
         return Operator(1, kOpenBracket);
       case ']':
         return Operator(1, kCloseBracket);
@@ -481,19 +443,42 @@ class SqlLexer {
     }
   }
 
+  // Not in dialects in which it begins a comment: Skip has read past those.
+  [[gnu::noinline]] void ReadHash(uint8_t next) {
+    if (kRules.has_hash_names && (Is(next, kLetter) || next == '#')) {
+      const Byte from = at_;
+      at_ = BehindWord(next == '#' ? from + 2 : from + 1);
+      return PutName(from, at_);
+    }
+    if (next == '>') return At(at_, 2) == '>' ? Operator(3, kHashLongArrow) : Operator(2, kHashArrow);
+    next == '-' ? Operator(2, kHashMinus) : Operator(1, kHash);
+  }
+
   static constexpr size_t kLongestTag = 66;  // with both '$'
 
-  Byte at_;
-  const Byte end_;
-  SqlReducer out_;
-  Byte name_end_ = nullptr;
   bool behind_string_ = false;
-  bool in_code_comment_ = false;
 };
 
 }  // namespace
 
-size_t DigestTokens(std::string_view sql, std::span<uint8_t> out) { return out.empty() ? 0 : SqlLexer<false>(sql, out).Run(); }
-size_t MysqlDigestTokens(std::string_view sql, std::span<uint8_t> out) { return out.empty() ? 0 : SqlLexer<true>(sql, out).Run(); }
+size_t DigestTokens(std::string_view sql, std::span<uint8_t> out, Dialect dialect) {
+  if (out.empty()) return 0;
+  switch (dialect) {
+    case Dialect::kMysql:
+      return SqlLexer<kMysqlRules>(sql, out).Run();
+    case Dialect::kPostgresql:
+    case Dialect::kDuckdb:
+    case Dialect::kAnsi:
+      return SqlLexer<kPostgresqlRules>(sql, out).Run();
+    case Dialect::kSqlite:
+      return SqlLexer<kSqliteRules>(sql, out).Run();
+    case Dialect::kTsql:
+      return SqlLexer<kTsqlRules>(sql, out).Run();
+    case Dialect::kOracle:
+      return SqlLexer<kOracleRules>(sql, out).Run();
+    default:
+      return SqlLexer<kSqlRules>(sql, out).Run();
+  }
+}
 
 }  // namespace perfschema

@@ -87,7 +87,23 @@ enum MysqlToken : uint16_t {
   kFirstMysqlWord
 };
 inline constexpr size_t kAllWordCount = kSqlWordCount + kMysqlWordCount;
-inline constexpr uint16_t kSqlTokenCount = kFirstMysqlWord + kMysqlWordCount;
+
+// Operators of PostgreSQL. They come last, so that they change no other code.
+#define PFS_FOR_EACH_LATE_TOKEN(X) \
+  X(kHash, "#")                    \
+  X(kHashArrow, "#>")              \
+  X(kHashLongArrow, "#>>")         \
+  X(kHashMinus, "#-")              \
+  X(kMatches, "@@")                \
+  X(kContains, "@>")               \
+  X(kIsContained, "<@")
+enum LateToken : uint16_t {
+  kBeforeLateTokens = kFirstMysqlWord + kMysqlWordCount - 1,
+#define X(name, shown) name,
+  PFS_FOR_EACH_LATE_TOKEN(X)
+#undef X
+      kSqlTokenCount
+};
 
 // Both take the place of a word among those that all dialects share, followed by those of MySQL.
 constexpr uint16_t CodeOfSqlWord(size_t index) {
@@ -105,6 +121,7 @@ struct SqlTokenFacts {
   uint8_t length;  // 0: no such code, or one whose text follows
   bool starts_expression : 1;
   bool before_number : 1;  // by the rules of MySQL
+  bool is_before_row : 1;  // a '(' behind it may begin a row of values
 };
 
 namespace sql_tokens {
@@ -136,6 +153,9 @@ constexpr void VisitTokens(Add add) {
   }
   add(kCharset, "(_charset)", false);
   add(kHostSign, "@", false);
+#define X(name, shown) add(name, std::string_view(shown), true);
+  PFS_FOR_EACH_LATE_TOKEN(X)
+#undef X
 }
 
 constexpr size_t BytesOfTokens() {
@@ -157,7 +177,8 @@ constexpr Facts MakeFacts() {
   Facts facts;
   uint16_t begin = 0;
   VisitTokens([&](uint16_t code, std::string_view text, bool starts) {
-    facts.of[code] = {begin, static_cast<uint8_t>(text.size()), starts, IsAmong(kMysqlBeforeNumber, text)};
+    facts.of[code] = {begin, static_cast<uint8_t>(text.size()), starts, IsAmong(kMysqlBeforeNumber, text),
+                      text == "IN" || text == "VALUES" || text == ","};
     for (const char c : text) facts.texts[begin++] = c;
   });
   return facts;
@@ -219,6 +240,7 @@ constexpr WordTable MakeWords() {
   WordTable table{};
   table.good = true;
   for (size_t i = 0; i < kSqlWordCount; ++i) table.Add(SqlWordAt(i).text, i, CodeOfSqlWord(i), SqlWordAt(i).traits);
+  table.Add("MOVE", kSqlWordCount, kName, kBeforePassingName);  // no keyword, but cursors have it as FETCH
   for (size_t i = 0; i < kSqlWordCount; ++i) {
     if (!SqlWordAt(i).shown.empty()) table.words[i].code = CodeOfSqlWord(table.IndexOf(SqlWordAt(i).shown));
   }

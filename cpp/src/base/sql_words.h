@@ -10,8 +10,9 @@ namespace perfschema {
 
 // Traits of a word besides being a keyword.
 inline constexpr uint8_t kPlainWord = 0;
-inline constexpr uint8_t kBeforeExpression = 1;  // a sign behind it belongs to a literal, NULL behind it is a value
-inline constexpr uint8_t kOnlyCalled = 2;        // a keyword before '(' only: `count` and `max` are names of columns too
+inline constexpr uint8_t kBeforeExpression = 1;   // a sign behind it belongs to a literal, NULL behind it is a value
+inline constexpr uint8_t kOnlyCalled = 2;         // a keyword before '(' only: `count` and `max` are names of columns too
+inline constexpr uint8_t kBeforePassingName = 4;  // a name behind it may differ each time: of a savepoint, a cursor
 
 struct SqlWord {
   std::string_view text;
@@ -38,17 +39,17 @@ inline constexpr SqlWord kSqlWords[] = {
     {"INT", kPlainWord, "INTEGER"}, {"INT4", kPlainWord, "INTEGER"}, {"CHARACTER"}, {"CHAR", kPlainWord, "CHARACTER"}, {"DECIMAL"},
     {"DEC", kPlainWord, "DECIMAL"}, {"SCHEMA"}, {"DATABASE", kPlainWord, "SCHEMA"}, {"SCHEMAS"}, {"DATABASES", kPlainWord, "SCHEMAS"},
     {"DISTINCTROW", kBeforeExpression, "DISTINCT"}, {"REGEXP", kBeforeExpression}, {"RLIKE", kBeforeExpression, "REGEXP"}, {"VARCHAR"},
-    {"VARCHARACTER", kPlainWord, "VARCHAR"}, {"SAVEPOINT"}, {"EXPLAIN"}, {"DESCRIBE"},
+    {"VARCHARACTER", kPlainWord, "VARCHAR"}, {"SAVEPOINT", kBeforePassingName}, {"EXPLAIN"}, {"DESCRIBE"},
     // Statements and their clauses.
     {"ABORT"}, {"ACTION"}, {"ADD"}, {"AFTER"}, {"ALTER"}, {"ALWAYS"}, {"ANALYZE"}, {"ANY"}, {"ATTACH"}, {"AUTOINCREMENT"},
     {"AUTO_INCREMENT"}, {"BEFORE"}, {"CALL"}, {"CASCADE"}, {"CASCADED"}, {"CAST", kOnlyCalled}, {"CHANGE"}, {"CHECK"}, {"CHECKSUM"},
-    {"CLOSE"}, {"CLUSTER"}, {"COLLATE"}, {"COLUMN"}, {"COLUMNS"}, {"COMMENT"}, {"COMMITTED"}, {"CONCURRENTLY"}, {"CONDITION"}, {"CONFLICT"},
+    {"CLOSE", kBeforePassingName}, {"CLUSTER"}, {"COLLATE"}, {"COLUMN"}, {"COLUMNS"}, {"COMMENT"}, {"COMMITTED"}, {"CONCURRENTLY"}, {"CONDITION"}, {"CONFLICT"},
     {"CONSISTENT"}, {"CONSTRAINT"}, {"CONTINUE"}, {"CONVERT", kOnlyCalled}, {"COPY"}, {"CROSS"}, {"CUBE"}, {"CURRENT"}, {"CURRENT_DATE"},
-    {"CURRENT_ROLE"}, {"CURRENT_TIME"}, {"CURRENT_TIMESTAMP"}, {"CURRENT_USER"}, {"CURSOR"}, {"DEALLOCATE"}, {"DECLARE"}, {"DEFERRABLE"},
+    {"CURRENT_ROLE"}, {"CURRENT_TIME"}, {"CURRENT_TIMESTAMP"}, {"CURRENT_USER"}, {"CURSOR"}, {"DEALLOCATE", kBeforePassingName}, {"DECLARE", kBeforePassingName}, {"DEFERRABLE"},
     {"DEFERRED"}, {"DELAYED"}, {"DETACH"}, {"DETERMINISTIC"}, {"DISABLE"}, {"DISCARD"}, {"DIV", kBeforeExpression}, {"DO"}, {"DROP"},
     {"DUAL"}, {"DUPLICATE"}, {"EACH"}, {"ELSEIF", kBeforeExpression}, {"ENABLE"}, {"ENCLOSED"}, {"ENGINE"}, {"ERRORS"},
-    {"ESCAPE", kBeforeExpression}, {"ESCAPED"}, {"EVENT"}, {"EXCEPT"}, {"EXCLUDE"}, {"EXCLUSIVE"}, {"EXECUTE"}, {"EXIT"}, {"EXTENDED"},
-    {"EXTENSION"}, {"FETCH"}, {"FIELDS"}, {"FILTER", kOnlyCalled}, {"FIRST"}, {"FLUSH"}, {"FOLLOWING"}, {"FORCE"}, {"FOREIGN"}, {"FULL"},
+    {"ESCAPE", kBeforeExpression}, {"ESCAPED"}, {"EVENT"}, {"EXCEPT"}, {"EXCLUDE"}, {"EXCLUSIVE"}, {"EXECUTE", kBeforePassingName}, {"EXIT"}, {"EXTENDED"},
+    {"EXTENSION"}, {"FETCH", kBeforePassingName}, {"FIELDS"}, {"FILTER", kOnlyCalled}, {"FIRST"}, {"FLUSH"}, {"FOLLOWING"}, {"FORCE"}, {"FOREIGN"}, {"FULL"},
     {"FULLTEXT"}, {"FUNCTION"}, {"GENERATED"}, {"GLOB", kBeforeExpression}, {"GLOBAL"}, {"GRANT"}, {"GRANTS"}, {"GROUPING"}, {"GROUPS"},
     {"HANDLER"}, {"HIGH_PRIORITY"}, {"IDENTIFIED"}, {"IF", kBeforeExpression}, {"IGNORE"}, {"ILIKE", kBeforeExpression}, {"IMMEDIATE"},
     {"INDEXED"}, {"INDEXES"}, {"INHERITS"}, {"INITIALLY"}, {"INOUT"}, {"INSTEAD"}, {"INTERSECT"}, {"INTERVAL", kBeforeExpression},
@@ -57,15 +58,15 @@ inline constexpr SqlWord kSqlWords[] = {
     {"MATCH"}, {"MATERIALIZED"}, {"MAXVALUE", kBeforeExpression}, {"MERGE"}, {"MINVALUE", kBeforeExpression}, {"MOD", kBeforeExpression},
     {"MODE"}, {"MODIFY"}, {"NAMES"}, {"NATURAL"}, {"NO"}, {"NOTHING"}, {"NOTIFY"}, {"NOTNULL"}, {"NOWAIT"}, {"NULLS"}, {"OF"}, {"ONLY"},
     {"OPEN"}, {"OPTIMIZE"}, {"OPTION"}, {"OPTIONALLY"}, {"OTHERS"}, {"OUT"}, {"OUTER"}, {"OUTFILE"}, {"OVER"}, {"OVERWRITE"}, {"PARTITION"},
-    {"PERSIST"}, {"PERSIST_ONLY"}, {"PLAN"}, {"PRAGMA"}, {"PRECEDING"}, {"PREPARE"}, {"PRIVILEGES"}, {"PROCEDURE"}, {"PROCESSLIST"},
+    {"PERSIST"}, {"PERSIST_ONLY"}, {"PLAN"}, {"PRAGMA"}, {"PRECEDING"}, {"PREPARE", kBeforePassingName}, {"PRIVILEGES"}, {"PROCEDURE"}, {"PROCESSLIST"},
     {"PURGE"}, {"QUERY"}, {"QUICK"}, {"RAISE", kOnlyCalled}, {"RANGE"}, {"READ"}, {"RECURSIVE"}, {"REFERENCES"}, {"REFRESH"}, {"REINDEX"},
-    {"RELEASE"}, {"RENAME"}, {"REPAIR"}, {"REPEAT"}, {"REPEATABLE"}, {"REPLACE"}, {"RESET"}, {"RESIGNAL"}, {"RESTRICT"},
-    {"RETURN", kBeforeExpression}, {"RETURNING", kBeforeExpression}, {"RETURNS"}, {"REVOKE"}, {"RIGHT"}, {"ROLE"}, {"ROLLBACK"}, {"ROLLUP"},
+    {"RELEASE", kBeforePassingName}, {"RENAME"}, {"REPAIR"}, {"REPEAT"}, {"REPEATABLE"}, {"REPLACE"}, {"RESET"}, {"RESIGNAL"}, {"RESTRICT"},
+    {"RETURN", kBeforeExpression}, {"RETURNING", kBeforeExpression}, {"RETURNS"}, {"REVOKE"}, {"RIGHT"}, {"ROLE"}, {"ROLLBACK", kBeforePassingName}, {"ROLLUP"},
     {"ROUTINE"}, {"ROW"}, {"ROWID"}, {"ROWS"}, {"SEPARATOR"}, {"SEQUENCE"}, {"SERIALIZABLE"}, {"SESSION"}, {"SHARE"}, {"SHARED"}, {"SHOW"},
     {"SIGNAL"}, {"SIMILAR"}, {"SKIP"}, {"SNAPSHOT"}, {"SOME"}, {"SPATIAL"}, {"SQLSTATE"}, {"SQL_BIG_RESULT"}, {"SQL_CALC_FOUND_ROWS"},
     {"SQL_NO_CACHE"}, {"SQL_SMALL_RESULT"}, {"START"}, {"STARTING"}, {"STATUS"}, {"STORED"}, {"STRAIGHT_JOIN"}, {"STRICT"}, {"SYSTEM"},
     {"TABLES"}, {"TABLESAMPLE"}, {"TEMP"}, {"TEMPORARY"}, {"TERMINATED"}, {"TIES"}, {"TO", kBeforeExpression}, {"TRAILING"},
-    {"TRANSACTION"}, {"TRIGGER"}, {"TRUNCATE"}, {"UNBOUNDED"}, {"UNCOMMITTED"}, {"UNDO"}, {"UNIQUE"}, {"UNLISTEN"}, {"UNLOCK"},
+    {"TRANSACTION", kBeforePassingName}, {"TRIGGER"}, {"TRUNCATE"}, {"UNBOUNDED"}, {"UNCOMMITTED"}, {"UNDO"}, {"UNIQUE"}, {"UNLISTEN"}, {"UNLOCK"},
     {"UNLOGGED"}, {"UNTIL", kBeforeExpression}, {"USAGE"}, {"USE"}, {"VACUUM"}, {"VALUE"}, {"VARIABLES"}, {"VIEW"}, {"VIRTUAL"},
     {"WARNINGS"}, {"WHILE", kBeforeExpression}, {"WINDOW"}, {"WITHIN"}, {"WITHOUT"}, {"WORK"}, {"WRITE"}, {"XA"},
     {"XOR", kBeforeExpression},

@@ -426,10 +426,10 @@ Status Normalizer::Make(std::string_view name, std::string_view rules, Normalize
     normalizer.kind_ = Kind::kRegex;
   } else if (EqualsIgnoringCase(name, "identity")) {
     normalizer.kind_ = Kind::kIdentity;
-  } else if (EqualsIgnoringCase(name, "mysql")) {
-    normalizer.kind_ = Kind::kMysql;
-  } else if (!EqualsIgnoringCase(name, "sql")) {
-    return Status(Code::kInvalidArgument, "unknown normalizer '" + std::string(name) + "': legal are sql, mysql, identity, regex");
+  } else if (!FindDialect(name, &normalizer.dialect_)) {
+    std::string legal;
+    for (const std::string_view each : kDialectNames) legal += std::string(each) + ", ";
+    return Status(Code::kInvalidArgument, "unknown normalizer '" + std::string(name) + "': legal are " + legal + "identity, regex");
   }
   while (!rules.empty()) {
     std::string rule;
@@ -460,16 +460,14 @@ Status Normalizer::Make(std::string_view name, std::string_view rules, Normalize
   return {};
 }
 
-size_t Normalizer::Tokens(std::string_view text, std::span<uint8_t> out) const {
+size_t Normalizer::Tokens(std::string_view text, Dialect dialect, std::span<uint8_t> out) const {
   switch (kind_) {
-    case Kind::kMysql:
-      return MysqlDigestTokens(text, out);
     case Kind::kIdentity:
       return VerbatimTokens(text, out);
     case Kind::kRegex:
       return ApplyRules(text, out);
     default:
-      return DigestTokens(text, out);
+      return DigestTokens(text, out, dialect == Dialect::kSql ? dialect_ : dialect);
   }
 }
 

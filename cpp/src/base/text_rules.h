@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/sql_dialect.h"
 #include "base/status.h"
 #include "perfschema/abi.h"
 
@@ -50,21 +51,22 @@ class Normalizer {
   static constexpr size_t kWindow = 4096;  // bytes of a text that rules read
 
   Normalizer() = default;  // "sql"
-  // Makes a normalizer. `name`: sql, mysql (the rules of MySQL 8.4), identity (the text as it is) or regex: the `rules` one after the
-  // other, each applied to the result of the previous one. `rules`: "pattern -> replacement", blanks around both dropped, separated by ';'
-  // or the end of a line; "\;" stands for ';'.
+  // Makes a normalizer. `name`: a dialect, which is that of the texts that have none themselves; identity (every text as it is) or regex:
+  // the `rules` one after the other, each applied to the result of the previous one. `rules`: "pattern -> replacement", blanks around both
+  // dropped, separated by ';' or the end of a line; "\;" stands for ';'.
   PFS_API static Status Make(std::string_view name, std::string_view rules, Normalizer* made);
 
   // For probes. Rules need 2 * kWindow bytes of the stack.
-  PFS_API size_t Tokens(std::string_view text, std::span<uint8_t> out) const;
+  PFS_API size_t Tokens(std::string_view text, Dialect dialect, std::span<uint8_t> out) const;
   // Returns whether literals may stay in the tokens.
   bool keeps_literals() const { return kind_ == Kind::kIdentity || kind_ == Kind::kRegex; }
 
  private:
-  enum class Kind : uint8_t { kSql, kMysql, kIdentity, kRegex };
+  enum class Kind : uint8_t { kDialect, kIdentity, kRegex };
   size_t ApplyRules(std::string_view text, std::span<uint8_t> out) const;
 
-  Kind kind_ = Kind::kSql;
+  Kind kind_ = Kind::kDialect;
+  Dialect dialect_ = Dialect::kSql;
   std::vector<TextRule> rules_;
 };
 

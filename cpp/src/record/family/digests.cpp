@@ -187,7 +187,7 @@ bool StartDigests() {
   return Normalizer::Make(options.Get(TextOptionId::digest_normalizer), options.Get(TextOptionId::digest_rules), made).ok();
 }
 
-size_t TokensForDigest(std::string_view text, std::span<uint8_t> out) { return normalizer->Tokens(text, out); }
+size_t TokensForDigest(std::string_view text, Dialect dialect, std::span<uint8_t> out) { return normalizer->Tokens(text, dialect, out); }
 
 bool TokensKeepLiterals() { return normalizer->keeps_literals(); }
 

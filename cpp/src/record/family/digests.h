@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/sql_dialect.h"
 #include "record/family/histograms.h"
 #include "record/family/statement_cells.h"
 #include "record/family/token_cache.h"
@@ -16,7 +17,7 @@ bool StartDigests();
 void ReindexDigests();
 
 // Writes the tokens of a text, by the normalizer that performance_schema_digest_normalizer names. Inside a probe.
-size_t TokensForDigest(std::string_view text, std::span<uint8_t> out);
+size_t TokensForDigest(std::string_view text, Dialect dialect, std::span<uint8_t> out);
 // Returns whether literals may stay in the tokens: the user has chosen another normalizer than SQL's.
 bool TokensKeepLiterals();
 

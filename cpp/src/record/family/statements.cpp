@@ -87,7 +87,7 @@ void SetTokens(Statement& statement, std::string_view text, char* sql, std::span
       has_secrets = MaskSecrets(statement, text, sql);
       if (has_secrets && TokensKeepLiterals()) read = {sql, statement.sql_bytes};
     }
-    statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(read, tokens));
+    statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(read, Dialect::kSql, tokens));
     statement.digest_key = DigestKey({tokens.data(), statement.digest_bytes});
     if (entry != nullptr && (has_secrets || !cache.Keep(*entry, text, {tokens.data(), statement.digest_bytes}, statement.digest_key)))
       entry = nullptr;
