@@ -2,8 +2,9 @@
 //
 // Programs that the recorded one starts find the library in LD_PRELOAD. A 32-bit program would complain about it on its stderr; a program
 // of another C library (musl), or one with a sanitizer, whose library must be the first, would not start. So the head of the file is
-// read, and LD_PRELOAD loses this library for such a program. A static program ignores LD_PRELOAD; what it starts may not. A setuid
-// program ignores and forgets it.
+// read, and LD_PRELOAD loses this library for such a program, and where the library cannot be opened: the dynamic linker would say so on
+// stderr. A static program ignores LD_PRELOAD; what it starts may not. A setuid program ignores and forgets it. A note in the folder of the
+// run counts each program that is not recorded.
 //
 // All of this may run in the child of a vfork(), which shares the parent's memory: it stores to its own stack only, and takes no lock.
 #include <alloca.h>
@@ -25,6 +26,7 @@
 #include "base/placement.h"
 #include "run/real.h"
 #include "run/start_path.h"
+#include "shm/place.h"
 
 namespace perfschema::run {
 namespace {
@@ -32,10 +34,12 @@ namespace {
 constexpr std::string_view kPreload = "LD_PRELOAD=";
 char long_library[PATH_MAX] = "";
 PFS_SET_IN_EVERY_PROCESS constinit StartPath library(long_library);  // as LD_PRELOAD has it; empty: children are not recorded
+char long_folder[PATH_MAX] = "";
+PFS_SET_IN_EVERY_PROCESS constinit StartPath folder(long_folder);  // of the run: a program may clear its environment
 
 // Returns the entry of LD_PRELOAD that has this library, or nullptr.
 char* const* PreloadIn(char* const* environment) {
-  if (library.text()[0] == 0 || environment == nullptr) return nullptr;
+  if (environment == nullptr) return nullptr;
   for (; *environment != nullptr; ++environment) {
     if (std::strncmp(*environment, kPreload.data(), kPreload.size()) == 0) {
       return std::strstr(*environment, library.text()) != nullptr ? environment : nullptr;
@@ -120,49 +124,66 @@ bool NeedsSanitizer(Reader& file, const Elf64_Ehdr& header, const Elf64_Phdr& dy
   return false;
 }
 
-// Returns whether an ELF file can have this library: its dynamic linker is glibc's for this processor, or there is none, and no library
-// must be loaded before.
-bool CanHave(Reader& file) {
+// Says whether a program is recorded. The texts of the reasons are in python/pfs/_run/program.py.
+struct Verdict {
+  const char* why_not = nullptr;  // recorded
+  bool may_have = true;           // the library in LD_PRELOAD does no harm
+};
+
+// Looks at an ELF file: its dynamic linker must be glibc's for this processor, and no library must be loaded before.
+Verdict LookAtElf(Reader& file, const char* path) {
   Elf64_Ehdr header;
-  if (!file.Read(0, &header) || header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != kMachine) return false;
+  if (!file.Read(0, &header) || header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != kMachine) return {"machine", false};
   Elf64_Phdr part;
+  bool has_linker = std::strstr(path, "/ld-") != nullptr;  // the dynamic linker itself has none
   for (int i = 0; i < header.e_phnum && file.Read(header.e_phoff + static_cast<uint64_t>(i) * header.e_phentsize, &part); ++i) {
-    if (part.p_type == PT_DYNAMIC && NeedsSanitizer(file, header, part)) return false;
+    if (part.p_type == PT_DYNAMIC && NeedsSanitizer(file, header, part)) return {"sanitizer", false};
     if (part.p_type != PT_INTERP) continue;
+    has_linker = true;
     char name[256] = "";
-    if (part.p_filesz >= sizeof name || file.ReadBytes(part.p_offset, name, part.p_filesz) == 0) return true;
-    if (std::strstr(name, kLinker) == nullptr) return false;
+    if (part.p_filesz >= sizeof name || file.ReadBytes(part.p_offset, name, part.p_filesz) == 0) continue;
+    if (std::strstr(name, kLinker) == nullptr) return {std::strstr(name, "musl") != nullptr ? "musl" : "linker", false};
   }
-  return true;
+  if (!has_linker) return {"static", true};
+  return {};
 }
 
-// Returns whether the program may have the library. Also true for what is no program: the call fails as without.
-[[gnu::noinline]] bool MayHave(const char* path) {
+// Returns whether the system gives a program other rights than its caller's, and so makes its dynamic linker ignore LD_PRELOAD.
+bool GetsOtherRights(int fd) {
+  struct stat info;
+  if (PFS_REAL(fstat)(fd, &info) != 0) return false;
+  const bool is_setgid = (info.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
+  return ((info.st_mode & S_ISUID) != 0 && info.st_uid != geteuid()) || (is_setgid && info.st_gid != getegid());
+}
+
+// Looks at a program. What is no program is recorded: the call fails as without.
+[[gnu::noinline]] Verdict LookAt(const char* path) {
   constexpr int kMostScripts = 5;  // as the kernel follows "#!"
   char head[512], interpreter[256];
   for (int i = 0; i < kMostScripts; ++i) {
     const int fd = PFS_REAL(open)(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return true;
+    if (fd < 0) return {};
     Reader file(fd);
     const size_t bytes = file.ReadBytes(0, head, sizeof head - 1);
     const bool is_elf = bytes >= sizeof(Elf64_Ehdr) && std::memcmp(head, ELFMAG, SELFMAG) == 0;
-    const bool may = !is_elf || CanHave(file);
+    Verdict verdict = is_elf ? LookAtElf(file, path) : Verdict{};
+    if (is_elf && verdict.why_not == nullptr && GetsOtherRights(fd)) verdict = {"setuid", true};
     PFS_REAL(close)(fd);
-    if (bytes < 2 || head[0] != '#' || head[1] != '!') return may;
+    if (bytes < 2 || head[0] != '#' || head[1] != '!') return verdict;
     head[bytes] = 0;
     const char* const begin = head + 2 + std::strspn(head + 2, " \t");
     const size_t length = std::strcspn(begin, " \t\r\n");
-    if (length == 0 || length >= sizeof interpreter) return true;
+    if (length == 0 || length >= sizeof interpreter) return {};
     std::memcpy(interpreter, begin, length);
     interpreter[length] = 0;
     path = interpreter;
   }
-  return true;
+  return {};
 }
 
-// Does the same for a name that is looked for in PATH.
-[[gnu::noinline]] bool MayHaveInPath(const char* file) {
-  if (std::strchr(file, '/') != nullptr) return MayHave(file);
+// Looks at a program that is looked for in PATH.
+[[gnu::noinline]] Verdict LookInPath(const char* file) {
+  if (std::strchr(file, '/') != nullptr) return LookAt(file);
   const char* folders = secure_getenv("PATH");
   if (folders == nullptr) folders = "/bin:/usr/bin";
   char path[PATH_MAX];
@@ -172,60 +193,83 @@ bool CanHave(Reader& file) {
     struct stat info;
     if (bytes > 0 && static_cast<size_t>(bytes) < sizeof path && PFS_REAL(access)(path, X_OK) == 0 && PFS_REAL(stat)(path, &info) == 0 &&
         S_ISREG(info.st_mode)) {
-      return MayHave(path);
+      return LookAt(path);
     }
-    if (folders[length] == 0) return true;
+    if (folders[length] == 0) return {};
     folders += length + 1;
   }
 }
 
-// Calls run(environment) with the environment, or with one on the stack that does not have the library. `may` asks about the program.
-// Preserves errno before the call.
-template <typename May, typename Run>
-[[gnu::always_inline]] inline int WithEnvironment(char* const* environment, May may, Run run) {
+// Returns whether the library can be opened from here: chroot() may have changed the root, or the library is gone.
+bool IsThere() {
+  const char* const path = library.text();
+  const size_t bytes = std::strcspn(path, ":");  // with memory, two libraries lie side by side
+  char first[PATH_MAX];
+  std::memcpy(first, path, bytes);
+  first[bytes] = 0;
+  return PFS_REAL(access)(first, R_OK) == 0;
+}
+
+// Calls run(environment) with the environment, or with one on the stack that does not have the library. `look` looks at the program, which
+// is called `name`. If it is not recorded, a note says so. Preserves errno before the call.
+template <typename Look, typename Run>
+[[gnu::always_inline]] inline int WithEnvironment(char* const* environment, const char* name, Look look, Run run) {
+  if (library.text()[0] == 0) return run(environment);
   char* const* const entry = PreloadIn(environment);
-  if (entry == nullptr) return run(environment);
   const int error = errno;
-  const bool may_have = may();
+  const Verdict verdict = entry == nullptr ? Verdict{"environment", true} : !IsThere() ? Verdict{"gone", false} : look();
   errno = error;
-  if (may_have) return run(environment);
-  size_t count = 0;
-  while (environment[count] != nullptr) ++count;
-  auto** const copy = static_cast<char**>(alloca((count + 1) * sizeof(char*)));
-  auto* const text = static_cast<char*>(alloca(std::strlen(*entry) + 1));
-  const bool is_empty = CopyWithout(*entry, text);
-  size_t at = 0;
-  for (size_t i = 0; i < count; ++i) {
-    if (&environment[i] != entry) {
-      copy[at++] = environment[i];
-    } else if (!is_empty) {
-      copy[at++] = text;
+  if (__builtin_expect(verdict.why_not == nullptr, 1)) return run(environment);
+  Note note(folder.text(), verdict.why_not, name != nullptr ? name : "");
+  int rc;
+  if (verdict.may_have) {
+    rc = run(environment);
+  } else {
+    size_t count = 0;
+    while (environment[count] != nullptr) ++count;
+    auto** const copy = static_cast<char**>(alloca((count + 1) * sizeof(char*)));
+    auto* const text = static_cast<char*>(alloca(std::strlen(*entry) + 1));
+    const bool is_empty = CopyWithout(*entry, text);
+    size_t at = 0;
+    for (size_t i = 0; i < count; ++i) {
+      if (&environment[i] != entry) {
+        copy[at++] = environment[i];
+      } else if (!is_empty) {
+        copy[at++] = text;
+      }
     }
+    copy[at] = nullptr;
+    rc = run(copy);
   }
-  copy[at] = nullptr;
-  return run(copy);
+  if (rc != 0) note.Remove();
+  return rc;
 }
 
 int Execute(const char* path, char* const* arguments, char* const* environment) {
   return WithEnvironment(
-      environment, [=] { return MayHave(path); }, [=](char* const* given) { return PFS_REAL(execve)(path, arguments, given); });
+      environment, path, [=] { return LookAt(path); }, [=](char* const* given) { return PFS_REAL(execve)(path, arguments, given); });
 }
 
 int ExecuteInPath(const char* file, char* const* arguments, char* const* environment) {
   return WithEnvironment(
-      environment, [=] { return MayHaveInPath(file); }, [=](char* const* given) { return PFS_REAL(execvpe)(file, arguments, given); });
+      environment, file, [=] { return LookInPath(file); }, [=](char* const* given) { return PFS_REAL(execvpe)(file, arguments, given); });
 }
 
 }  // namespace
 
-PFS_IN_EVERY_PROCESS void StartExec() {
-  const char* const path = secure_getenv("PFS_RUN_PRELOAD");
-  if (path == nullptr || std::strlen(path) >= PATH_MAX) return;
-  library.Set([path](char* to, size_t bytes) {
-    const size_t there = std::min(bytes, std::strlen(path));
-    std::memcpy(to, path, there);
+PFS_IN_EVERY_PROCESS static void SetFrom(const char* variable, StartPath* path) {
+  const char* const text = secure_getenv(variable);
+  if (text == nullptr || std::strlen(text) >= PATH_MAX) return;
+  path->Set([text](char* to, size_t bytes) {
+    const size_t there = std::min(bytes, std::strlen(text));
+    std::memcpy(to, text, there);
     return there;
   });
+}
+
+PFS_IN_EVERY_PROCESS void StartExec() {
+  SetFrom("PFS_RUN_PRELOAD", &library);
+  SetFrom("PFS_DIR", &folder);
 }
 
 }  // namespace perfschema::run
@@ -241,23 +285,21 @@ PFS_REPLACES int execvpe(const char* file, char* const* arguments, char* const* 
 }
 PFS_REPLACES int execvp(const char* file, char* const* arguments) { return ExecuteInPath(file, arguments, environ); }
 PFS_REPLACES int fexecve(int fd, char* const* arguments, char* const* environment) {
-  const auto may = [=] {
-    char path[32];
-    std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return MayHave(path);
-  };
-  return WithEnvironment(environment, may, [=](char* const* given) { return PFS_REAL(fexecve)(fd, arguments, given); });
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  return WithEnvironment(
+      environment, path, [&] { return LookAt(path); }, [=](char* const* given) { return PFS_REAL(fexecve)(fd, arguments, given); });
 }
 PFS_REPLACES int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
                              char* const* arguments, char* const* environment) {
   return WithEnvironment(
-      environment, [=] { return MayHave(path); },
+      environment, path, [=] { return LookAt(path); },
       [=](char* const* given) { return PFS_REAL(posix_spawn)(pid, path, actions, attributes, arguments, given); });
 }
 PFS_REPLACES int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
                               char* const* arguments, char* const* environment) {
   return WithEnvironment(
-      environment, [=] { return MayHaveInPath(file); },
+      environment, file, [=] { return LookInPath(file); },
       [=](char* const* given) { return PFS_REAL(posix_spawnp)(pid, file, actions, attributes, arguments, given); });
 }
 

@@ -106,7 +106,7 @@ __attribute__((constructor)) void StartRun(int count, char** arguments, char**) 
   StartTags();
   StartPython(count, arguments);
   StartConversations();
-  StartExec();
+  if (children == Children::kAll) StartExec();
   pthread_atfork(nullptr, nullptr, children == Children::kNone ? InForkedChildWithoutPfs : InForkedChild);
   (void)HearOfForks();
   // Not earlier: an allocator's constructor takes locks before the static objects of the core exist.

@@ -91,6 +91,9 @@ def test_a_child_of_any_kind_runs_as_without(starts: Path, tmp_path: Path, kind:
     seen = sum(command.startswith(("child", "/bin/sh")) or str(made) in command for command in commands)
     # `starts` itself and its shells are always seen.
     assert seen >= 10 if kind in ("dynamic", "script") else seen <= 4, commands
+    # The others are counted, each once. A child with an environment of its own is one of them in any case.
+    counted = sum(row["count"] for row in report["unrecorded"])
+    assert counted == (1 if kind in ("dynamic", "script") else plain.stderr.count("here")), report["unrecorded"]
 
 
 def test_a_process_that_runs_another_program_keeps_both_segments(tmp_path: Path) -> None:

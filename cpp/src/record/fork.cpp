@@ -22,6 +22,7 @@
 #include "record/probe/chunk_pool.h"
 #include "record/probe/trace.h"
 #include "record/start.h"
+#include "shm/place.h"
 
 namespace perfschema {
 
@@ -244,6 +245,7 @@ bool ContinueChild(bool has_lock) {
     if (has_lock) EnterSegmentInChild();
     is_own = segment.ContinueInChild(KeptByChild, &reason);
   }
+  if (segment.path()[0] == 0 && !reason.empty()) Note::OfThisProcess("segment", reason.c_str());
   if (!is_own) {
     TurnOffInChild();
     g_runtime.phase.store(Phase::kStarted, kRelease);

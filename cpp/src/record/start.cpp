@@ -134,7 +134,9 @@ void StartNow() {
     return;
   }
   std::string reason;
-  if (!g_runtime.segment.Create(options, &reason).ok()) {
+  const bool is_made = g_runtime.segment.Create(options, &reason).ok();
+  if (g_runtime.segment.path()[0] == 0 && !reason.empty()) Note::OfThisProcess("segment", reason.c_str());
+  if (!is_made) {
     NoteReason(reason);
     return;
   }

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #include "shm/layout.h"
 
@@ -304,6 +305,52 @@ bool MakeDirectoryOf(uid_t user) {
   if (dir >= 0) close(dir);
   errno = error;
   return is_there;
+}
+
+namespace {
+
+// Calls use(directory) with the folder of a run; if that fails, with this user's in it. Preserves errno.
+template <typename Use>
+void InFolderOfRun(const char* folder, Use use) {
+  const int error = errno;
+  const int dir = *folder != 0 ? EnterDirectory(AT_FDCWD, folder) : -1;
+  if (dir >= 0 && !use(dir)) {
+    const int own = EnterDirectory(dir, NameOfUser(geteuid()).text);
+    if (own >= 0) (void)use(own);
+    if (own >= 0) close(own);
+  }
+  if (dir >= 0) close(dir);
+  errno = error;
+}
+
+void Leave(const char* folder, const char* name, const char* kind, const char* what) {
+  char text[128];  // a longer target would take a page of the file system
+  const size_t bytes = std::strlen(what), most = sizeof text - std::strlen(kind) - std::strlen(" ...") - 1;
+  const bool is_long = bytes > most;  // its end says more
+  std::snprintf(text, sizeof text, "%s %s%s", kind, is_long ? "..." : "", is_long ? what + (bytes - most) : what);
+  InFolderOfRun(folder, [&](int dir) { return symlinkat(text, dir, name) == 0 || errno == EEXIST; });
+}
+
+}  // namespace
+
+Note::Note(const char* folder, const char* kind, const char* what) : folder_(folder) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  std::snprintf(name_, sizeof name_, "%d-%lld%09ld.unseen", getpid(), static_cast<long long>(now.tv_sec), now.tv_nsec);
+  Leave(folder_, name_, kind, what);
+}
+
+void Note::Remove() {
+  InFolderOfRun(folder_, [this](int dir) { return unlinkat(dir, name_, 0) == 0; });
+}
+
+void Note::OfThisProcess(const char* kind, const char* what) {
+  const bool is_run = IsOverwritten() ? g_first_settings->is_of_run : SaysRun();
+  const char* const folder = IsOverwritten() ? g_first_settings->directory.c_str() : secure_getenv("PFS_DIR");
+  if (!is_run || folder == nullptr) return;
+  char name[24];
+  std::snprintf(name, sizeof name, "%d.unseen", getpid());
+  Leave(folder, name, kind, what);
 }
 
 int TryLockFile(int fd, short type) {

@@ -43,6 +43,23 @@ bool ChosenDirectoryWasRefused();
 // errno.
 bool MakeDirectoryOf(uid_t user);
 
+// A note in the folder of a run: a process or a program is not recorded. It is a symbolic link whose target is "<kind> <what>": that takes
+// one call, no descriptor, and no space in a file system that is full. `pfs run` reads and removes it (python/pfs/_run/unrecorded.py).
+// Needs no memory and takes no lock: it may be left in the child of a vfork(). Preserves errno.
+class Note {
+ public:
+  // Leaves it: this process is about to run a program that is not recorded. `folder`: of the run; empty: nothing is left.
+  Note(const char* folder, const char* kind, const char* what);
+  // Takes it back: the program did not start.
+  void Remove();
+  // Leaves it, once: this process has no segment. Outside of `pfs run` nothing is left.
+  static void OfThisProcess(const char* kind, const char* what);
+
+ private:
+  const char* const folder_;
+  char name_[48];
+};
+
 // Locks all of a file for reading or for writing (F_RDLCK, F_WRLCK), or unlocks it (F_UNLCK). Returns 0; EAGAIN if another process has it
 // locked, at once; another error where files have no locks. A mapping keeps the lock, too: closing the descriptor is not enough.
 int TryLockFile(int fd, short type);

@@ -18,7 +18,7 @@ from pfs._outside import processes
 from pfs._places import own_names
 from pfs._run import launch
 from pfs._run import program as programs
-from pfs._run.tree import Parents
+from pfs._run.watch import Watch
 from pfs.errors import Error, InvalidValue
 
 __all__ = ["run"]
@@ -158,12 +158,15 @@ def run(
         raise click.ClickException(f"{error.strerror}: {error.filename}") from None
     if program.blind and not force:
         raise click.UsageError(f"pfs can see nothing of {program.path}: {program.blind}. --force runs it all the same.")
+    reads = wants_report or as_json or output is not None
     with launch.folder_of_run(keep) as folder:
         if names is not None and os.path.isdir(folder):
             with open(_paths.made(os.path.join(folder, own_names.BESIDE)), "w", encoding="utf-8") as file:
                 file.write(names)
-        environment = os.environ | launch.environment(folder, only, decode, python, all_on, children, program.sanitizers)
-        with Parents(folder):
+        environment = os.environ | launch.environment(
+            folder, only, decode, python, all_on, children, program.sanitizers, keeps_dead=reads or keep
+        )
+        with Watch(folder, takes=reads and not keep) as watch:
             try:
                 child = subprocess.Popen(command, env=environment, close_fds=False)
             except OSError as error:
@@ -171,12 +174,13 @@ def run(
             with showing(folder, interval) if wants_top else contextlib.nullcontext():
                 code = launch.wait_for(child)
         found = processes.scan_all(processes.with_users(folder))
-        if wants_report or as_json or output is not None:
+        if reads:
             import json  # not before the program has run: it does not wait for what only a report needs
 
             from pfs._run import report as reports
 
-            gathered = reports.gather(found)
+            gathered = reports.gather(found, watch.report)
+            gathered.unrecorded = watch.unrecorded()
             if as_json:
                 text = json.dumps({"command": list(command), "exit_code": code} | gathered.as_json(limit), indent=1)
             else:

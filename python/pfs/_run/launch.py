@@ -32,6 +32,7 @@ PARTS = {
 PYTHON_PARTS = ("threads", "requests", "clients", "drivers", "tasks", "tests", "cells")
 PYTHON_MORE = ("asyncio",)  # parts that only --python chooses
 # A program has more instruments of its own than a program that was instrumented by hand.
+_NO_LIMIT = 1048576  # the most that these options take
 _NOWHERE = "/dev/null/run"  # no folder can be made there
 _MODES = ("600", "0600", "640", "0640", "644", "0644", "660", "0660", "664", "0664")  # of PFS_MODE: cpp/src/shm/place.cpp
 SIZES = {"mutex": 1024, "rwlock": 512, "cond": 512, "file": 256, "socket": 128, "statement": 256, "thread": 512}
@@ -57,8 +58,12 @@ def environment(
     all_on: bool = False,
     children: str = "all",
     sanitizers: Sequence[str] = (),
+    keeps_dead: bool = False,
 ) -> dict[str, str]:
     """Returns the variables of a program whose segments are to be in `folder`; the others are options of ``pfs run``.
+
+    Args:
+        keeps_dead: processes leave the segments of dead ones to ``pfs run`` (``watch``), unless the file system is full.
 
     A program built with `sanitizers` gets these first. Programs that it starts get neither: they were built without.
 
@@ -75,7 +80,7 @@ def environment(
         "PFS_CYCLE_RATE": _cycle_rate(),
         "PFS_DIR": folder,
         "PFS_KEEP": "1",
-        "PFS_OPTIONS": _options_text(only, all_on, os.environ.get("PFS_OPTIONS")),
+        "PFS_OPTIONS": _options_text(only, all_on, keeps_dead, os.environ.get("PFS_OPTIONS")),
         "PFS_RUN_PRELOAD": preload,
         **_unless_default("PFS_RUN_CHILDREN", children, "all"),
         **_unless_default("PFS_RUN_DECODE", ",".join(decode), ""),
@@ -94,9 +99,11 @@ def _cycle_rate() -> str:
         return ""
 
 
-def _options_text(only: Sequence[str], all_on: bool, environment: str | None) -> str:
+def _options_text(only: Sequence[str], all_on: bool, keeps_dead: bool, environment: str | None) -> str:
     """Returns PFS_OPTIONS of the program. Options of the user's own come last, so they win."""
     entries = [f"performance_schema_max_{family}_classes={size}" for family, size in SIZES.items()]
+    if keeps_dead:
+        entries += [f"performance_schema_max_dead_{what}={_NO_LIMIT}" for what in ("segments", "megabytes")]
     if not all_on:
         entries += [f"performance_schema_instrument='wait/synch/{family}/%=CONTENDED'" for family in ("mutex", "rwlock")]
         # CPython holds them for nanoseconds, a hundred times in a request: who waits for the GIL waits for its condition.

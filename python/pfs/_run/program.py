@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Program", "look"]
+__all__ = ["REASONS", "Program", "Unrecorded", "look"]
 
 _MOST_SCRIPTS = 5  # as the kernel follows "#!"
 _LOAD, _INTERPRETER = 1, 3  # p_type of ELF
@@ -22,6 +22,21 @@ _OWN_LOCKS = {
 }
 # A run-time library of a sanitizer, as the dynamic linker has its name. It must be the first of all that are loaded.
 _SANITIZER = re.compile(rb"\0(lib(?:a|hwa|l|t)san\.so\.\d+)\0")
+
+
+Unrecorded = tuple[str, str]  # a program, or "" for processes; why it is not recorded
+_MACHINE = os.uname().machine
+# Why a program is not recorded, by the names that cpp/run/exec.cpp has for it.
+REASONS = {
+    "setuid": "it is setuid or setgid: the system ignores LD_PRELOAD",
+    "machine": f"it is no program for {_MACHINE}",
+    "static": "it is statically linked: there is no dynamic linker that could load pfs",
+    "musl": "its C library is musl: libperfschema-run.so needs glibc",
+    "linker": "its dynamic linker is not that of glibc",
+    "sanitizer": "it was built with a sanitizer, whose library must be loaded first",
+    "environment": "it got an environment without LD_PRELOAD",
+    "gone": "libperfschema-run.so could not be opened from there: another root, or removed",
+}
 
 
 @dataclass(slots=True)
@@ -79,10 +94,10 @@ def _check_elf(path: str, program: Program) -> None:
             if len(head) < 64 or head[:4] != b"\x7fELF":
                 return
             if info.st_mode & (stat.S_ISUID | stat.S_ISGID) and os.geteuid() != info.st_uid:
-                program.blind = "it is setuid or setgid: the system ignores LD_PRELOAD"
+                program.blind = REASONS["setuid"]
                 return
-            if head[4] != 2 or struct.unpack_from("<H", head, 18)[0] != _MACHINES.get(machine := os.uname().machine):
-                program.blind = f"it is no program for {machine}"
+            if head[4] != 2 or struct.unpack_from("<H", head, 18)[0] != _MACHINES.get(_MACHINE):
+                program.blind = REASONS["machine"]
                 return
             start, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
             file.seek(start)
@@ -90,7 +105,7 @@ def _check_elf(path: str, program: Program) -> None:
             parts = [struct.unpack_from("<IIQQQQ", table, i * size) for i in range(count)]
             loader = next(((offset, length) for kind, _, offset, _, _, length in parts if kind == _INTERPRETER), None)
             if loader is None:
-                program.blind = "it is statically linked: there is no dynamic linker that could load pfs"
+                program.blind = REASONS["static"]
                 return
             file.seek(loader[0])
             name = file.read(loader[1]).rstrip(b"\0")
@@ -99,7 +114,7 @@ def _check_elf(path: str, program: Program) -> None:
     except (OSError, struct.error):
         return
     if b"musl" in os.path.basename(name):
-        program.blind = "its C library is musl: libperfschema-run.so needs glibc"
+        program.blind = REASONS["musl"]
     elif b"\xff Go buildinf:" in text:
         program.unseen.append("Go: its own locks, and files and sockets that it opens without the C library")
     elif b"rustc version" in text or b"/rustc/" in text:

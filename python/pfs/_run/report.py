@@ -14,8 +14,11 @@ from pfs.errors import Error
 if TYPE_CHECKING:
     from pfs._outside.attach import Schema
     from pfs._outside.processes import Found
+    from pfs._run.program import Unrecorded
 
-__all__ = ["Report", "gather", "text_of"]
+__all__ = ["MOST_ROWS", "Report", "gather", "text_of"]
+
+MOST_ROWS = 1000  # of a list
 
 _CLASSES = {
     "wait/synch/mutex/": "mutexes",
@@ -48,6 +51,7 @@ class Report:
     lost: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # what the library says that it cannot see
     unread: list[str] = field(default_factory=list)  # segments that could not be read
+    unrecorded: dict[Unrecorded, int] = field(default_factory=dict)
 
     def as_json(self, limit: int) -> dict[str, Any]:
         """Returns plain values for JSON. Each list has its `limit` largest rows by time."""
@@ -68,16 +72,28 @@ class Report:
             "lost": self.lost,
             "notes": self.notes,
             "unread": self.unread,
+            "unrecorded": [
+                {"count": count, "program": program or None, "reason": why}
+                for (program, why), count in self.most_unrecorded(limit)
+            ],
         }
+
+    def most_unrecorded(self, limit: int) -> list[tuple[Unrecorded, int]]:
+        """Returns processes and programs that are not recorded: the most frequent of each reason."""
+        return sorted(self.unrecorded.items(), key=lambda item: (-item[1], item[0]))[:limit]
 
     def longest_blocked(self, limit: int) -> list[tuple[int, str, str]]:
         """Returns the longest single waits for locks, of those that are still in the history."""
         return sorted(self.blocked, reverse=True)[:limit]
 
 
-def gather(there: Iterable[Found]) -> Report:
-    """Reads segments and adds them up. A segment that cannot be read, or that may be another user's, is named in the report."""
-    report = Report()
+def gather(there: Iterable[Found], before: Report | None = None) -> Report:
+    """Reads segments and adds them up. A segment that cannot be read, or that may be another user's, is named in the report.
+
+    Args:
+        before: what is known of processes whose segments have gone.
+    """
+    report = before or Report()
     for found in there:
         if found.doubt:
             report.unread.append(f"{found.path}: {found.doubt}")
@@ -87,6 +103,8 @@ def gather(there: Iterable[Found]) -> Report:
                 _add(report, schema)
         except Error as error:
             report.unread.append(f"{found.path}: {error}")
+        if len(report.blocked) > 2 * MOST_ROWS:
+            report.blocked = report.longest_blocked(MOST_ROWS)
     return report
 
 
@@ -190,6 +208,11 @@ def text_of(report: Report, limit: int) -> str:
         parts.append("pfs saw no event." if report.processes else "pfs saw no event: no process has made a segment.")
     if report.lost:
         parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))
+    for (program, why), count in report.most_unrecorded(limit):
+        what = f"{program}{f' ({count} times)' * (count > 1)}" if program else f"{count} process{'es' * (count > 1)}"
+        parts.append(f"Not recorded: {clean(what)}: {clean(why)}")
+    if len(report.unrecorded) > limit:
+        parts.append(f"Not recorded: {len(report.unrecorded) - limit} more programs; --limit shows more of them")
     parts += [f"Not seen: {clean(text)}" for text in report.notes]
     parts += [f"Not read: {text}" for text in report.unread]
     return "\n\n".join(parts)

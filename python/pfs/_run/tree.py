@@ -1,37 +1,29 @@
 """The tree of the processes of one ``pfs run``: those that run, and those that have ended or were killed.
 
 A segment does not say who started its process. ``pfs run`` notes that when the segment appears, in the file ``parents`` beside
-the segments. A process that ends before ``pfs run`` has read its parent is at the top of the tree.
+the segments (``watch``). A process that ends before ``pfs run`` has read its parent is at the top of the tree.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
-import select
-import struct
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from pfs import _paths
 from pfs._outside import processes
 from pfs.errors import AttachError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from pfs._outside.processes import Found
 
-__all__ = ["Node", "Parents", "folder_of", "tree"]
+__all__ = ["FILE", "Node", "ancestors", "folder_of", "tree"]
 
 FILE = "parents"
 _MOST_ANCESTORS = 64
 _MOST_BYTES = 1 << 26  # of the file: a million processes
-_CREATE, _MOVED_TO = 0x100, 0x80  # of inotify(7)
-_EVENT = struct.Struct("iIII")
 
 Key = tuple[int, int]  # a process id, and when the process started, in ticks since the boot
 
@@ -126,7 +118,7 @@ def _read(folder: str) -> dict[Key, list[Key]]:
     return chains
 
 
-def _ancestors(pid: int) -> list[Key]:
+def ancestors(pid: int) -> list[Key]:
     """Returns a process and its ancestors."""
     found: list[Key] = []
     while pid > 1 and len(found) < _MOST_ANCESTORS:
@@ -138,49 +130,3 @@ def _ancestors(pid: int) -> list[Key]:
         found.append((pid, int(fields[19])))
         pid = int(fields[1])
     return found
-
-
-class Parents:
-    """Notes the ancestors of each process whose segment appears in a folder, from a thread, while it is entered."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._watch = -1
-        self._thread: threading.Thread | None = None
-        self._stop = -1
-
-    def __enter__(self) -> Self:
-        libc = ctypes.CDLL(None, use_errno=True)
-        self._watch = libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
-        if self._watch >= 0 and libc.inotify_add_watch(self._watch, os.fsencode(self._folder), _CREATE | _MOVED_TO) >= 0:
-            self._stop = os.eventfd(0)
-            self._thread = threading.Thread(target=self._run, name="parents", daemon=True)
-            self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._thread is not None:
-            os.eventfd_write(self._stop, 1)
-            self._thread.join()
-            os.close(self._stop)
-        if self._watch >= 0:
-            os.close(self._watch)
-
-    def _run(self) -> None:
-        with open(_paths.made(os.path.join(self._folder, FILE)), "w", encoding="ascii", buffering=1) as file:
-            while self._stop not in select.select([self._watch, self._stop], [], [])[0]:
-                for name in _names(os.read(self._watch, 1 << 16)):
-                    number = re.match(rb"(\d+)\D.*pfs$", name)
-                    chain = _ancestors(int(number[1])) if number is not None else []
-                    if chain:
-                        file.write(" ".join(f"{pid}:{ticks}" for pid, ticks in chain) + "\n")
-
-
-def _names(data: bytes) -> Iterator[bytes]:
-    """Yields the names of files in events of inotify."""
-    at = 0
-    while at < len(data):
-        length = _EVENT.unpack_from(data, at)[3]
-        at += _EVENT.size
-        yield data[at : at + length].rstrip(b"\0")
-        at += length

@@ -19,7 +19,7 @@ from pfs._outside import processes
 from pfs._outside.recorded import is_noise, is_recorded, recorded
 from pfs._run import launch
 from pfs._run import program as programs
-from pfs._run.tree import Parents
+from pfs._run.watch import Watch
 from pfs._source import OWN
 from pfs._testing.children import Child, Children
 from pfs._testing.totals import Totals
@@ -68,7 +68,7 @@ def run(config: pytest.Config) -> int:
     command = [sys.executable, *sys.orig_argv[1:]]
     if not arguments or sys.orig_argv[-len(arguments) :] != [str(argument) for argument in arguments]:
         command = [sys.executable, "-m", "pytest", *map(str, arguments)]  # pytest.main(): another program called it
-    with launch.folder_of_run(keep=False) as folder, Parents(folder):
+    with launch.folder_of_run(keep=False) as folder, Watch(folder, takes=False):
         try:
             # A budget of statements is for those of the test, which is none itself.
             parts = [part for part in launch.PYTHON_PARTS if part != "tests"]
