@@ -16,7 +16,7 @@ import pytest
 
 from tests.python._programs.subject import subject
 
-pytest.importorskip("mysql_mimic", reason="needs perfschema[mysql]")
+pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pymysql = pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
 from pfs._serve.answers import MOST_OF_ROW, MOST_WAITING  # noqa: E402

@@ -19,7 +19,7 @@ import pfs
 import pfs.metrics
 from pfs._metrics.text import text_of
 
-pytest.importorskip("mysql_mimic", reason="needs perfschema[mysql]")
+pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
 from prometheus_client.parser import text_string_to_metric_families as parsed

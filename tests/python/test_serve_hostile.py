@@ -19,7 +19,7 @@ import pytest
 
 from tests.python._programs.subject import Subject, subject
 
-pytest.importorskip("mysql_mimic", reason="needs perfschema[mysql]")
+pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pymysql = pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
 from tests.python.test_serve import WAITS, WORK, ask, code_of, connected, served, server  # noqa: E402
@@ -217,13 +217,13 @@ def test_a_long_statement_stops_no_other_client(folder: Path) -> None:
 
 
 def prepared(client: Any, statement: str) -> int:
-    """Prepares a statement without parameters, or with one, and returns its number."""
+    """Prepares a statement, and returns its number."""
     client._execute_command(PREPARE, statement)
-    number = int.from_bytes(client._read_packet()._data[1:5], "little")
-    if "?" in statement:
-        client._read_packet()
-        client._read_packet()
-    return number
+    number, columns, parameters = struct.unpack_from("<IHH", client._read_packet()._data, 1)
+    for count in (parameters, columns):
+        for _ in range(count + 1 if count else 0):  # with their end
+            client._read_packet()
+    return int(number)
 
 
 def executed(client: Any, number: int, value: str) -> tuple[Any, ...]:
@@ -297,7 +297,7 @@ def test_names_of_users_and_aliases_are_texts(folder: Path) -> None:
     with served(folder) as (_, path):
         for name in NAMES:
             with contextlib.closing(pymysql.connect(unix_socket=path, user=name)) as client:
-                assert ask(client, "select current_user()") == [(name,)]
+                assert ask(client, "select current_user()") == [(f"{name}@localhost",)]
                 assert code_of(client, "drop table threads") == 1142
                 quoted = name.replace("`", "``")
                 with client.cursor() as cursor:

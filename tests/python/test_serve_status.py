@@ -16,7 +16,7 @@ from pfs._fleet.collector import Collector
 from pfs._outside import processes
 from tests.python._programs.subject import subject
 
-pytest.importorskip("mysql_mimic", reason="needs perfschema[mysql]")
+pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
 from tests.python.test_serve import ask, connected, serving

@@ -11,7 +11,7 @@ import pytest
 
 from tests.python._programs.subject import subject
 
-pytest.importorskip("mysql_mimic", reason="needs perfschema[mysql]")
+pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pymysql = pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
 from tests.python.test_serve import connected, serving  # noqa: E402

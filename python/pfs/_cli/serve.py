@@ -73,7 +73,9 @@ def serve(
     try:
 
         async def answer() -> None:
-            await server.serve(listening, Context(served), password, lambda: click.echo(f"serving at {name}", err=True))
+            await server.serve(
+                listening, Context(served, listening), password, lambda: click.echo(f"serving at {name}", err=True)
+            )
 
         asyncio.run(answer())
     finally:

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mysql_mimic import ColumnType, ResultColumn, ResultSet
-from mysql_mimic.errors import SQLSTATES, MysqlError
+from pfs._serve.wire import BINARY_VALUE, IS_BLOB, UNSIGNED, Column, Kind, Refusal
 
 if TYPE_CHECKING:
     import duckdb
 
     from pfs._sql.result import Result
 
-__all__ = ["MOST_OF_ROW", "MOST_ROWS", "MOST_WAITING", "Rows", "Waiting", "answer_of"]
+__all__ = ["MOST_OF_ROW", "MOST_ROWS", "MOST_WAITING", "Answer", "Rows", "Waiting", "answer_of", "text_answer"]
 
-_TYPES = (
-    ("HUGEINT", ColumnType.NEWDECIMAL), ("UHUGEINT", ColumnType.NEWDECIMAL), ("DECIMAL", ColumnType.NEWDECIMAL),
-    ("BOOLEAN", ColumnType.TINY), ("DOUBLE", ColumnType.DOUBLE), ("FLOAT", ColumnType.DOUBLE),
-    ("TIMESTAMP", ColumnType.DATETIME), ("DATE", ColumnType.DATE), ("BLOB", ColumnType.BLOB),
-)  # fmt: skip
-MOST_OF_ROW = 4 << 20  # bytes of its texts: mysql-mimic writes no row of 16 MiB
+# By the type of DuckDB: how many characters a number has at most.
+_INTEGERS = {
+    "BOOLEAN": 1, "TINYINT": 4, "UTINYINT": 3, "SMALLINT": 6, "USMALLINT": 5, "INTEGER": 11, "UINTEGER": 10, "BIGINT": 20,
+    "UBIGINT": 20,
+}  # fmt: skip
+_PLAIN = {
+    "DATE": (Kind.DATE, 10, 0, 0), "TIME": (Kind.TIME, 15, 0, 6), "TIMESTAMP_S": (Kind.DATETIME, 19, 0, 0),
+    "DOUBLE": (Kind.DOUBLE, 23, 0, 31), "FLOAT": (Kind.DOUBLE, 23, 0, 31), "HUGEINT": (Kind.NEWDECIMAL, 41, 0, 0),
+    "UHUGEINT": (Kind.NEWDECIMAL, 41, 0, 0), "BLOB": (Kind.BLOB, 0xFFFFFFFF, BINARY_VALUE | IS_BLOB, 0),
+}  # fmt: skip
+_TEXT_LENGTH = 65532  # bytes: the longest VARCHAR of utf8mb4
+MOST_OF_ROW = 4 << 20  # bytes of its texts
 MOST_WAITING = 256 << 20  # bytes of all answers that clients have not taken
 _IDLE = 2.0  # seconds in which a client has taken nothing
 _BATCH, _BATCH_BYTES = 1000, 1 << 20  # rows that leave DuckDB at a time
@@ -30,13 +36,13 @@ _IN_DUCKDB, _IN_PYTHON = 16, 64  # bytes of a value without its text
 MOST_ROWS = MOST_WAITING // _IN_DUCKDB  # of one column
 _DATABASE = 4 << 20  # bytes that DuckDB needs for an answer of any size
 _TOO_LARGE, _NO_MEMORY, _ROW_TOO_LONG = 1104, 1041, 1153
-SQLSTATES.update({_TOO_LARGE: b"42000", _NO_MEMORY: b"HY000", _ROW_TOO_LONG: b"08S01"})
 
 
 class Rows:
     """Gives the rows of an answer once, in batches. Threads: one at a time.
 
     Attributes:
+        count: how many there are.
         size: bytes that the answer takes, about.
         touched: when its client has last taken rows.
     """
@@ -48,6 +54,7 @@ class Rows:
         self._cursor: duckdb.DuckDBPyConnection | None = result._select(chosen)
         self._ready: list[tuple[Any, ...]] = []
         self._is_dropped = False
+        self.count = count
         values = count * len(result.columns)
         self.size = _IN_DUCKDB * values + text_bytes + _DATABASE
         self.touched = time.monotonic()
@@ -66,10 +73,6 @@ class Rows:
             yield batch
             self.touched = time.monotonic()
         self.drop()
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        for batch in self.batches():
-            yield from batch
 
     def _next(self) -> list[tuple[Any, ...]]:
         if self._is_dropped:
@@ -97,53 +100,115 @@ class Waiting:
         """Takes one more answer. If they take too much, it hangs up on clients that have stopped reading, the idlest first.
 
         Raises:
-            MysqlError: the answer is too large; all other clients read.
+            Refusal: the answer is too large; all other clients read.
         """
         if rows.size > MOST_WAITING:
             text = f"the answer takes {rows.size >> 20} MiB: at most {MOST_WAITING >> 20} are legal; add LIMIT, or name columns"
-            raise MysqlError(text, _TOO_LARGE)
+            raise Refusal(_TOO_LARGE, text)
         while sum(each.size for each in self._answers) + rows.size > MOST_WAITING:
             idlest = min((each for each in self._answers if each.size), key=lambda each: each.touched)
             if time.monotonic() - idlest.touched < _IDLE:
-                raise MysqlError("other clients are reading large answers: try again", _NO_MEMORY)
+                raise Refusal(_NO_MEMORY, "other clients are reading large answers: try again")
             idlest.drop()
             self._answers.pop(idlest)()
         self._answers[rows] = hang_up
 
 
-def answer_of(result: Result) -> ResultSet:
+@dataclass
+class Answer:
+    """Is what a client gets. An answer without columns says that something is done.
+
+    Attributes:
+        changed: how many rows an UPDATE has found.
+    """
+
+    columns: Sequence[Column] = ()
+    rows: Rows | list[tuple[Any, ...]] = field(default_factory=list)
+    changed: int = 0
+
+    @property
+    def count(self) -> int:
+        return len(self.rows) if isinstance(self.rows, list) else self.rows.count
+
+    def batches(self) -> Iterator[list[tuple[Any, ...]]]:
+        return iter([self.rows] if self.rows else []) if isinstance(self.rows, list) else self.rows.batches()
+
+
+def text_answer(names: Sequence[str], rows: Sequence[tuple[object, ...]]) -> Answer:
+    """Returns an answer of texts."""
+    return Answer([_column(name, "VARCHAR") for name in names], [tuple(map(str, row)) for row in rows])
+
+
+def answer_of(result: Result, titles: Sequence[str | None] | None) -> Answer:
     """Returns the columns, and the rows as `Rows`.
 
+    Args:
+        titles: of what was selected, None for a star; None if DuckDB's names are right.
+
     Raises:
-        MysqlError: a row is too long.
+        Refusal: a row is too long.
     """
     quoted = ['"' + name.replace('"', '""') + '"' for name in result.columns]
     columns = list(zip(quoted, result._types, strict=True))
     texts = [name if kind == "VARCHAR" else f"{name}::varchar" for name, kind in columns if _has_text(kind)]
-    unsigned = [name for name, kind in columns if kind == "UBIGINT"]
-    size = " + ".join(f"coalesce(strlen({text}), 0)" for text in texts) or "0"
-    facts = ["count(*)", f"coalesce(max({size}), 0)", f"coalesce(sum({size}), 0)", *(f"max({name})" for name in unsigned)]
-    ((count, most, text_bytes, *greatest),) = result._select(", ".join(facts)).fetchall()
+    sizes = [f"coalesce(strlen({text}), 0)" for text in texts]
+    size = " + ".join(sizes) or "0"
+    facts = [
+        "count(*)",
+        f"coalesce(max({size}), 0)",
+        f"coalesce(sum({size}), 0)",
+        *(f"coalesce(max({each}), 0)" for each in sizes),
+    ]
+    ((count, most, text_bytes, *longest),) = result._select(", ".join(facts)).fetchall()
     if most > MOST_OF_ROW:
         text = f"the answer has a row of {most} bytes: at most {MOST_OF_ROW} are legal"
-        raise MysqlError(text, _ROW_TOO_LONG)
-    # mysql-mimic has no unsigned columns: numbers beyond the signed ones go as decimals.
-    large = {name for name, value in zip(unsigned, greatest, strict=True) if value is not None and value >= 2**63}
-    made = [
-        ResultColumn(title, ColumnType.NEWDECIMAL if name in large else _type(kind))
-        for title, (name, kind) in zip(result.columns, columns, strict=True)
-    ]
-    chosen = ", ".join(f"{name}::varchar" if _type(kind) == ColumnType.VAR_STRING else name for name, kind in columns)
-    return ResultSet(Rows(result, chosen, count, most, int(text_bytes)), made)
+        raise Refusal(_ROW_TOO_LONG, text)
+    names = _titled(titles, result.columns) if titles is not None else result.columns
+    rest = iter(longest)
+    made = [_column(title, kind, next(rest) if _has_text(kind) else 0) for title, (_, kind) in zip(names, columns, strict=True)]
+    return Answer(made, Rows(result, ", ".join(map(_chosen, columns)), count, most, int(text_bytes)))
+
+
+def _chosen(column: tuple[str, str]) -> str:
+    """Returns an expression for the values of a column that clients understand."""
+    name, kind = column
+    if kind.startswith("TIMESTAMP WITH"):
+        return f"make_timestamp(epoch_us({name}))"  # MySQL's times have no zone
+    return f"{name}::varchar" if kind != "BLOB" and _has_text(kind) else name
+
+
+def _titled(titles: Sequence[str | None], names: Sequence[str]) -> list[str]:
+    """Returns a title for each column. Names stand where a star is; between two stars nobody knows whose they are."""
+    if None not in titles:
+        return [title or "" for title in titles] if len(titles) == len(names) else list(names)
+    before = titles.index(None)
+    after = len(titles) - 1 - max(place for place, title in enumerate(titles) if title is None)
+    begin = [title or "" for title in titles[:before]]
+    end = [title or "" for title in titles[len(titles) - after :]]
+    known = [name.lower() for name in names]
+    between = []
+    for place in range(before, len(names) - after):
+        name, _, number = names[place].rpartition("_")  # DuckDB numbers names that are there twice
+        between.append(name if number.isdecimal() and name.lower() in known[:place] else names[place])
+    return [*begin, *between, *end]
 
 
 def _has_text(kind: str) -> bool:
-    return _type(kind) in (ColumnType.VAR_STRING, ColumnType.BLOB)
+    return _column("", kind).kind in (Kind.VAR_STRING, Kind.BLOB)
 
 
-def _type(kind: str) -> ColumnType:
-    if kind.endswith("]"):
-        return ColumnType.VAR_STRING  # a list
-    if kind.endswith(("INT", "INTEGER")) and "HUGE" not in kind:
-        return ColumnType.LONGLONG
-    return next((mysql for duckdb, mysql in _TYPES if kind.startswith(duckdb)), ColumnType.VAR_STRING)
+def _column(name: str, kind: str, longest: int = 0) -> Column:
+    """Returns the column of MySQL for one of DuckDB. ``longest``: bytes of its longest text."""
+    if kind in _INTEGERS:
+        return Column(name, Kind.LONGLONG, _INTEGERS[kind], UNSIGNED if kind.startswith("U") else 0)
+    if kind in _PLAIN:
+        known, length, flags, decimals = _PLAIN[kind]
+        return Column(name, known, length, flags, decimals)
+    if kind.startswith("TIMESTAMP") and not kind.endswith("]"):
+        return Column(name, Kind.DATETIME, 26, 0, 6)
+    if kind.startswith("DECIMAL") and not kind.endswith("]"):
+        digits, places = (int(part) for part in kind[len("DECIMAL(") : -1].split(","))
+        return Column(name, Kind.NEWDECIMAL, digits + 2, 0, places)
+    if longest > _TEXT_LENGTH:
+        return Column(name, Kind.BLOB, 0xFFFFFFFF, IS_BLOB)
+    return Column(name, Kind.VAR_STRING, _TEXT_LENGTH)

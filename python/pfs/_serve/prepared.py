@@ -1,120 +1,151 @@
-"""Writes answers as fast as the client reads, bounds prepared statements, and writes their parameters as literals."""
+"""Keeps the prepared statements of one client, within bounds, and reads the values of their parameters."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import islice
 from typing import Any
 
-from mysql_mimic import connection, packets
-from mysql_mimic.connection import Connection
-from mysql_mimic.errors import SQLSTATES, ErrorCode, MysqlError
-from mysql_mimic.results import ResultSet
+from pfs._serve.answers import Answer
+from pfs._serve.statements import Statement
+from pfs._serve.variables import MOST_STATEMENTS
+from pfs._serve.wire import Column, Fields, Kind, Refusal, parameter
 
-from pfs._serve.answers import Rows
-
-__all__ = ["BoundedConnection"]
+__all__ = ["Prepared", "Store"]
 
 # Bounds for one client.
-_MOST_STATEMENTS = 1000
 _MOST_BYTES = 4 << 20  # of their texts; as many of parameters that come in parts
 _MOST_CURSORS = 8  # each holds an answer
-_MOST_PARAMETERS = 1000  # each takes a pass over the text
+_MOST_PARAMETERS = 1000
 _COST = 64  # bytes of an object that holds no bytes yet
-_TOO_MANY_STATEMENTS, _TOO_MANY_PARAMETERS = 1461, 1390
-SQLSTATES.update({_TOO_MANY_STATEMENTS: b"42000", _TOO_MANY_PARAMETERS: b"HY000"})
+_TOO_MANY_STATEMENTS, _TOO_MANY_PARAMETERS, _UNKNOWN_STATEMENT, _WRONG_ARGUMENTS, _NO_CURSOR = 1461, 1390, 1243, 1210, 1421
 
 
-class _Parameters:
-    """Finds the question marks that are parameters. mysql-mimic's own pattern also stops at quotes in comments and in texts.
+@dataclass
+class Prepared:
+    """Is a statement that waits for its values."""
 
-    mysql-mimic also writes texts with the quotes that are in them. So `sub` mends its literals.
-    """
+    number: int
+    statement: Statement
+    types: list[tuple[int, bool]] = field(default_factory=list)  # of the parameters, and which are unsigned
+    parts: dict[int, bytearray] = field(default_factory=dict)  # parameters that came in parts
+    columns: Sequence[Column] = ()  # of its cursor
+    rows: Iterator[tuple[Any, ...]] | None = None  # of its cursor
 
-    _pattern = re.compile(
-        r"""'(?:[^'\\]|\\.|'')*+'|"(?:[^"\\]|\\.|"")*+"|`[^`]*+`|/\*.*?\*/|--\s[^\n]*+|\#[^\n]*+|(?P<parameter>\?)""", re.DOTALL
-    )
+    def open(self, answer: Answer) -> None:
+        """Makes a cursor that stands before the first row."""
+        self.columns = answer.columns
+        self.rows = (row for batch in answer.batches() for row in batch)
 
-    def findall(self, text: str) -> list[re.Match[str]]:
-        return [each for each in self._pattern.finditer(text) if each["parameter"]]
+    def fetch(self, count: int) -> list[tuple[Any, ...]]:
+        """Returns the next rows. If there are fewer than `count`, these are the last ones, and the cursor is closed.
 
-    def sub(self, literal: str, text: str, count: int) -> str:
-        """Replaces the first parameter."""
-        place = next(each.start() for each in self._pattern.finditer(text) if each["parameter"])
-        return f"{text[:place]}{_mended(literal)}{text[place + 1 :]}"
+        Raises:
+            Refusal: there is no cursor.
+        """
+        if self.rows is None:
+            raise Refusal(_NO_CURSOR, f"The statement ({self.number}) has no open cursor")
+        found = list(islice(self.rows, count))
+        if len(found) < count:
+            self.rows = None
+        return found
+
+    def reset(self) -> None:
+        self.parts.clear()
+        self.rows = None
+
+    def values(self, fields: Fields, codec: str) -> list[object]:
+        """Reads the values of the parameters. Each execution forgets what came in parts.
+
+        Raises:
+            Refusal: the client has never said of which types they are.
+        """
+        count = self.statement.parameters
+        if not count:
+            return []
+        nulls = int.from_bytes(fields.take((count + 7) // 8), "little")
+        if fields.number(1):
+            kinds = [(fields.number(1), fields.number(1) >= 0x80) for _ in range(count)]
+            self.types = kinds
+        if len(self.types) != count:
+            raise Refusal(_WRONG_ARGUMENTS, "Incorrect arguments to mysqld_stmt_execute: the parameters have no types")
+        found: list[object] = []
+        for number, (kind, is_unsigned) in enumerate(self.types):
+            if number in self.parts:
+                value: object = bytes(self.parts[number])
+            elif nulls >> number & 1:
+                value = None
+            else:
+                value = parameter(fields, kind, is_unsigned)
+            found.append(_text_in(value, kind, codec) if isinstance(value, bytes) else value)
+        self.parts.clear()
+        return found
 
 
-def _mended(literal: str) -> str:
-    """Returns SQL for the literal of mysql-mimic: numbers, texts in quotes, times without."""
-    if literal.startswith("'"):
-        inner = literal[1:-1].replace("\\", "\\\\").replace("'", "''")
-        return f"'{inner}'"
-    return f"'{literal}'" if re.match(r"\d+[-:]|-?\d+ day", literal) else literal
+def _text_in(value: bytes, kind: int, codec: str) -> object:
+    """Returns a text, as which DuckDB compares it with a text; bytes that are no text stay bytes."""
+    if kind in (Kind.DECIMAL, Kind.NEWDECIMAL):
+        try:
+            return Decimal(value.decode("ascii"))
+        except (UnicodeDecodeError, ArithmeticError):
+            raise Refusal(_WRONG_ARGUMENTS, f"Incorrect arguments to EXECUTE: {value[:40]!r} is no number") from None
+    try:
+        return value.decode(codec)
+    except UnicodeDecodeError:
+        return value
 
 
-packets.REGEX_PARAM = connection.REGEX_PARAM = _Parameters()
+class Store:
+    """Has the prepared statements by number."""
 
+    def __init__(self, hang_up: Callable[[], None]) -> None:
+        self._hang_up = hang_up
+        self._held: dict[int, Prepared] = {}
+        self._last = 0
 
-class BoundedConnection(Connection):  # type: ignore[misc]
-    """Is the connection of a client, with bounds that MySQL has, too."""
+    def check(self, size: int) -> None:
+        """Raises unless a statement of so many bytes may come in addition."""
+        held = sum(len(each.statement.text) for each in self._held.values())
+        if len(self._held) >= MOST_STATEMENTS or held + size > _MOST_BYTES:
+            text = f"Can't create more than max_prepared_stmt_count statements (current value: {MOST_STATEMENTS})"
+            raise Refusal(_TOO_MANY_STATEMENTS, f"{text}; their texts have at most {_MOST_BYTES} bytes")
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._parts: dict[int, int] = {}  # bytes of parameters that came in parts, by statement
-
-    async def authenticate(self, *arguments: Any, **named: Any) -> None:
-        if self.session.database:
-            try:
-                await self.session.use(self.session.database)
-            except MysqlError as error:  # later the client would take it for the end of the connection
-                await self.stream.write(self.error(msg=error.msg, code=error.code))
-                raise
-        await super().authenticate(*arguments, **named)
-
-    async def write_text_resultset(self, result_set: ResultSet) -> None:
-        """Writes a batch of rows when the client has taken those before. mysql-mimic would write all rows at once."""
-        columns, rows = result_set.columns, result_set.rows
-        head = [packets.make_column_count(self.capabilities, len(columns))]
-        for each in columns:
-            head.append(packets.make_column_definition_41(self.server_charset, name=each.name, column_type=each.type))
-        self.stream.write_many(head if self.deprecate_eof() else [*head, self.eof()])
-        count = 0
-        for batch in rows.batches() if isinstance(rows, Rows) else [rows]:
-            count += self.stream.write_text_rows(batch, columns)
-            await self.stream.drain()
-        await self.stream.write(self.ok_or_eof(affected_rows=count))
-
-    async def handle_stmt_prepare(self, data: bytes) -> None:
-        held = [len(each.sql) for each in self.prepared_stmts.values()]
-        if len(held) >= _MOST_STATEMENTS or sum(held) + len(data) > _MOST_BYTES:
-            text = f"Can't create more than max_prepared_stmt_count statements (current value: {_MOST_STATEMENTS})"
-            raise MysqlError(f"{text}; their texts have at most {_MOST_BYTES} bytes", _TOO_MANY_STATEMENTS)
-        if data.count(b"?") > _MOST_PARAMETERS:
+    def add(self, statement: Statement) -> Prepared:
+        if statement.parameters > _MOST_PARAMETERS:
             text = f"Prepared statement contains too many placeholders: at most {_MOST_PARAMETERS} are legal"
-            raise MysqlError(text, _TOO_MANY_PARAMETERS)
-        await super().handle_stmt_prepare(data)
+            raise Refusal(_TOO_MANY_PARAMETERS, text)
+        self._last += 1
+        made = self._held[self._last] = Prepared(self._last, statement)
+        return made
 
-    async def handle_stmt_send_long_data(self, data: bytes) -> None:
-        number = int.from_bytes(data[:4], "little")
-        if number not in self.prepared_stmts:
-            return  # the client waits for no answer to this command, not even for an error
-        self._parts[number] = self._parts.get(number, 0) + len(data) + _COST
-        if sum(self._parts.values()) > _MOST_BYTES:
-            self.stream.reader.hang_up()
+    def get(self, number: int) -> Prepared:
+        try:
+            return self._held[number]
+        except KeyError:
+            raise Refusal(_UNKNOWN_STATEMENT, f"Unknown prepared statement handler ({number})") from None
+
+    def remove(self, number: int) -> None:
+        self._held.pop(number, None)
+
+    def clear(self) -> None:
+        self._held.clear()
+
+    def add_part(self, fields: Fields) -> None:
+        """Takes a part of a parameter. The client waits for no answer, not even for an error."""
+        held = self._held.get(fields.number(4))
+        if held is None:
             return
-        await super().handle_stmt_send_long_data(data)
+        number, part = fields.number(2), fields.rest()
+        if number >= held.statement.parameters:
+            return
+        held.parts.setdefault(number, bytearray()).extend(part)
+        if sum(_COST + len(each) for one in self._held.values() for each in one.parts.values()) > _MOST_BYTES:
+            self._hang_up()
 
-    async def handle_stmt_execute(self, data: bytes) -> None:
-        number = int.from_bytes(data[:4], "little")
-        opened = sum(each.cursor is not None for key, each in self.prepared_stmts.items() if key != number)
-        if opened >= _MOST_CURSORS and len(data) > 4 and data[4]:
-            raise MysqlError(f"{opened} cursors are open: close a statement", ErrorCode.UNKNOWN_ERROR)
-        await super().handle_stmt_execute(data)
-        self._parts.pop(number, None)
-
-    async def handle_stmt_reset(self, data: bytes) -> None:
-        await super().handle_stmt_reset(data)
-        self._parts.pop(int.from_bytes(data[:4], "little"), None)
-
-    async def handle_stmt_close(self, data: bytes) -> None:
-        await super().handle_stmt_close(data)
-        self._parts.pop(int.from_bytes(data[:4], "little"), None)
+    def check_cursors(self) -> None:
+        """Raises unless one more cursor may be open."""
+        opened = sum(each.rows is not None for each in self._held.values())
+        if opened >= _MOST_CURSORS:
+            raise Refusal(1105, f"{opened} cursors are open: close a statement")

@@ -3,184 +3,296 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from mysql_mimic import Session
-from mysql_mimic.errors import SQLSTATES, ErrorCode, MysqlError
-from mysql_mimic.variables import SYSTEM_VARIABLES, GlobalVariables, SessionVariables
 from sqlglot import exp
 
 from pfs._serve import changes
-from pfs._serve.answers import MOST_ROWS, Waiting, answer_of
+from pfs._serve.answers import MOST_ROWS, Answer, Waiting, answer_of, text_answer
+from pfs._serve.functions import replaced
 from pfs._serve.information import SCHEMAS
+from pfs._serve.settings import set_all
 from pfs._serve.shows import select_of
-from pfs._serve.status import added_variables
+from pfs._serve.statements import Statement, statements
+from pfs._serve.status import statistics
 from pfs._serve.tables import INFORMATION, Served
-from pfs._sql.mysql import parsed, translated_tree
+from pfs._serve.variables import Session, Value, codec_of, of_server
+from pfs._serve.wire import BINARY, UTF8, Column, Kind, Refusal, Status
+from pfs._sql.mysql import translated_tree
 from pfs._sql.query import run
 from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, UnknownTable
 
 if TYPE_CHECKING:
-    from mysql_mimic.connection import Connection
-    from mysql_mimic.results import AllowedResult, ResultSet
-    from mysql_mimic.session import Query
+    import socket
 
     from pfs._serve.sources import Source
 
-__all__ = ["MOST_BYTES", "Client", "Context"]
+__all__ = ["Client", "Context"]
 
 _DENIED, _UNKNOWN_DATABASE, _UNKNOWN_TABLE, _UNKNOWN_COLUMN, _NO_SUCH_PROCEDURE, _NO_MEMORY = 1142, 1049, 1146, 1054, 1305, 1041
+_NO_DATABASE, _NO_SQL, _UNKNOWN = 1046, 1064, 1105
 _CODES: tuple[tuple[type[Error], int], ...] = (
     (UnknownTable, _UNKNOWN_TABLE),
     (UnknownColumn, _UNKNOWN_COLUMN),
     (OperationNotAllowed, _DENIED),
-    (InvalidValue, ErrorCode.PARSE_ERROR),
+    (InvalidValue, _NO_SQL),
 )
-SQLSTATES.update(dict.fromkeys((_DENIED, _UNKNOWN_DATABASE, _NO_SUCH_PROCEDURE), b"42000"))
-SQLSTATES.update({_UNKNOWN_TABLE: b"42S02", _UNKNOWN_COLUMN: b"42S22"})
-MOST_BYTES = 1 << 18  # of a statement: sqlglot takes 2 s and 150 MB for so many
+_MOST_DESCRIBED = 256
 _LONG = 10_000  # characters that sqlglot parses in 0.1 s
-_MOST_TITLE = 64  # characters of the title of a column
-
-
-def failure(code: int, text: str) -> MysqlError:
-    return MysqlError(text, code)
+_COLLATIONS = {"latin1": 8, "utf8mb3": 33, "utf8": 33, "ascii": 11}  # of answers; others are utf8mb4's, or that of bytes
+_WITHOUT_COLUMNS = {
+    "SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "UPDATE", "TRUNCATE", "INSERT", "DELETE",
+    "CREATE", "DROP", "ALTER", "REPLACE", "CALL", "KILL", "LOCK", "FLUSH",
+}  # fmt: skip
+_GUESSES: tuple[object, ...] = (None, 1, "1")  # values of parameters that nobody knows yet
 
 
 class Context:
     """Holds what all clients of a server share."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, listening: socket.socket | None = None) -> None:
         self.source = source
-        self.tables = Served(source)
+        self.variables = of_server(source, listening)
+        self.tables = Served(source, self.variables)
         self.turn = asyncio.Semaphore(2)  # statements that run at one time: each may take memory
         self.waiting = Waiting()
-        known = dict(SYSTEM_VARIABLES)
-        for name, value in added_variables(source).items():
-            known[name] = (str, value, False)
-        known["performance_schema"] = (bool, True, False)
-        known["max_allowed_packet"] = (int, MOST_BYTES, False)
-        known["sql_mode"] = (str, "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES", True)
-        self.variables = GlobalVariables(known)
+        self.described: dict[tuple[str | None, str], Sequence[Column]] = {}  # columns by database and statement
 
 
-class Client(Session):  # type: ignore[misc]
-    """Is one client. mysql-mimic calls it."""
+class Client:
+    """Is one client.
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(SessionVariables(context.variables))
+    Attributes:
+        user: its name, once it has logged in.
+        status: what each answer says of the session.
+        warnings: about its last statement.
+    """
+
+    def __init__(self, context: Context, number: int, host: str, hang_up: Callable[[], None]) -> None:
+        """``number``: of the connection. ``hang_up``: ends it."""
         self._context = context
-        self._trees: tuple[str, list[Any]] = ("", [])  # of a statement that a thread has parsed
-        self.middlewares = [self._set_var_middleware, self._lenient_set, self._use_middleware]
+        self._number = number
+        self._host = host
+        self._hang_up = hang_up
+        self.user: str | None = None
+        self.database: str | None = None
+        self.reset()
 
-    async def init(self, connection: Connection) -> None:
-        # mysql-mimic goes on after it has denied a user: the connection must end here.
-        if self.username is None:
-            raise failure(ErrorCode.ACCESS_DENIED_ERROR, "Access denied")
-        await super().init(connection)
+    def reset(self) -> None:
+        """Forgets all that the client has set."""
+        self.variables = Session(self._context.variables, self._context.source)
+        self._tables = self._context.tables.of(self.variables)
+        self._users: dict[str, Value | None] = {}
+        self._is_in_transaction = False
+        self._counts = {"FOUND_ROWS": 0, "ROW_COUNT": -1}
+        self.warnings: list[Refusal] = []
 
-    async def use(self, database: str) -> None:
+    def reset_charset(self, charset: str) -> None:
+        """Takes the character set that a login names."""
+        self.variables.set_charset(charset)
+
+    @property
+    def status(self) -> Status:
+        found = Status.AUTOCOMMIT if self.variables["autocommit"] else Status(0)
+        return found | Status.IN_TRANS if self._is_in_transaction else found
+
+    @property
+    def codec(self) -> str:
+        """Python's name for the character set of statements."""
+        return codec_of(str(self.variables["character_set_client"]))
+
+    @property
+    def answers(self) -> tuple[str, int]:
+        """Python's name for the character set of answers, and the number of its collation."""
+        name = str(self.variables["character_set_results"])
+        return codec_of(name), _COLLATIONS.get(name, UTF8) if codec_of(name) in ("utf-8", "cp1252", "ascii") else BINARY
+
+    def statistics(self) -> str:
+        return statistics(self._context.source)
+
+    def use(self, database: str) -> None:
+        """Chooses the database of names without one.
+
+        Raises:
+            Refusal: there is none.
+        """
         if database.lower() not in SCHEMAS:
-            raise failure(_UNKNOWN_DATABASE, f"Unknown database '{database}': legal are {', '.join(SCHEMAS)}")
+            raise Refusal(_UNKNOWN_DATABASE, f"Unknown database '{database}': legal are {', '.join(SCHEMAS)}")
         self.database = database.lower()
 
-    async def handle_query(self, sql: str, attrs: dict[str, str]) -> AllowedResult:
+    async def statements(self, text: str) -> list[Statement]:
+        """Returns the statements of a text."""
         try:
-            if len(sql) > _LONG:  # other clients must not wait for it
-                async with self._context.turn:
-                    self._trees = sql, await asyncio.to_thread(parsed, sql)
-            return await super().handle_query(sql, attrs)
+            if len(text) <= _LONG:
+                return statements(text)
+            async with self._context.turn:  # other clients must not wait for it
+                return await asyncio.to_thread(statements, text)
+        except InvalidValue as error:
+            raise Refusal(_NO_SQL, str(error)) from None
+
+    async def described(self, statement: Statement) -> Sequence[Column]:
+        """Returns the columns that a statement will have, whatever its parameters are.
+
+        Raises:
+            Refusal: it will fail.
+        """
+        if statement.word(0) in _WITHOUT_COLUMNS:
+            return ()
+        known, key = self._context.described, (self.database, statement.text)
+        if key in known:
+            return known[key]
+        for guess in _GUESSES if statement.parameters else _GUESSES[:1]:
+            try:
+                found = (await self._guarded(statement, [guess] * statement.parameters, describe=True)).columns
+                break
+            except Refusal as refusal:
+                reason = refusal
+        else:
+            raise reason
+        for column in found:
+            if column.name == "?":  # nothing but a parameter
+                column.kind, column.length, column.flags = Kind.VAR_STRING, 65532, 0
+        if len(known) >= _MOST_DESCRIBED:
+            known.clear()
+        if len(statement.text) <= _LONG and "@" not in statement.text:  # variables have values of any type
+            known[key] = found
+        return found
+
+    async def answered(self, statement: Statement, values: Sequence[object] = ()) -> Answer:
+        """Returns the answer to a statement.
+
+        Args:
+            values: of its parameters.
+
+        Raises:
+            Refusal: it is no statement, or one that nothing answers.
+        """
+        is_about_warnings = (statement.word(0), statement.word(1)) == ("SHOW", "WARNINGS")
+        before, self.warnings = self.warnings, []
+        if is_about_warnings:
+            self.warnings = before
+        found = await self._guarded(statement, values, describe=False)
+        self._counts = (
+            {"FOUND_ROWS": found.count, "ROW_COUNT": -1} if found.columns else {**self._counts, "ROW_COUNT": found.changed}
+        )
+        return found
+
+    async def _guarded(self, statement: Statement, values: Sequence[object], describe: bool) -> Answer:
+        try:
+            return await self._answered(statement, values, describe)
         except Error as error:
-            code = next((code for kind, code in _CODES if isinstance(error, kind)), ErrorCode.UNKNOWN_ERROR)
+            code = next((code for kind, code in _CODES if isinstance(error, kind)), _UNKNOWN)
             is_large = str(error).startswith("Out of Memory")  # DuckDB's words
-            raise failure(_NO_MEMORY if is_large else code, str(error)) from None
+            raise Refusal(_NO_MEMORY if is_large else code, str(error)) from None
         except RecursionError:
-            raise failure(ErrorCode.PARSE_ERROR, "the statement is nested too deeply") from None
-        finally:
-            self._trees = "", []
+            raise Refusal(_NO_SQL, "the statement is nested too deeply") from None
 
-    def _parse(self, sql: str) -> list[Any]:
-        text, trees = self._trees
-        return list(trees if text == sql else parsed(sql))
-
-    async def _lenient_set(self, query: Query) -> AllowedResult:
-        """Ignores variables that it does not know: clients set many."""
-        if not isinstance(query.expression, exp.Set):
-            return await query.next()
-        try:
-            return await self._set_middleware(query)
-        except (MysqlError, KeyError, ValueError, AttributeError, TypeError):
-            return [], []
-
-    async def query(self, expression: exp.Expression, sql: str, attrs: dict[str, str]) -> AllowedResult:
-        if isinstance(expression, exp.Transaction | exp.Commit | exp.Rollback):
-            return [], []
-        if isinstance(expression, exp.Update | exp.TruncateTable):
-            return await self._change(expression)
-        if isinstance(expression, exp.Show):
-            return await self._show(expression)
-        if isinstance(expression, exp.Describe) and isinstance(expression.this, exp.Table):
-            target = expression.this
+    async def _answered(self, statement: Statement, values: Sequence[object], describe: bool) -> Answer:
+        word = statement.word(0)
+        if word == "SET":
+            self.warnings = set_all(statement, self.variables, self._users)
+            return Answer()
+        if word in ("SAVEPOINT", "RELEASE"):
+            return Answer()
+        if len(statement.text) > _LONG:
+            async with self._context.turn:
+                tree = await asyncio.to_thread(statement.tree, values)
+        else:
+            tree = statement.tree(values)
+        titles = statement.titles(tree)
+        tree = replaced(tree, self.variables, self._users, self._facts())
+        if isinstance(tree, exp.Use):
+            self.use(tree.this.name)
+            return Answer()
+        if isinstance(tree, exp.Transaction | exp.Commit | exp.Rollback):
+            if not tree.args.get("savepoint"):
+                self._is_in_transaction = isinstance(tree, exp.Transaction) or bool(tree.args.get("chain"))
+            return Answer()
+        if isinstance(tree, exp.Update | exp.TruncateTable):
+            return await self._change(tree)
+        if isinstance(tree, exp.Show):
+            return await self._show(tree, describe)
+        if isinstance(tree, exp.Describe) and isinstance(tree.this, exp.Table):
+            target = tree.this
             show = exp.Show(this="COLUMNS", target=exp.to_identifier(target.name), db=target.args.get("db"))
-            return await self._show(show)
-        if isinstance(expression, exp.Query | exp.Describe):
-            return await self._run(expression, titles=True)
-        if isinstance(expression, exp.Command) and expression.name.upper() == "CALL":
-            raise failure(_NO_SUCH_PROCEDURE, "PROCEDURE does not exist: pfs has no procedures")
-        word = (sql.split() or [""])[0].upper()
-        if isinstance(expression, exp.Command | exp.Alias | exp.Column) and word not in ("LOCK", "FLUSH", "GRANT"):
-            raise failure(ErrorCode.PARSE_ERROR, f"{sql[:80]!r} is no statement that pfs answers")
-        raise failure(_DENIED, f"{word} command denied to user '{self.username}'@'localhost': pfs serve answers SELECT and SHOW")
+            return await self._show(show, describe)
+        if isinstance(tree, exp.Query | exp.Describe):
+            return await self._run(tree, titles, describe)
+        if isinstance(tree, exp.Command) and tree.name.upper() == "CALL":
+            raise Refusal(_NO_SUCH_PROCEDURE, "PROCEDURE does not exist: pfs has no procedures")
+        if isinstance(tree, exp.Command | exp.Alias | exp.Column) and word not in ("LOCK", "FLUSH", "GRANT"):
+            raise Refusal(_NO_SQL, f"{statement.text[:80]!r} is no statement that pfs answers")
+        raise self._denied(word, "pfs serve answers SELECT and SHOW")
 
-    async def _change(self, tree: exp.Update | exp.TruncateTable) -> AllowedResult:
-        word = "UPDATE" if isinstance(tree, exp.Update) else "TRUNCATE"
+    def _facts(self) -> dict[str, Value | None]:
+        who = f"{self.user}@{self._host}"
+        return {
+            **dict.fromkeys(("USER", "SYSTEM_USER", "SESSION_USER", "CURRENT_USER"), who),
+            **dict.fromkeys(("DATABASE", "SCHEMA", "CURRENT_SCHEMA", "CURRENT_DATABASE"), self.database),
+            **dict.fromkeys(("VERSION", "CURRENT_VERSION"), self.variables["version"]),
+            "CONNECTION_ID": self._number,
+            "LAST_INSERT_ID": 0,
+            **self._counts,
+        }
+
+    def _denied(self, word: str, why: str) -> Refusal:
+        return Refusal(_DENIED, f"{word} command denied to user '{self.user}'@'{self._host}': {why}")
+
+    async def _change(self, tree: exp.Update | exp.TruncateTable) -> Answer:
         writer = self._context.source.writer
         if writer is None:
-            hint = "start pfs serve with --write"
-            raise failure(_DENIED, f"{word} command denied to user '{self.username}'@'localhost': it only reads; {hint}")
+            word = "UPDATE" if isinstance(tree, exp.Update) else "TRUNCATE"
+            raise self._denied(word, "it only reads; start pfs serve with --write")
 
-        def change() -> None:
+        def change() -> int:
             if isinstance(tree, exp.Update):
-                changes.update(tree, self._context.source, writer)
-            else:
-                changes.truncate(tree, writer)
+                return changes.update(tree, self._context.source, writer)
+            changes.truncate(tree, writer)
+            return 0
 
         async with self._context.turn:
-            await asyncio.to_thread(change)
-        return [], []
+            return Answer(changed=await asyncio.to_thread(change))
 
-    async def _show(self, show: exp.Show) -> AllowedResult:
+    async def _show(self, show: exp.Show, describe: bool) -> Answer:
         kind = show.name.upper()
         schema = (show.text("db") or self.database or "").lower()
         information = self._context.tables.information
+        if kind in ("WARNINGS", "ERRORS"):
+            found = [("Warning", each.code, str(each)) for each in self.warnings if kind == "WARNINGS"]
+            return text_answer(["Level", "Code", "Message"], found)
         if kind in ("CREATE TABLE", "CREATE VIEW", "COLUMNS", "INDEX"):
             table = show.text("target").lower()
             columns = await asyncio.to_thread(information.types, schema, table)
             if not columns:
-                raise failure(_UNKNOWN_TABLE, f"Table '{schema}.{table}' doesn't exist")
+                raise Refusal(_UNKNOWN_TABLE, f"Table '{schema}.{table}' doesn't exist")
             if kind.startswith("CREATE"):
-                return information.created(schema, table)
+                rows, names = information.created(schema, table)
+                return text_answer(names, rows)
         if kind in ("TABLES", "TABLE STATUS") and not schema:
-            raise failure(ErrorCode.NO_DB_ERROR, "No database selected")
+            raise Refusal(_NO_DATABASE, "No database selected")
         select = select_of(show, schema)
         if select is None:
-            raise failure(ErrorCode.PARSE_ERROR, f"SHOW {kind} is no statement that pfs answers")
-        return await self._run(parsed_duckdb(select), titles=False)
+            raise Refusal(_NO_SQL, f"SHOW {kind} is no statement that pfs answers")
+        return await self._run(parsed_duckdb(select), None, describe)
 
-    async def _run(self, tree: exp.Expression, titles: bool) -> AllowedResult:
+    async def _run(self, tree: exp.Expression, titles: Sequence[str | None] | None, describe: bool) -> Answer:
         is_plan = isinstance(tree, exp.Describe)
         database = self.database or "performance_schema"
+        limit = int(self.variables["sql_select_limit"]) if titles is not None else MOST_ROWS + 1
 
-        def answer() -> ResultSet:
-            named = _named(tree.this if is_plan else tree, database, titles)
-            if not is_plan and isinstance(named, exp.Query) and named.args.get("limit") is None:
-                named = named.limit(MOST_ROWS + 1)  # so that DuckDB stops at an answer that is too large
+        def answer() -> Answer:
+            named = _named(tree.this if is_plan else tree, database)
+            if not is_plan and isinstance(named, exp.Query) and (describe or named.args.get("limit") is None):
+                # DuckDB stops at an answer that is too large.
+                named = named.limit(0 if describe else min(limit, MOST_ROWS + 1))
             text = translated_tree(named)
-            return answer_of(run(("explain " if is_plan else "") + text, self._context.tables))
+            return answer_of(run(("explain " if is_plan else "") + text, self._tables), titles)
 
         async with self._context.turn:
             answered = await asyncio.to_thread(answer)
-            self._context.waiting.add(answered.rows, self.connection.stream.reader.hang_up)
+            if not isinstance(answered.rows, list):
+                self._context.waiting.add(answered.rows, self._hang_up)
             return answered
 
 
@@ -191,8 +303,8 @@ def parsed_duckdb(select: str) -> exp.Expression:
     return tree
 
 
-def _named(tree: exp.Expression, database: str, titles: bool) -> exp.Expression:
-    """Returns a tree whose tables have the names that DuckDB gets, and whose columns have the titles of MySQL."""
+def _named(tree: exp.Expression, database: str) -> exp.Expression:
+    """Returns a tree whose tables have the names that DuckDB gets."""
     tree = tree.copy()
     inner = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
     for table in list(tree.find_all(exp.Table)):
@@ -217,10 +329,6 @@ def _named(tree: exp.Expression, database: str, titles: bool) -> exp.Expression:
         column.set("catalog", None)
         if column.name.upper() == "VARIABLE_NAME":
             _ignore_case(column)
-    if titles and isinstance(tree, exp.Select):
-        for item in tree.expressions:
-            if not isinstance(item, exp.Alias | exp.Column | exp.Star) and not item.is_star:
-                item.replace(exp.alias_(item.copy(), item.sql(dialect="mysql")[:_MOST_TITLE], quoted=True))
     return tree
 
 

@@ -18,7 +18,7 @@ _PAIRS = 'SELECT VARIABLE_NAME AS "Variable_name", VARIABLE_VALUE AS "Value" FRO
 # By what follows SHOW: the SELECT, and the column that LIKE is about.
 _PLAIN: dict[str, tuple[str, str]] = {
     "STATUS": (_PAIRS + "global_status ORDER BY 1", "Variable_name"),
-    "VARIABLES": (_PAIRS + "global_variables ORDER BY 1", "Variable_name"),
+    "VARIABLES": (_PAIRS + "session_variables ORDER BY 1", "Variable_name"),
     "DATABASES": ('SELECT SCHEMA_NAME AS "Database" FROM information_schema.schemata ORDER BY 1', "Database"),
     "ENGINES": (
         'SELECT ENGINE AS "Engine", SUPPORT AS "Support", COMMENT AS "Comment", TRANSACTIONS AS "Transactions", XA, '
@@ -40,13 +40,11 @@ _PLAIN: dict[str, tuple[str, str]] = {
         'INFO AS "Info" FROM information_schema.processlist',
         "User",
     ),
-    "WARNINGS": ('SELECT \'\' AS "Level", 0 AS "Code", \'\' AS "Message" WHERE false', "Level"),
     "GRANTS": (
         "SELECT 'GRANT SELECT, PROCESS, REPLICATION CLIENT, SHOW VIEW ON *.* TO `pfs`' AS \"Grants for pfs\"",
         "Grants for pfs",
     ),
 }
-_PLAIN["ERRORS"] = _PLAIN["WARNINGS"]
 # Titles, with the column of information_schema where it has another name.
 _TABLE_STATUS = (
     "Name=TABLE_NAME Engine Version Row_format Rows=TABLE_ROWS Avg_row_length Data_length Max_data_length Index_length Data_free"
@@ -87,6 +85,8 @@ def select_of(show: exp.Show, database: str) -> str | None:
     schema = (show.text("db") or database).lower().replace("\0", "")  # DuckDB 1.5 cannot have it in a title
     if kind in _PLAIN:
         inner, about = _PLAIN[kind]
+        if show.args.get("global_"):
+            inner = inner.replace("session_variables", "global_variables")
     elif kind in _NOTHING:
         names = _NOTHING[kind].split()
         inner, about = "SELECT " + ", ".join(f"'' AS \"{name}\"" for name in names) + " WHERE false", names[0]

@@ -1,20 +1,14 @@
-"""Adds what clients and dashboards expect of a server to global_status and global_variables. Other tables have the numbers."""
+"""Adds what clients and dashboards expect of a server to global_status. Other tables have the numbers."""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-from pfs import _core
-from pfs._sql.functions import MYSQL
 
 if TYPE_CHECKING:
     from pfs._serve.sources import Source
 
-__all__ = ["ADDED", "VERSION", "added_status", "added_variables"]
-
-VERSION = f"{'.'.join(map(str, MYSQL))}-pfs-{_core.__version__}"  # clients decide by the first numbers what they may ask
+__all__ = ["ADDED", "added_status", "statistics"]
 
 
 def _sum(table: str, column: str) -> Callable[[Source], int]:
@@ -53,21 +47,15 @@ def added_status(source: Source) -> dict[str, str]:
     return {name: str(value(source)) for name, value in _STATUS.items()}
 
 
-def added_variables(source: Source) -> dict[str, str]:
-    return {
-        "hostname": source.hostname(),
-        "lower_case_table_names": "0",
-        "version": VERSION,
-        "version_comment": "pfs",
-        "version_compile_machine": platform.machine(),
-        "version_compile_os": "Linux",
-    }
+def statistics(source: Source) -> str:
+    """Returns the line of COM_STATISTICS."""
+    found = added_status(source)
+    per_second = int(found["Questions"]) / max(1, int(found["Uptime"]))
+    return (
+        f"Uptime: {found['Uptime']}  Threads: {found['Threads_connected']}  Questions: {found['Questions']}  Slow queries: 0  "
+        f"Opens: {found['Open_files']}  Flush tables: 0  Open tables: 0  Queries per second avg: {per_second:.3f}"
+    )
 
 
-# By table. A file of ``pfs collect`` has none of them: there they have these rows only.
-ADDED: dict[str, Callable[[Source], dict[str, str]]] = {
-    "global_status": added_status,
-    "global_variables": added_variables,
-    "session_status": added_status,
-    "session_variables": added_variables,
-}
+# A file of ``pfs collect`` has none of these tables: there they have the rows of the server only.
+ADDED = ("global_status", "global_variables", "session_status", "session_variables")

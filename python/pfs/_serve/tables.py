@@ -3,12 +3,14 @@ replication, which are empty."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pfs._serve import replication
 from pfs._serve.information import Information
-from pfs._serve.status import ADDED
+from pfs._serve.status import ADDED, added_status
+from pfs._serve.variables import Value, text_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,9 +26,18 @@ INFORMATION = "information_schema."  # a statement names a table of it like this
 class Served:
     """Gives the tables by name."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, variables: Mapping[str, Value]) -> None:
+        """``variables``: of the server."""
         self._source = source
+        self._variables = variables
+        self._session = variables
         self.information = Information(source)
+
+    def of(self, session: Mapping[str, Value]) -> Served:
+        """Returns the same tables for a client. ``session``: the variables as it sees them."""
+        made = copy.copy(self)
+        made._session = session
+        return made
 
     def names(self) -> Sequence[str]:
         return [*self.information.tables(), *(INFORMATION + name for name in self.information.names())]
@@ -62,5 +73,9 @@ class Served:
             before = found.get(name) or ""  # of another process
             is_sum = table.endswith("_status") and before.isdecimal() and (value or "").isdecimal()
             found[name] = str(int(before) + int(value)) if is_sum else value
-        found.update(ADDED[table](self._source))
+        if table.endswith("_status"):
+            found.update(added_status(self._source))
+        else:
+            chosen = self._session if table.startswith("session") else self._variables
+            found.update({name: text_of(value) for name, value in chosen.items()})
         return pd.DataFrame(dict(zip(_PAIR, (pd.array(list(each), dtype=TEXT) for each in (found, found.values())), strict=True)))
