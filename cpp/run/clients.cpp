@@ -71,7 +71,11 @@ std::atomic<const void*>& HandleOfPlace(const Running& running) {
 ClientLibrary::ClientLibrary(const void* caller, std::string_view prefix, const char* first) : module_(nullptr) {
   const link_map* const module = MapOf(caller);
   if (module != nullptr) module_ = GiverOf(module, prefix, first);
-  if (module_ != nullptr) return;
+  if (module_ == nullptr) FindHandle(module, first);
+  is_caller_ = module != nullptr && MapOf(FunctionOf(first)) == module;
+}
+
+void ClientLibrary::FindHandle(const link_map* module, const char* first) {
   // The caller has called no other function of the client. The dynamic linker must be asked, although this may be a probe.
   (void)pfs_log(PFS_LOG_NOTE, "PFS-RUN", "clients", first);
   handle_ = module != nullptr ? HandleOf(module->l_name, first) : nullptr;
@@ -135,7 +139,7 @@ Running* BeginRunning(const void* handle, pfs_key_t key, const Site& site, std::
     CountLoss(Loss::kLockers);
     return nullptr;
   }
-  running->rows = running->before = 0;
+  running->rows = running->affected = 0;
   if (Begin(*running, key, {site.text, kWholePlace}, text, schema)) return running;
   HandleOfPlace(*running).store(nullptr, std::memory_order_release);
   return nullptr;

@@ -19,6 +19,9 @@ class ClientLibrary {
   // `first`: a function that every client of the kind has; `prefix`: what the names of its functions begin with. Slow.
   ClientLibrary(const void* caller, std::string_view prefix, const char* first);
 
+  // Returns whether the calling module has the function `first` itself: it is the client, or has one inside.
+  bool is_caller() const { return is_caller_; }
+
   // Sets a pointer to the function of that name, or to nullptr.
   template <typename Function>
   void Find(const char* name, Function* function) const {
@@ -27,9 +30,16 @@ class ClientLibrary {
 
  private:
   void* FunctionOf(const char* name) const;
+  void FindHandle(const link_map* module, const char* first);
 
   const link_map* module_;  // nullptr: it was looked for with `handle_`
   void* handle_ = nullptr;
+  bool is_caller_ = false;
+};
+
+// Is the base of the functions of a client, as a module calls them.
+struct ClientFunctions {
+  bool is_own = false;  // the module is the client
 };
 
 // Returns the functions of the client that a module calls. Functions has `kFirst` and `kPrefix`, and a constructor that takes the
@@ -47,24 +57,36 @@ const Functions& ClientOf(const Site& site, const void* caller) {
   }
   const ClientLibrary library(caller, Functions::kPrefix, Functions::kFirst);
   auto* const made = new Entry{site.module, Functions(library), first.load(std::memory_order_relaxed)};
+  made->functions.is_own = library.is_caller();
   while (!first.compare_exchange_weak(made->next, made, std::memory_order_release)) {
   }  // pairs with the load above; two threads may both add a module
   return made->functions;
 }
 
-// Is true in the thread while a client's function runs that calls others of the same client: those record nothing.
+// Is true in the thread while a client's function runs. What the client calls of itself then is not the program's: SQLite resets a
+// statement within its step when the schema has changed, and prepares others for DDL, VACUUM and full-text tables.
 extern thread_local constinit bool t_is_in_client __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 class InClient {
  public:
-  InClient() { t_is_in_client = true; }
-  ~InClient() { t_is_in_client = false; }
+  InClient() : before_(t_is_in_client) { t_is_in_client = true; }
+  ~InClient() { t_is_in_client = before_; }
   InClient(const InClient&) = delete;
   InClient& operator=(const InClient&) = delete;
+
+ private:
+  const bool before_;  // a function of the program that the client has called may call the client
 };
 
+// Calls a function of a client.
+template <typename Call>
+auto InsideOf(Call call) {
+  const InClient in_client;
+  return call();
+}
+
 // Returns whether the call of a client's function records nothing.
-inline bool IsPlainClient() { return IsPlain() || t_is_in_client; }
+inline bool IsPlainClient(const ClientFunctions& client) { return IsPlain() || (t_is_in_client && client.is_own); }
 
 // Registers the instruments of a client when the first is asked for.
 class StatementKeys {
@@ -98,7 +120,8 @@ void Resume(Suspendable& running);
 // by one thread at a time. Of a statement that another thread goes on with, only the part in the first thread is recorded.
 struct Running : Suspendable {
   uint64_t rows;
-  uint64_t before;  // what the client needs to remember
+  uint64_t affected;  // rows, so far
+  bool is_change;     // the client counts them
 };
 
 // Returns the statement of a handle, or nullptr. Lock-free.

@@ -19,7 +19,7 @@ namespace {
 constexpr int kTuples = 2, kNonfatal = 6, kFatal = 7, kBad = 5, kSingleTuple = 9;  // PGRES_...
 constexpr int kState = 'C', kMessage = 'M';                                        // PG_DIAG_...
 
-struct Libpq {
+struct Libpq : ClientFunctions {
   static constexpr const char* kFirst = "PQexec";
   static constexpr const char* kPrefix = "PQ";
   PGresult* (*exec)(PGconn*, const char*);
@@ -84,13 +84,13 @@ void Note(const Libpq& libpq, Running& running, PGresult* result) {
   } else if (status == kBad || status == kNonfatal || status == kFatal) {
     SetError(&running.statement, libpq.result_error_field(result, kState), libpq.result_error_field(result, kMessage));
   } else {
-    running.before += std::strtoull(libpq.cmd_tuples(result), nullptr, 10);  // rows affected so far
+    running.affected += std::strtoull(libpq.cmd_tuples(result), nullptr, 10);
   }
 }
 
 void EndOf(Running& running) {
   pfs_statement_set(&running.statement, PFS_ROWS_SENT, running.rows);
-  pfs_statement_set(&running.statement, PFS_ROWS_AFFECTED, running.before);
+  pfs_statement_set(&running.statement, PFS_ROWS_AFFECTED, running.affected);
   End(running);
 }
 
@@ -116,11 +116,7 @@ Running* Begin(const Libpq& libpq, PGconn* connection, Kind kind, const Site& si
 template <typename Call>
 PGresult* Execute(PGconn* connection, const Libpq& libpq, Kind kind, const Site& site, const char* text, Call call) {
   Running* const running = Begin(libpq, connection, kind, site, text);
-  PGresult* result;
-  {
-    const InClient in_client;
-    result = call();
-  }
+  PGresult* const result = InsideOf(call);
   if (running == nullptr) return result;
   if (result != nullptr) {
     Note(libpq, *running, result);
@@ -136,11 +132,7 @@ int Send(PGconn* connection, const Libpq& libpq, Kind kind, const Site& site, co
   // In a pipeline many statements are under way, and their results come later, in turn: those are not recorded.
   const bool is_pipeline = connection != nullptr && libpq.pipeline_status != nullptr && libpq.pipeline_status(connection) != 0;
   Running* const running = is_pipeline ? nullptr : Begin(libpq, connection, kind, site, text);
-  int is_sent;
-  {
-    const InClient in_client;
-    is_sent = call();
-  }
+  const int is_sent = InsideOf(call);
   if (running == nullptr) return is_sent;
   if (is_sent != 0) {
     Suspend(*running);
@@ -156,7 +148,7 @@ int Send(PGconn* connection, const Libpq& libpq, Kind kind, const Site& site, co
 PFS_REPLACES PGresult* PQexec(PGconn* connection, const char* query) {
   const Site& site = *PFS_RUN_SITE;
   const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
-  if (IsPlainClient()) return libpq.exec(connection, query);
+  if (IsPlainClient(libpq)) return libpq.exec(connection, query);
   return Execute(connection, libpq, kQuery, site, query, [&] { return libpq.exec(connection, query); });
 }
 
@@ -165,14 +157,14 @@ PFS_REPLACES PGresult* PQexecParams(PGconn* connection, const char* query, int c
   const Site& site = *PFS_RUN_SITE;
   const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   const auto call = [&] { return libpq.exec_params(connection, query, count, types, values, lengths, formats, format); };
-  return IsPlainClient() ? call() : Execute(connection, libpq, kQuery, site, query, call);
+  return IsPlainClient(libpq) ? call() : Execute(connection, libpq, kQuery, site, query, call);
 }
 
 PFS_REPLACES PGresult* PQprepare(PGconn* connection, const char* name, const char* query, int count, const Oid* types) {
   const Site& site = *PFS_RUN_SITE;
   const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   const auto call = [&] { return libpq.prepare(connection, name, query, count, types); };
-  if (IsPlainClient()) return call();
+  if (IsPlainClient(libpq)) return call();
   prepared.Keep(connection, name, query);
   return Execute(connection, libpq, kPrepare, site, query, call);
 }
@@ -182,13 +174,13 @@ PFS_REPLACES PGresult* PQexecPrepared(PGconn* connection, const char* name, int 
   const Site& site = *PFS_RUN_SITE;
   const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   const auto call = [&] { return libpq.exec_prepared(connection, name, count, values, lengths, formats, format); };
-  return IsPlainClient() ? call() : Execute(connection, libpq, kExecute, site, name, call);
+  return IsPlainClient(libpq) ? call() : Execute(connection, libpq, kExecute, site, name, call);
 }
 
 PFS_REPLACES int PQsendQuery(PGconn* connection, const char* query) {
   const Site& site = *PFS_RUN_SITE;
   const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
-  if (IsPlainClient()) return libpq.send_query(connection, query);
+  if (IsPlainClient(libpq)) return libpq.send_query(connection, query);
   return Send(connection, libpq, kQuery, site, query, [&] { return libpq.send_query(connection, query); });
 }
 
@@ -197,14 +189,14 @@ PFS_REPLACES int PQsendQueryParams(PGconn* connection, const char* query, int co
   const Site& site = *PFS_RUN_SITE;
   const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   const auto call = [&] { return libpq.send_query_params(connection, query, count, types, values, lengths, formats, format); };
-  return IsPlainClient() ? call() : Send(connection, libpq, kQuery, site, query, call);
+  return IsPlainClient(libpq) ? call() : Send(connection, libpq, kQuery, site, query, call);
 }
 
 PFS_REPLACES int PQsendPrepare(PGconn* connection, const char* name, const char* query, int count, const Oid* types) {
   const Site& site = *PFS_RUN_SITE;
   const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   const auto call = [&] { return libpq.send_prepare(connection, name, query, count, types); };
-  if (IsPlainClient()) return call();
+  if (IsPlainClient(libpq)) return call();
   prepared.Keep(connection, name, query);
   return Send(connection, libpq, kPrepare, site, query, call);
 }
@@ -214,19 +206,15 @@ PFS_REPLACES int PQsendQueryPrepared(PGconn* connection, const char* name, int c
   const Site& site = *PFS_RUN_SITE;
   const auto& libpq = ClientOf<Libpq>(site, PFS_CALLER);
   const auto call = [&] { return libpq.send_query_prepared(connection, name, count, values, lengths, formats, format); };
-  return IsPlainClient() ? call() : Send(connection, libpq, kExecute, site, name, call);
+  return IsPlainClient(libpq) ? call() : Send(connection, libpq, kExecute, site, name, call);
 }
 
 PFS_REPLACES PGresult* PQgetResult(PGconn* connection) {
   const auto& libpq = ClientOf<Libpq>(*PFS_RUN_SITE, PFS_CALLER);
-  Running* const running = IsPlainClient() ? nullptr : FindRunning(connection);
+  Running* const running = IsPlainClient(libpq) ? nullptr : FindRunning(connection);
   if (running == nullptr) return libpq.get_result(connection);
   Resume(*running);
-  PGresult* result;
-  {
-    const InClient in_client;
-    result = libpq.get_result(connection);
-  }
+  PGresult* const result = InsideOf([&] { return libpq.get_result(connection); });
   if (result == nullptr) {
     EndOf(*running);
   } else {
@@ -238,15 +226,17 @@ PFS_REPLACES PGresult* PQgetResult(PGconn* connection) {
 
 PFS_REPLACES void PQfinish(PGconn* connection) {
   const auto& libpq = ClientOf<Libpq>(*PFS_RUN_SITE, PFS_CALLER);
-  if (!IsPlainClient()) {
+  if (!IsPlainClient(libpq)) {
     Leave(connection);
     prepared.Forget(connection);
   }
+  const InClient in_client;
   libpq.finish(connection);
 }
 
 PFS_REPLACES void PQreset(PGconn* connection) {
   const auto& libpq = ClientOf<Libpq>(*PFS_RUN_SITE, PFS_CALLER);
-  if (!IsPlainClient()) Leave(connection);
+  if (!IsPlainClient(libpq)) Leave(connection);
+  const InClient in_client;
   libpq.reset(connection);
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr int kNoData = 100;           // MYSQL_NO_DATA
 constexpr int kConnectionSchema = 15;  // MARIADB_CONNECTION_SCHEMA
 
-struct Client {
+struct Client : ClientFunctions {
   static constexpr const char* kFirst = "mysql_real_query";
   static constexpr const char* kPrefix = "mysql_";
   int (*query)(MYSQL*, const char*);
@@ -123,18 +123,12 @@ void NoteError(const Client& client, MYSQL_STMT* handle, Running& running) {
                           client.stmt_error(handle));
 }
 
-template <typename Call>
-auto InsideOf(Call call) {
-  const InClient in_client;
-  return call();
-}
-
 }  // namespace
 
 PFS_REPLACES int mysql_real_query(MYSQL* connection, const char* text, unsigned long bytes) {
   const Site& site = *PFS_RUN_SITE;
   const auto& client = ClientOf<Client>(site, PFS_CALLER);
-  if (IsPlainClient() || text == nullptr) return client.real_query(connection, text, bytes);
+  if (IsPlainClient(client) || text == nullptr) return client.real_query(connection, text, bytes);
   Running* const running = Begin(client, connection, site, {text, bytes});
   const int rc = InsideOf([&] { return client.real_query(connection, text, bytes); });
   if (running != nullptr) Note(client, connection, *running, rc == 0);
@@ -144,7 +138,7 @@ PFS_REPLACES int mysql_real_query(MYSQL* connection, const char* text, unsigned 
 PFS_REPLACES int mysql_query(MYSQL* connection, const char* text) {
   const Site& site = *PFS_RUN_SITE;
   const auto& client = ClientOf<Client>(site, PFS_CALLER);
-  if (IsPlainClient() || text == nullptr) return client.query(connection, text);
+  if (IsPlainClient(client) || text == nullptr) return client.query(connection, text);
   Running* const running = Begin(client, connection, site, text);
   const int rc = InsideOf([&] { return client.query(connection, text); });
   if (running != nullptr) Note(client, connection, *running, rc == 0);
@@ -153,7 +147,7 @@ PFS_REPLACES int mysql_query(MYSQL* connection, const char* text) {
 
 PFS_REPLACES MYSQL_RES* mysql_store_result(MYSQL* connection) {
   const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
-  Running* const running = IsPlainClient() ? nullptr : FindRunning(connection);
+  Running* const running = IsPlainClient(client) ? nullptr : FindRunning(connection);
   if (running == nullptr) return client.store_result(connection);
   Resume(*running);
   MYSQL_RES* const result = InsideOf([&] { return client.store_result(connection); });
@@ -170,20 +164,21 @@ PFS_REPLACES MYSQL_RES* mysql_store_result(MYSQL* connection) {
 
 PFS_REPLACES MYSQL_RES* mysql_use_result(MYSQL* connection) {
   const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
-  if (!IsPlainClient()) Leave(connection);
-  return client.use_result(connection);
+  if (!IsPlainClient(client)) Leave(connection);
+  return InsideOf([&] { return client.use_result(connection); });
 }
 
 PFS_REPLACES void mysql_close(MYSQL* connection) {
   const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
-  if (!IsPlainClient()) Leave(connection);
+  if (!IsPlainClient(client)) Leave(connection);
+  const InClient in_client;
   client.close(connection);
 }
 
 PFS_REPLACES int mysql_stmt_prepare(MYSQL_STMT* handle, const char* text, unsigned long bytes) {
   const Site& site = *PFS_RUN_SITE;
   const auto& client = ClientOf<Client>(site, PFS_CALLER);
-  if (IsPlainClient() || handle == nullptr || text == nullptr) return client.stmt_prepare(handle, text, bytes);
+  if (IsPlainClient(client) || handle == nullptr || text == nullptr) return client.stmt_prepare(handle, text, bytes);
   Leave(handle);
   const std::string_view whole(text, bytes == ~0ul ? std::strlen(text) : bytes);
   prepared.Keep(handle, kOnly, whole.data(), whole.size());
@@ -198,7 +193,7 @@ PFS_REPLACES int mysql_stmt_prepare(MYSQL_STMT* handle, const char* text, unsign
 PFS_REPLACES int mysql_stmt_execute(MYSQL_STMT* handle) {
   const Site& site = *PFS_RUN_SITE;
   const auto& client = ClientOf<Client>(site, PFS_CALLER);
-  if (IsPlainClient() || handle == nullptr) return client.stmt_execute(handle);
+  if (IsPlainClient(client) || handle == nullptr) return client.stmt_execute(handle);
   Leave(handle);
   Running* const running = BeginRunning(handle, keys.Of(kExecute), site, {}, nullptr);
   if (running != nullptr) prepared.SetTextOf(&running->statement, handle, kOnly);
@@ -219,7 +214,7 @@ PFS_REPLACES int mysql_stmt_execute(MYSQL_STMT* handle) {
 
 PFS_REPLACES int mysql_stmt_store_result(MYSQL_STMT* handle) {
   const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
-  Running* const running = IsPlainClient() ? nullptr : FindRunning(handle);
+  Running* const running = IsPlainClient(client) ? nullptr : FindRunning(handle);
   if (running == nullptr) return client.stmt_store_result(handle);
   Resume(*running);
   const int rc = InsideOf([&] { return client.stmt_store_result(handle); });
@@ -234,7 +229,7 @@ PFS_REPLACES int mysql_stmt_store_result(MYSQL_STMT* handle) {
 
 PFS_REPLACES int mysql_stmt_fetch(MYSQL_STMT* handle) {
   const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
-  Running* const running = IsPlainClient() ? nullptr : FindRunning(handle);
+  Running* const running = IsPlainClient(client) ? nullptr : FindRunning(handle);
   if (running == nullptr) return client.stmt_fetch(handle);
   Resume(*running);
   const int rc = InsideOf([&] { return client.stmt_fetch(handle); });
@@ -250,15 +245,15 @@ PFS_REPLACES int mysql_stmt_fetch(MYSQL_STMT* handle) {
 
 PFS_REPLACES char mysql_stmt_free_result(MYSQL_STMT* handle) {
   const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
-  if (!IsPlainClient()) Leave(handle);
-  return client.stmt_free_result(handle);
+  if (!IsPlainClient(client)) Leave(handle);
+  return InsideOf([&] { return client.stmt_free_result(handle); });
 }
 
 PFS_REPLACES char mysql_stmt_close(MYSQL_STMT* handle) {
   const auto& client = ClientOf<Client>(*PFS_RUN_SITE, PFS_CALLER);
-  if (!IsPlainClient()) {
+  if (!IsPlainClient(client)) {
     Leave(handle);
     prepared.Forget(handle);
   }
-  return client.stmt_close(handle);
+  return InsideOf([&] { return client.stmt_close(handle); });
 }
