@@ -24,6 +24,8 @@
 #include <string_view>
 
 #include "base/placement.h"
+#include "capi/call.h"
+#include "record/family/file_name.h"
 #include "run/real.h"
 #include "run/start_path.h"
 #include "shm/place.h"
@@ -200,14 +202,12 @@ bool GetsOtherRights(int fd) {
   }
 }
 
-// Returns whether the library can be opened from here: chroot() may have changed the root, or the library is gone.
-bool IsThere() {
-  const char* const path = library.text();
-  const size_t bytes = std::strcspn(path, ":");  // with memory, two libraries lie side by side
-  char first[PATH_MAX];
-  std::memcpy(first, path, bytes);
-  first[bytes] = 0;
-  return PFS_REAL(access)(first, R_OK) == 0;
+// Returns whether the library can be opened below a root; "": from here. chroot() may have changed the root, or the library is gone.
+[[gnu::noinline]] bool IsThere(const char* root) {
+  const int bytes = static_cast<int>(std::strcspn(library.text(), ":"));  // with memory, two libraries lie side by side
+  char path[PATH_MAX];
+  const int written = std::snprintf(path, sizeof path, "%s%.*s", root, bytes, library.text());
+  return static_cast<size_t>(written) < sizeof path && PFS_REAL(access)(path, R_OK) == 0;
 }
 
 // Calls run(environment) with the environment, or with one on the stack that does not have the library. `look` looks at the program, which
@@ -217,7 +217,7 @@ template <typename Look, typename Run>
   if (library.text()[0] == 0) return run(environment);
   char* const* const entry = PreloadIn(environment);
   const int error = errno;
-  const Verdict verdict = entry == nullptr ? Verdict{"environment", true} : !IsThere() ? Verdict{"gone", false} : look();
+  const Verdict verdict = entry == nullptr ? Verdict{"environment", true} : !IsThere("") ? Verdict{"gone", false} : look();
   errno = error;
   if (__builtin_expect(verdict.why_not == nullptr, 1)) return run(environment);
   Note note(folder.text(), verdict.why_not, name != nullptr ? name : "");
@@ -332,4 +332,16 @@ PFS_REPLACES int execle(const char* path, const char* first, ...) {
   char* const* const environment = va_arg(list, char**);
   va_end(list);
   return Execute(path, arguments, environment);
+}
+
+// From another root neither the library nor the folder of the run can be opened. So the note is left before.
+PFS_REPLACES int chroot(const char* path) noexcept {
+  const int error = errno;
+  const bool is_recorded = library.text()[0] == 0 || perfschema::capi::IsNull(path) || !perfschema::IsReadable(path) || IsThere(path);
+  errno = error;
+  if (is_recorded) return PFS_REAL(chroot)(path);
+  perfschema::Note note(folder.text(), "root", path);
+  const int rc = PFS_REAL(chroot)(path);
+  if (rc != 0) note.Remove();
+  return rc;
 }

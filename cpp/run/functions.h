@@ -65,6 +65,7 @@
   F(pthread_setname_np) \
   F(thrd_create) \
   F(prctl) \
+  F(chroot) \
   F(setuid) \
   F(seteuid) \
   F(setreuid) \

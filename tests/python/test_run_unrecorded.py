@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.python.test_run import PFS, pytestmark
+from tests.python.test_run import LIBRARY, PFS, pytestmark
 
 __all__ = ["pytestmark"]  # test_run's mark holds here, too
 
@@ -191,3 +192,76 @@ def test_a_folder_that_is_closed_to_a_worker_is_told(tmp_path: Path) -> None:
     ((program, (_, reason)),) = unrecorded(report).items()
     assert program is None
     assert re.fullmatch(r"/\S+ is closed to \w+, whom they became \(chmod o\+x opens it\)", reason), reason
+
+
+# ---- Where the library cannot be opened
+
+
+@pytest.fixture
+def small_root(tmp_path: Path) -> Path:
+    """A root with a shell, echo and the C library."""
+    root = tmp_path / "root"
+    for program in ("/bin/sh", "/bin/echo"):
+        needed = [os.path.realpath(program), *re.findall(r"(/\S+) \(0x", subprocess.check_output(["ldd", program], text=True))]
+        for file in needed:
+            target = root / (program if file == needed[0] else file).lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(Path(file).read_bytes())
+            target.chmod(0o755)
+    return root
+
+
+@ROOT_ONLY
+def test_another_root(small_root: Path, tmp_path: Path) -> None:
+    """The dynamic linker would write a line to the program's stderr for each program there."""
+    done, report = report_of(tmp_path, "chroot", small_root, "/bin/sh", "-c", "/bin/echo one; /bin/echo two >&2")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "one\n", "two\n")
+    why = "what a process starts after chroot() to this folder: libperfschema-run.so is not there"
+    assert unrecorded(report) == {str(small_root): (1, why)}
+    for folder in ("/", "/no/such/folder"):
+        assert unrecorded(report_of(tmp_path, "chroot", folder, "/bin/true")[1]) == {}
+
+
+@ROOT_ONLY
+def test_a_private_folder_over_the_library(many: Path, tmp_path: Path) -> None:
+    """As with bwrap --tmpfs /tmp, or a service with PrivateTmp: mounts differ from one process on."""
+    copy = tmp_path / "package"
+    preload = f"{copy}/libperfschema-run.so"
+    shutil.copytree(LIBRARY.parent, copy, ignore=shutil.ignore_patterns("*.a"))
+    hidden = f"unshare --mount sh -c 'mount -t tmpfs none {copy} && exec sh -c \"cat /dev/null; echo in\"'"
+    gone = f"rm -r {copy}; sh -c 'cat /dev/null; echo in'"
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+        pytest.skip("needs rights to mount")
+    segments = tmp_path / "segments"
+    segments.mkdir(mode=0o700)
+    environment = os.environ | {"LD_PRELOAD": preload, "PFS_RUN_PRELOAD": preload, "PFS_DIR": str(segments), "PFS_KEEP": "1"}
+    for script in (hidden, gone):
+        done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "in\n", "")
+        notes = [os.readlink(path) for path in segments.glob("*.unseen")]
+        assert len(notes) >= 1
+        assert {note.split()[0] for note in notes} == {"gone"}
+        for path in segments.iterdir():
+            path.unlink()
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_bubblewrap(tmp_path: Path) -> None:
+    command = [
+        "bwrap",
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--tmpfs",
+        str(LIBRARY.parent),
+        "sh",
+        "-c",
+        "cat /dev/null; echo in",
+    ]
+    plain = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if plain.returncode != 0:
+        pytest.skip("bubblewrap does not work here")
+    done, _ = report_of(tmp_path, *command)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "in\n", plain.stderr)

@@ -35,6 +35,7 @@ REASONS = {
     "linker": "its dynamic linker is not that of glibc",
     "sanitizer": "it was built with a sanitizer, whose library must be loaded first",
     "environment": "it got an environment without LD_PRELOAD",
+    "root": "what a process starts after chroot() to this folder: libperfschema-run.so is not there",
     "gone": "libperfschema-run.so could not be opened from there: another root, or removed",
 }
 
