@@ -19,6 +19,7 @@ __all__ = [
     "appended",
     "directory",
     "keeps_entries",
+    "kept",
     "made",
     "mode_of",
     "opened",
@@ -113,10 +114,21 @@ def own_folder(path: str, mode: int = 0o700) -> None:
         info = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    if info.st_uid not in _trusted():
+    if info.st_uid not in _trusted() and not _is_of_this_user(path, info):
         raise _error(errno.EPERM, "it belongs to another user", path)
     if _others_write(info):
         raise _error(errno.EPERM, "others can write to it", path)
+
+
+def _is_of_this_user(folder: str, info: os.stat_result) -> bool:
+    """Returns whether new files of this user get the owner of the folder: a server of files may map users (NFS' root_squash)."""
+    probe = os.path.join(folder, f".{secrets.token_hex(6)}{PART}")
+    descriptor = made(probe)
+    try:
+        return os.fstat(descriptor).st_uid == info.st_uid
+    finally:
+        os.close(descriptor)
+        os.unlink(probe)
 
 
 def mode_of(paths: Iterable[str | os.PathLike[str]]) -> int:
@@ -135,6 +147,16 @@ def mode_of(paths: Iterable[str | os.PathLike[str]]) -> int:
 def made(path: str | os.PathLike[str], mode: int = _PRIVATE) -> int:
     """Makes a new file, and returns its descriptor for writing."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | _ALWAYS, mode)
+
+
+def kept(path: str | os.PathLike[str], mode: int = _PRIVATE) -> int:
+    """Opens a plain file for reading and writing, and returns its descriptor. The file is made if it is not there."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | _ALWAYS
+    descriptor = os.open(path, flags, mode)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _error(errno.EINVAL, "it is no plain file", path)
+    return descriptor
 
 
 @contextmanager

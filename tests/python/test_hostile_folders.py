@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -198,7 +199,7 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     (path := tmp_path / "file").write_text("old")
     os.link(path, tmp_path / "second")
     with pytest.raises(TypeError), _paths.replaced(path) as file:
-        file.write("no bytes")  # type: ignore[arg-type]
+        file.write("no bytes")  # type: ignore[call-overload]
     assert path.read_text() == "old"
     with _paths.replaced(path, 0o644) as file:
         file.write(b"new")
@@ -260,3 +261,158 @@ def test_a_folder_is_made_or_is_ones_own(theirs: Path, tmp_path: Path, what: str
             os.chown(path, NOBODY, NOBODY)
     with pytest.raises(OSError, match=OTHERS):
         _paths.own_folder(str(path))
+
+
+# ---- Modes of what is written
+
+
+OUTPUTS: dict[str, list[str]] = {
+    "snapshot": ["snapshot", "PID", "OUT/folder"],
+    "snapshot file": ["snapshot", "PID", "OUT/file.pfs.zip"],
+    "snapshot summaries": ["snapshot", "PID", "OUT/sums.pfs.zip", "--summaries"],
+    "show": ["show", "PID", "threads", "--csv", "-o", "OUT/threads.csv"],
+    "show parquet": ["show", "PID", "threads", "-f", "parquet", "-o", "OUT/threads.parquet"],
+    "ps": ["ps", "--json", "-o", "OUT/ps.json"],
+    "sql": ["sql", "PID", "select * from threads", "-o", "OUT/threads.txt"],
+    "otel": ["otel", "PID", "-o", "OUT/spans.jsonl"],
+    "otel all": ["otel", "--all", "-o", "OUT/spans.jsonl"],
+    "run": ["run", "-o", "OUT/report", "--", "ls", "OUT"],
+    "diff": ["diff", "OUT/a.zip", "OUT/a.zip", "-o", "OUT/diff.txt"],
+    "trace merge": ["trace", "merge", "TRACE", "-o", "OUT/all.sql"],
+    "trace export": ["trace", "export", "TRACE", "-f", "chrome", "-o", "OUT/all.json"],
+}
+
+
+def written(trace: Path) -> list[Path]:
+    """Returns the files of a trace, when the program has written them."""
+    while not (there := [path for path in trace.glob("*.sql") if path.stat().st_size]):
+        time.sleep(0.05)
+    return there
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
+def test_no_file_is_more_readable_than_the_segment(tmp_path: Path, mode: int) -> None:
+    segments, out, trace = (tmp_path / name for name in ("segments", "out", "trace"))
+    for folder in (segments, out, trace):
+        folder.mkdir(mode=0o755)
+    options = f"performance_schema_trace_enabled=ON,performance_schema_trace_directory={trace}"
+    env = {**clean_environment(segments), "PFS_MODE": f"{mode:04o}"}
+    with subject(segments, PFS_MODE=f"{mode:04o}", PFS_OPTIONS=options) as running:
+        running.do('lock = pfs.Lock("app/LOCK_a")\nwith lock: pass\nwith pfs.statement("a/b", text="select 1"): pass\n')
+        assert running.path.stat().st_mode & 0o777 == mode
+        for path in written(trace):
+            path.chmod(mode)
+        words = {"PID": str(running.pid), "OUT": str(out), "TRACE": str(trace)}
+        first = pfs_command("snapshot", str(running.pid), out / "a.zip", env=env, umask=0o022)
+        assert first.returncode == 0, first.stderr
+        for command in OUTPUTS.values():
+            done = [words.get(word, word.replace("OUT/", f"{out}/")) for word in command]
+            result = pfs_command(*done, env=env, umask=0o022)
+            assert result.returncode == 0, (command, result.stderr)
+    found = {str(path.relative_to(out)): path.stat().st_mode & 0o777 for path in out.rglob("*")}
+    assert found.pop("folder") == mode | 0o100 | (mode & 0o044) >> 2
+    assert len(found) > 100
+    assert {name: oct(its) for name, its in found.items() if its != mode} == {}
+
+
+def test_an_output_follows_the_mode_when_it_is_there_already(program: Subject, tmp_path: Path) -> None:
+    out = tmp_path / "threads.csv"
+    out.write_text("old")
+    out.chmod(0o644)
+    done = pfs_command("show", str(program.pid), "threads", "--csv", "-o", out, env=clean_environment(program.path.parent))
+    assert done.returncode == 0, done.stderr
+    assert out.stat().st_mode & 0o777 == 0o600
+
+
+# ---- Writing where another user was before
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize("end", ["", ".part"])
+@pytest.mark.parametrize("command", ["snapshot", "show", "trace", "otel", "metrics"])
+def test_no_command_of_root_writes_through_a_link(program: Subject, theirs: Path, tmp_path: Path, command: str, end: str) -> None:
+    (precious := tmp_path / "precious").write_text("precious")
+    out = theirs / "x.pfs.zip"
+    plant(theirs / f"x.pfs.zip{end}", "link", precious)
+    (trace := tmp_path / "trace").mkdir()
+    (tmp_path / "traced").mkdir(mode=0o700)
+    if command == "trace":
+        options = f"performance_schema_trace_enabled=ON,performance_schema_trace_directory={trace}"
+        with subject(tmp_path / "traced", PFS_OPTIONS=options) as running:
+            running.do('with pfs.statement("a/b", text="select 1"): pass\n')
+            written(trace)
+    words = {
+        "snapshot": ["snapshot", "PID", "OUT", "--force"],
+        "show": ["show", "PID", "threads", "-o", "OUT"],
+        "trace": ["trace", "merge", str(trace), "-o", "OUT"],
+        "otel": ["otel", "PID", "-o", "OUT"],
+        "metrics": ["metrics", "PID", "--textfile", "OUT"],
+    }[command]
+    given = {"PID": str(program.pid), "OUT": str(out)}
+    done = pfs_command(*(given.get(word, word) for word in words), env=clean_environment(program.path.parent))
+    assert precious.read_text() == "precious"
+    if end:
+        assert done.returncode == 0, done.stderr
+        assert not out.is_symlink()
+    else:
+        assert done.returncode == 1
+        assert "it belongs to another user" in done.stderr
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize("what", ["lock", "node", "open node", "part"])
+def test_pfs_collect_trusts_no_folder_of_another_user(program: Subject, theirs: Path, tmp_path: Path, what: str) -> None:
+    (precious := tmp_path / "precious").write_text("precious")
+    node = theirs / "n"
+    node.mkdir(mode=0o700)
+    if what == "node":
+        os.chown(node, NOBODY, NOBODY)
+    elif what == "open node":
+        node.chmod(0o777)
+    elif what == "lock":
+        (node / ".lock").symlink_to(tmp_path / "new")
+    else:
+        (node / "0000000001-20260101T000000.pfs.zip.part").symlink_to(precious)
+    done = pfs_command("collect", "--once", "--to", theirs, "--node", "n", env=clean_environment(program.path.parent))
+    said = {"node": "belongs to another user", "open node": "others can write to it", "lock": "Too many levels", "part": ""}[what]
+    assert said in done.stderr
+    assert (done.returncode == 0) == (what == "part")
+    assert not (tmp_path / "new").exists()
+    assert precious.read_text() == "precious"
+    assert not list(node.glob("*.part"))
+
+
+# ---- Pipes among the files that are read
+
+
+@pytest.mark.parametrize("what", ["cut", "snapshot", "json", "parquet", "trace", "password"])
+def test_no_pipe_stops_a_reader_of_files(program: Subject, tmp_path: Path, what: str) -> None:
+    env = clean_environment(program.path.parent)
+    folder = tmp_path / "folder"
+    assert pfs_command("snapshot", str(program.pid), folder, env=env).returncode == 0
+    assert pfs_command("collect", "--once", "--to", tmp_path / "fleet", "--node", "n", env=env).returncode == 0
+    (tmp_path / "traces").mkdir()
+    path = {
+        "cut": tmp_path / "fleet/n/0000000009-20260101T000000.pfs.zip",
+        "snapshot": tmp_path / "x.pfs.zip",
+        "json": folder / "snapshot.json",
+        "parquet": folder / "threads.parquet",
+        "trace": tmp_path / "traces/trace.a.b.1.2.3.sql",
+        "password": tmp_path / "password",
+    }[what]
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    commands = {
+        "cut": [["top", "--fleet", str(tmp_path / "fleet"), "--batch", "--count", "1"],
+                ["collect", "--once", "--to", str(tmp_path / "fleet"), "--node", "n"]],
+        "snapshot": [["sql", str(path), "select 1 from threads"]],
+        "json": [["sql", str(folder), "select 1 from threads"], ["diff", str(folder), str(folder)]],
+        "parquet": [["sql", str(folder), "select 1 from threads"], ["diff", str(folder), str(folder)]],
+        "trace": [["trace", "merge", str(tmp_path / "traces"), "-o", "-"]],
+        "password": [["serve", str(folder), "--port", "0", "--password-file", str(path)]],
+    }[what]  # fmt: skip
+    for command in commands:
+        done = pfs_command(*command, env=env)
+        assert "Traceback" not in done.stderr
+        assert (done.returncode == 0) == (what == "cut"), done.stderr
+        assert "it is no plain file" in done.stderr or what == "cut"

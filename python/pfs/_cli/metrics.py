@@ -93,10 +93,12 @@ def _listen(exporter: Exporter, listen: str, stop: Stop) -> None:
 
 
 def _write(exporter: Exporter, path: str) -> None:
-    from pfs._metrics.file import write_whole
+    from pfs import _paths
     from pfs._metrics.text import text_of
 
-    write_whole(path, text_of(exporter.metrics(), openmetrics=False))
+    text = text_of(exporter.metrics(), openmetrics=False)
+    with _paths.replaced(path, 0o666) as file:  # node_exporter, which is another user, reads names that end in .prom
+        file.write(text.encode())
 
 
 def _repeat(exporter: Exporter, path: str, every: float, stop: Stop) -> None:

@@ -8,6 +8,7 @@ import click
 
 import pfs
 from pfs._cli.options import Process, sql_text_option
+from pfs._cli.rows import mode_of
 from pfs._cli.stopping import Stop
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def otel(
     from pfs._otel.output import Endpoint, Lines, Outbox
 
     if output is not None:
-        outbox = Outbox(Lines(output))
+        outbox = Outbox(Lines(output, lambda: mode_of(_segments(process, directory, all_users))))
     else:
         assert endpoint is not None
         outbox = Outbox(Endpoint(endpoint))
@@ -97,6 +98,12 @@ def otel(
         click.echo(_report(exporter, outbox), err=True)
     finally:
         exporter.close()
+
+
+def _segments(process: int | str | None, directory: str | None, all_users: bool) -> list[int | str]:
+    from pfs._outside.processes import listed
+
+    return [process] if process is not None else [found.path for found in listed(directory, all_users)]
 
 
 def _read(exporter: Exporter, only: str | None) -> list[Request]:

@@ -84,12 +84,13 @@ def ps(
 
         of_trees = rows_of_trees(directory).chosen(choice)
         if form == "table" and output is None:
-            write(of_trees.without("PATH"), form, output, _WAITS if is_for_people(None) else None)
+            write(of_trees.without("PATH"), form, output, (), _WAITS if is_for_people(None) else None)
         else:
-            write(of_trees, form, output)
+            write(of_trees, form, output, [row[-1] for row in of_trees.rows])
         return
     if form == "parquet":
-        write_frame(pfs.processes(directory, all_users), form, output, choice=choice)
+        frame = pfs.processes(directory, all_users)
+        write_frame(frame, form, output, frame["PATH"].tolist(), choice=choice)
         return
     from pfs._outside.processes import closed, columns_of, folders_of, listed
     from pfs._tables.show import bytes_text
@@ -99,7 +100,9 @@ def ps(
     rows = list(zip(*columns.values(), strict=True))
     numbers = choice.places(list(columns), rows)
     if form != "table" or output is not None:
-        write(Rows(list(columns), [rows[at] for at in numbers], [name == "PID" for name in columns]), form, output)
+        write(
+            Rows(list(columns), [rows[at] for at in numbers], [name == "PID" for name in columns]), form, output, columns["PATH"]
+        )
         return
     as_text = {"STARTED": lambda time: "NULL" if time is None else f"{time:%Y-%m-%d %H:%M:%S}", "SIZE": bytes_text}
     shown = {name: [plain(str(as_text.get(name, str)(column[number]))) for number in numbers] for name, column in columns.items()}
@@ -190,9 +193,9 @@ def show(
         if is_tree:
             from pfs._cli.tree import frame_of_tables
 
-            write_frame(frame_of_tables(process, frame), form, output, human_table, choice)
+            write_frame(frame_of_tables(process, frame), form, output, [process], human_table, choice)
         else:
-            write_frame(frame(process), form, output, human_table, choice)
+            write_frame(frame(process), form, output, [process], human_table, choice)
         return
 
     def read(process: int | str) -> Rows:
@@ -205,7 +208,7 @@ def show(
         found = rows_of_tables(process, read)
     else:
         found = read(process)
-    write(found.chosen(choice), form, output, human_table)
+    write(found.chosen(choice), form, output, [process], human_table)
 
 
 @click.command(name="set")
@@ -350,4 +353,5 @@ def diff(
         frame = pd.DataFrame({"TABLE": [row[0] for row in rows], "ROWS": [row[1] for row in rows]})
     else:
         frame = difference[table]
-    write_frame(frame, form, output, table if is_for_people(human) else None, Choice(where, sort, limit, columns))
+    human_table = table if is_for_people(human) else None
+    write_frame(frame, form, output, [before, after], human_table, Choice(where, sort, limit, columns))

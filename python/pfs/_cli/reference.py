@@ -62,7 +62,7 @@ def describe(table: str | None, form: str, output: str | None) -> None:
             drawn.add_row(*map(Text, row))
         console.print(drawn)
         return
-    write_frame(pfs.describe(table), form, output)
+    write_frame(pfs.describe(table), form, output, None)
 
 
 @click.command()

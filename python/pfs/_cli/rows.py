@@ -10,7 +10,7 @@ import io
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -21,17 +21,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pfs import _core
+from pfs import _core, _paths
 from pfs._tables.running import VIEWS
 from pfs._tables.show import bytes_text, count_text, plain, time_text
-from pfs.errors import UnknownColumn
+from pfs.errors import AttachError, UnknownColumn
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from pfs._source import Source
 
-__all__ = ["Choice", "Rows", "draw_texts", "new_table", "of_frame", "of_table", "write", "write_frame", "write_lines"]
+__all__ = ["Choice", "Rows", "draw_texts", "mode_of", "new_table", "of_frame", "of_table", "write", "write_frame", "write_lines"]
 
 _EPOCH = datetime(1970, 1, 1)
 _NO_TIME = -(2**63)
@@ -201,12 +201,27 @@ def _units(table: str | None) -> dict[str, str]:
     return {} if table is None else {column["name"]: column["unit"] for column in _core.table_info(table)["columns"]}
 
 
-def write(rows: Rows, form: str, output: str | None, human_table: str | None = None) -> None:
-    """Writes rows as --format and --output say. With `human_table` numbers have the units of that table."""
+def mode_of(of: Iterable[int | str] | None) -> int:
+    """Returns the mode of a file that is made from these processes, segments or snapshots; None: from none."""
+    from pfs._outside.processes import find
+
+    if of is None:
+        return 0o666
+    try:
+        return _paths.mode_of([find(each).path if isinstance(each, int) else each for each in of])
+    except AttachError:  # it has gone meanwhile
+        return 0o600
+
+
+def write(rows: Rows, form: str, output: str | None, of: Iterable[int | str] | None, human_table: str | None = None) -> None:
+    """Writes rows as --format and --output say. With `human_table` numbers have the units of that table.
+
+    `of`: where they come from. A file is as readable as these.
+    """
     if form == "parquet":
         import pandas as pd
 
-        write_frame(pd.DataFrame(list(rows.rows), columns=list(rows.names)).convert_dtypes(), form, output)
+        write_frame(pd.DataFrame(list(rows.rows), columns=list(rows.names)).convert_dtypes(), form, output, of)
         return
     if form == "table" and output is None:
         draw_texts(rows.names, rows.texts(_units(human_table)), rows.right)
@@ -230,8 +245,8 @@ def write(rows: Rows, form: str, output: str | None, human_table: str | None = N
     if output is None:
         click.echo(text, nl=False)
     else:
-        with open(output, "w", encoding="utf-8") as file:
-            file.write(text)
+        with _paths.replaced(output, mode_of(of)) as file:
+            file.write(text.encode())
 
 
 def _json_value(value: Any) -> Any:
@@ -245,12 +260,17 @@ def _json_value(value: Any) -> Any:
 
 
 def write_frame(
-    frame: DataFrame, form: str, output: str | None, human_table: str | None = None, choice: Choice = Choice()
+    frame: DataFrame,
+    form: str,
+    output: str | None,
+    of: Iterable[int | str] | None,
+    human_table: str | None = None,
+    choice: Choice = Choice(),
 ) -> None:
-    """Writes some rows and columns of a frame as --format and --output say."""
+    """Writes some rows and columns of a frame as --format and --output say. See ``write``."""
     rows = of_frame(frame)
     if form != "parquet":
-        write(rows.chosen(choice), form, output, human_table)
+        write(rows.chosen(choice), form, output, of, human_table)
         return
     from pfs._snapshots.parquet import need_pyarrow, storable
 
@@ -258,4 +278,9 @@ def write_frame(
     if output is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is no text: give --output FILE, or send it through a pipe.")
     frame = frame.iloc[list(choice.places(rows.names, rows.rows))][rows.chosen(choice).names]
-    storable(frame).to_parquet(output if output is not None else sys.stdout.buffer, engine="pyarrow", index=False)
+    frame = storable(frame)
+    if output is None:
+        frame.to_parquet(sys.stdout.buffer, engine="pyarrow", index=False)
+        return
+    with _paths.replaced(output, mode_of(of)) as file:
+        frame.to_parquet(file, engine="pyarrow", index=False)

@@ -107,7 +107,13 @@ def showing(folder: str, interval: float) -> Iterator[None]:
 )
 @click.option("--report/--no-report", "wants_report", default=True, show_default=True, help="Print the report at the end.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-@click.option("-o", "--output", metavar="FILE", type=click.File("w"), help="Write the report there instead of to stderr.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Write the report there instead of to stderr.",
+)
 @click.option(
     "--names", metavar="FILE", type=click.File("r"), callback=names_of, help="Your own names of locks and other places."
 )
@@ -127,7 +133,7 @@ def run(
     children: str,
     wants_report: bool,
     as_json: bool,
-    output: IO[str] | None,
+    output: str | None,
     names: str | None,
     wants_top: bool,
     interval: float,
@@ -190,7 +196,11 @@ def run(
                 count = len(gathered.processes)
                 title = f"\npfs run: {' '.join(command)}: {count} process{'' if count == 1 else 'es'}"
                 text = f"{title}{unseen}\n\n{reports.text_of(gathered, limit)}\n"
-            click.echo(text, file=output or sys.stderr)
+            if output in (None, "-"):
+                click.echo(text, err=output is None)
+            else:
+                with _paths.replaced(output, _paths.mode_of(segment.path for segment in found)) as file:
+                    file.write(text.encode() + b"\n")
         if keep:
             click.echo(f"Segments: {folder}", err=True)
     context.exit(launch.end_as(code))

@@ -48,7 +48,7 @@ def sql(source: int | str, statement: str | None, dialect: str, form: str, outpu
 
 
 def _answer(source: int | str, statement: str, dialect: Any, form: str, output: str | None) -> None:
-    write_frame(pfs.sql(statement, source, dialect).df(), form, output)
+    write_frame(pfs.sql(statement, source, dialect).df(), form, output, [source])
 
 
 def _completions() -> Callable[[str], list[str]]:

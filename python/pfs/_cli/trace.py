@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 import pfs
+from pfs import _paths
 from pfs._cli.options import sql_text_option
 from pfs._tables.show import count_text
 from pfs._trace import files, timeline
@@ -69,17 +70,8 @@ def _written(output: Path, found: list[files.Source]) -> Iterator[IO[bytes]]:
         return
     if output.exists() and any(output.samefile(source.path) for source in found):
         raise pfs.InvalidValue(f"{output} is a file of the trace itself: give another name")
-    if output.exists() and not output.is_file():  # a pipe
-        with open(output, "wb", buffering=1 << 20) as file:
-            yield file
-        return
-    part = output.with_name(output.name + ".part")  # a file with the final name is complete
-    try:
-        with open(part, "wb", buffering=1 << 20) as file:
-            yield file
-        part.replace(output)
-    finally:
-        part.unlink(missing_ok=True)
+    with _paths.replaced(output, _paths.mode_of(source.path for source in found)) as file:
+        yield file
 
 
 def _say_partial(partial: dict[str, int]) -> None:

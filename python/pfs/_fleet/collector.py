@@ -231,7 +231,7 @@ class Collector:
         if not self._sql_text:
             filled = {name: columns.without_literals(name.rpartition("/")[2]) for name, columns in filled.items()}
         try:
-            write_archive(path, merged._summary(list(merged)) | {FLEET: facts.facts()}, filled)
+            write_archive(path, merged._summary(list(merged)) | {FLEET: facts.facts()}, filled, 0o666)  # the folder has the mode
         except OSError as error:
             error.filename = error.filename or path
             raise

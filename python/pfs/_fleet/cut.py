@@ -6,16 +6,15 @@ The file is a snapshot of `pfs.merge`: ``pfs.read_snapshot`` reads the sums of t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
+from pfs import _core
 from pfs._snapshots.archive import read_archive_summary, read_members
+from pfs._snapshots.foreign import foreign
 from pfs.errors import InvalidValue
-
-if TYPE_CHECKING:
-    from pfs import _core
 
 __all__ = ["ENDED", "FLEET", "PROCESS", "Cut", "Identity", "Member", "identity_of", "read_cut"]
 
@@ -102,25 +101,33 @@ def read_cut(path: str) -> Cut:
         InvalidValue: the file is damaged, or no cut.
     """
     summary = read_archive_summary(path)
-    try:
+    with foreign(path, "is no cut of pfs collect"):
         facts = summary[FLEET]
         if facts["format"] != FORMAT:
             raise InvalidValue(f"{path} is a cut of format {facts['format']}, this version reads {FORMAT}")
+        known = frozenset(_core.tables())
         return Cut(
             path=path,
             node=str(facts["node"]),
-            number=int(facts["cut"]),
-            time=str(summary["time"]),
+            number=_count(facts["cut"]),
+            time=datetime.fromisoformat(summary["time"]).replace(tzinfo=None).isoformat(),
             boot=str(facts["boot"]),
             uptime=float(facts["uptime"]),
             seconds=None if facts["seconds"] is None else float(facts["seconds"]),
-            previous=int(facts["previous"]),
-            processes=[Member(Identity(*each[:5]), str(each[5]), str(each[6])) for each in facts["processes"]],
-            counted=frozenset(Identity(*each) for each in facts["counted"]),
+            previous=_count(facts["previous"]),
+            processes=[Member(_identity(each[:5]), str(each[5]), str(each[6])) for each in facts["processes"]],
+            counted=frozenset(_identity(each) for each in facts["counted"]),
             problems=[str(problem) for problem in facts["problems"]],
-            tables=list(summary["rows"]),
+            tables=[name for name in summary["rows"] if name in known],
         )
-    except (KeyError, ValueError, TypeError, IndexError) as error:
-        if isinstance(error, InvalidValue):
-            raise
-        raise InvalidValue(f"{path} is no cut of pfs collect: {json.dumps(str(error))}") from None
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value < 2**63:
+        raise ValueError(f"{value!r} is no count")
+    return value
+
+
+def _identity(values: Sequence[Any]) -> Identity:
+    boot, *numbers = values
+    return Identity(str(boot), *map(_count, numbers))

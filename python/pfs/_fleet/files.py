@@ -9,12 +9,14 @@ import time
 from contextlib import suppress
 from typing import NamedTuple
 
+from pfs import _paths
 from pfs.errors import InvalidValue, StateError
 
 __all__ = ["Named", "checked_node", "cuts", "locked", "name_of", "nodes", "remove_old", "remove_parts"]
 
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _CUT = re.compile(r"(\d{10})-\d{8}T\d{6}\.pfs\.zip")
+_PART = re.compile(rf"{_CUT.pattern}.*{re.escape(_paths.PART)}")
 _LOCK = ".lock"
 _FEWEST = 2  # cuts that stay in any case: rates need two
 
@@ -67,7 +69,7 @@ def cuts(folder: str) -> list[Named]:
 def remove_parts(folder: str) -> None:
     """Removes what a collector has left that was killed while it wrote."""
     for name in os.listdir(folder):
-        if name.endswith(".pfs.zip.part"):
+        if _PART.fullmatch(name):
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(folder, name))
 
@@ -91,12 +93,10 @@ def locked(folder: str) -> int:
 
     Raises:
         StateError: another process has it.
-        OSError: the folder cannot be made or written.
+        OSError: the folder cannot be made or written, or belongs to another user.
     """
-    os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
-    if not os.path.isdir(folder):
-        os.mkdir(folder, 0o700)  # statements may have secrets, as in the segments
-    descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    _paths.own_folder(folder)
+    descriptor = _paths.kept(os.path.join(folder, _LOCK))
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from pfs import _paths
 from pfs._plot.kinds import kind_of
 from pfs._tables.show import time_text
 from pfs.errors import InvalidValue
@@ -36,9 +37,9 @@ class Timeline:
         return f"<timeline of {self.drawn} of {self.events} events>"
 
     def save(self, path: str) -> None:
-        """Writes the picture to a file, as SVG."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self.svg)
+        """Writes the picture to a file, as SVG. Only its user can read a new file."""
+        with _paths.replaced(path) as file:
+            file.write(self.svg.encode())
 
 
 def timeline(

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -17,6 +18,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
 from urllib3.util import Retry, Timeout, parse_url
 
+from pfs import _paths
 from pfs.errors import Error, InvalidValue
 
 __all__ = ["Endpoint", "Lines", "Outbox", "Refused", "Target", "line_of"]
@@ -101,8 +103,10 @@ def _headers() -> dict[str, str]:
 class Lines:
     """Adds a line of OTLP's JSON for each message to a file; "-" is the standard output."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, mode: Callable[[], int]) -> None:
+        """`mode`: returns the mode of a file that is made."""
         self._path = path
+        self._mode = mode
 
     def send(self, request: Request) -> None:
         line = line_of(request) + "\n"
@@ -110,8 +114,8 @@ class Lines:
             sys.stdout.write(line)
             sys.stdout.flush()
             return
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.write(line)
+        with _paths.appended(self._path, self._mode()) as file:
+            file.write(line.encode())
 
 
 def line_of(request: Request) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import stat
 import struct
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
+
+from pfs import _paths
 
 __all__ = ["Elf", "Section", "build_id_of", "files_of", "opened"]
 
@@ -90,9 +91,7 @@ def opened(path: str) -> Iterator[Elf | None]:
     with contextlib.ExitStack() as stack:
         try:
             # A path comes from the program: it may name a pipe by now, and must not block the reader.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            file: BinaryIO = stack.enter_context(os.fdopen(descriptor, "rb"))
-            elf = Elf(file) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+            elf = Elf(stack.enter_context(_paths.reading(path, follow=True)))
         except (OSError, ValueError, struct.error):
             elf = None
         stack.enter_context(contextlib.suppress(Exception))  # pyelftools, which reads lines, says so in many ways
@@ -155,9 +154,7 @@ def _debug_link(elf: Elf) -> tuple[str, int] | None:
 def _has_sum(path: str, check: int) -> bool:
     now = 0
     try:
-        if not os.path.isfile(path):
-            return False
-        with open(path, "rb") as file:
+        with _paths.reading(path, follow=True) as file:
             while chunk := file.read(_CHUNK):
                 now = zlib.crc32(chunk, now)
     except OSError:

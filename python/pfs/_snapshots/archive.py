@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pfs import _paths
 from pfs._arrow.frames import plain_texts
+from pfs._snapshots.foreign import check_sizes, foreign, members, table_of
 from pfs._snapshots.held import Columns, declared
 from pfs._snapshots.parquet import columns_of_arrow, need_pyarrow
 from pfs.errors import InvalidValue
@@ -28,34 +30,22 @@ _LARGE = 1 << 16
 _ATTRS = b"PANDAS_ATTRS"  # pandas calls them so in Parquet files
 
 
-def write_archive(
-    path: str | os.PathLike[str], summary: Mapping[str, object], tables: Mapping[str, Columns], is_private: bool = False
-) -> None:
-    """Writes the tables, which have rows. Deflate shrinks their schemas. The file has its name only when it is complete.
-    `is_private`: only its user can read it."""
+def write_archive(path: str | os.PathLike[str], summary: Mapping[str, object], tables: Mapping[str, Columns], mode: int) -> None:
+    """Writes the tables, which have rows. Deflate shrinks their schemas. The file has its name only when it is complete."""
     need_pyarrow()
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
     # Threads, and a frame of zstd for each column, cost more than small columns: these are left to deflate.
     small, large = (pa.ipc.IpcWriteOptions(compression=name, use_threads=False) for name in (None, "zstd"))
-    part = f"{os.fspath(path)}.part"
-    try:
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-            if is_private:
-                os.chmod(part, 0o600)  # before the first row
-            archive.writestr(_SUMMARY, json.dumps(summary, indent=1))
-            for name, columns in tables.items():
-                stored = _batch(columns)
-                written = pa.BufferOutputStream()
-                is_large = stored.nbytes >= _LARGE
-                with pa.ipc.new_file(written, stored.schema, options=large if is_large else small) as writer:
-                    writer.write_batch(stored)
-                archive.writestr(f"{name}.arrow", written.getvalue(), zipfile.ZIP_STORED if is_large else None)
-        os.replace(part, path)
-    except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
-        raise
+    with _paths.replaced(path, mode) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(_SUMMARY, json.dumps(summary, indent=1))
+        for name, columns in tables.items():
+            stored = _batch(columns)
+            written = pa.BufferOutputStream()
+            is_large = stored.nbytes >= _LARGE
+            with pa.ipc.new_file(written, stored.schema, options=large if is_large else small) as writer:
+                writer.write_batch(stored)
+            archive.writestr(f"{name}.arrow", written.getvalue(), zipfile.ZIP_STORED if is_large else None)
 
 
 def _batch(columns: Columns) -> Any:
@@ -90,14 +80,11 @@ def read_archive_summary(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         InvalidValue: the file holds no snapshot.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            found: dict[str, Any] = json.loads(archive.read(_SUMMARY))
-            return found
-    except FileNotFoundError:
-        raise InvalidValue(f"{os.fspath(path)} holds no snapshot: there is no such file") from None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise InvalidValue(f"{os.fspath(path)} holds no snapshot: {error}") from None
+    with members(path, "holds no snapshot") as archive:
+        found = json.loads(archive.read(_SUMMARY))
+        if not isinstance(found, dict):
+            raise InvalidValue(f"{os.fspath(path)} holds no snapshot: {_SUMMARY} is no object")
+        return found
 
 
 class _Member:
@@ -108,36 +95,26 @@ class _Member:
 
     def arrow(self) -> Any:
         """Returns the table of Arrow."""
-        return self._read(lambda file: file.read_all())
-
-    def _read(self, read: Callable[[Any], Any]) -> Any:
-        import pyarrow as pa
-
-        try:
-            options = pa.ipc.IpcReadOptions(use_threads=False)  # see SavedParquet
-            return read(pa.ipc.open_file(pa.BufferReader(self._data), options=options))
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise InvalidValue(f"{self._path}: {self._name} cannot be read: {error}") from None
+        return table_of(f"{self._path}: {self._name}", self._data)
 
     def __call__(self) -> Columns | pd.DataFrame:
-        # The columns of a batch have one piece each, so that nothing has to be put together.
-        stored = self._read(lambda file: file.get_batch(0) if file.num_record_batches == 1 else file.read_all())
-        return columns_of_arrow(
-            self._name.rpartition("/")[2], stored, json.loads((stored.schema.metadata or {}).get(_ATTRS, b"{}"))
-        )
+        stored = self.arrow()
+        with foreign(f"{self._path}: {self._name}"):
+            attrs = dict(json.loads((stored.schema.metadata or {}).get(_ATTRS, b"{}")))
+            return columns_of_arrow(self._name.rpartition("/")[2], stored, attrs)
 
 
 def read_members(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, _Member]:
-    """Returns the tables of the file that have rows. The file is read here."""
+    """Returns the tables of the file that have rows. The file is read here.
+
+    Raises:
+        InvalidValue: the file cannot be read, or would take too much memory.
+    """
     need_pyarrow()
-    try:
-        with zipfile.ZipFile(path) as archive:
-            there = set(archive.namelist())
-            return {
-                name: _Member(os.fspath(path), name, archive.read(f"{name}.arrow")) for name in names if f"{name}.arrow" in there
-            }
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise InvalidValue(f"{os.fspath(path)} cannot be read: {error}") from None
+    with members(path) as archive:
+        datas = {name: archive.read(f"{name}.arrow") for name in names if f"{name}.arrow" in archive}
+        check_sizes(os.fspath(path), datas.values())
+    return {name: _Member(os.fspath(path), name, data) for name, data in datas.items()}
 
 
 _NUMPY = {"text": np.int32, "set": np.int32, "enum": np.int8, "timestamp": np.int64, "double": np.float64}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,7 +80,9 @@ def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> 
             tables[name] = _placed(info, there)
     _set_quantiles(tables)
     held = Held({name: _columns(declared(name), table) for name, table in tables.items()})
-    return Merged(held, sorted(origins), max(each.time for each in given), max(each.duration for each in given))
+    merged = Merged(held, sorted(origins), max(each.time for each in given), max(each.duration for each in given))
+    merged._mode = reduce(and_, (each._mode for each in given))
+    return merged
 
 
 def apart(name: str, readings: Sequence[tuple[Origin, Columns]]) -> Columns:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pfs import _core
+from pfs import _core, _paths
 from pfs._arrow.frames import escaped
+from pfs._snapshots.foreign import foreign
 from pfs._snapshots.held import Columns, declared
 from pfs._tables.frame import TEXT, category
 from pfs._tables.kinds import ORIGIN_KINDS, kinds
-from pfs.errors import Error, InvalidValue
+from pfs.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -131,24 +132,22 @@ class SavedParquet:
 
         self._name = name
         self._path = os.path.join(folder, f"{os.path.basename(name)}.parquet")
-        try:
-            with open(self._path, "rb") as file:
+        with foreign(self._path):
+            with _paths.reading(self._path, follow=True) as file:
                 self._bytes = file.read()
             if self._bytes[:4] != b"PAR1":
                 raise ValueError("it is no Parquet file")
             pq.read_metadata(_buffer(self._bytes))
-        except (OSError, ValueError) as error:
-            raise InvalidValue(f"{self._path} cannot be read: {error}") from None
 
     def __call__(self) -> Columns | pd.DataFrame:
         import pyarrow.parquet as pq
 
-        try:
+        with foreign(self._path):
             # A thread of Arrow that lets go of these bytes while Python ends would end the process with SIGABRT.
             stored = pq.ParquetFile(_buffer(self._bytes)).read(use_threads=False)
-        except (OSError, ValueError) as error:
-            raise InvalidValue(f"{self._path} cannot be read: {error}") from None
-        return columns_of_arrow(self._name, stored, json.loads((stored.schema.metadata or {}).get(b"PANDAS_ATTRS", b"{}")))
+            stored.validate(full=True)
+            attrs = dict(json.loads((stored.schema.metadata or {}).get(b"PANDAS_ATTRS", b"{}")))
+            return columns_of_arrow(self._name, stored, attrs)
 
 
 def _buffer(data: bytes) -> Any:

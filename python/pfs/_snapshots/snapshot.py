@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
-from pfs import _core
+from pfs import _core, _paths
+from pfs._snapshots.foreign import foreign
 from pfs._snapshots.held import Columns, Held, HeldTables, declared
 from pfs._snapshots.parquet import SavedParquet, need_pyarrow, storable
 from pfs._source import OWN
 from pfs._sql.query import Tables, run
 from pfs._sql.sources import FolderTables
 from pfs._tables import frame, show
-from pfs.errors import Error, InvalidValue, UnknownColumn, UnknownTable
+from pfs.errors import InvalidValue, UnknownColumn, UnknownTable
 
 if TYPE_CHECKING:
     from pfs._source import Source
@@ -162,6 +163,7 @@ class Snapshot(Frames):
         self.process = process
         self.time = when
         self.duration = duration
+        self._mode = 0o600  # of files: see _paths.mode_of
 
     @property
     def pid(self) -> int:
@@ -220,7 +222,7 @@ class Snapshot(Frames):
         Args:
             path: the file, whose name ends in ``.zip``. A file that exists is replaced.
             summaries: only the tables that add up: all that `pfs.merge` adds. Texts that can hold literals are NULL. A file of
-                all tables has all texts, and only its user can read it.
+                all tables has all texts. Users who may not read the segment may not read the file either.
             sql_text: these summaries with the texts.
 
         Raises:
@@ -235,11 +237,11 @@ class Snapshot(Frames):
         tables = {name: self._held.columns(name) for name in chosen if self._held.count(name)}
         if summaries and not sql_text:
             tables = {name: columns.without_literals(name) for name, columns in tables.items()}
-        write_archive(path, self._summary(chosen), tables, is_private=not summaries or sql_text)
+        write_archive(path, self._summary(chosen), tables, self._mode)
 
     def to_folder(self, path: str | os.PathLike[str]) -> None:
         """Writes a Parquet file for each table, and snapshot.json; ``pfs.read_snapshot`` reads them. Bytes that are no UTF-8 in
-        texts (names of files) become ``\\xNN``. Only its user can read a folder that this makes.
+        texts (names of files) become ``\\xNN``. Users who may not read the segment may not read a new folder or its files either.
 
         Raises:
             InvalidValue: the folder has files and is no snapshot.
@@ -247,17 +249,17 @@ class Snapshot(Frames):
         """
         need_pyarrow()
         folder = Path(path)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=self._mode | 0o100 | (self._mode & 0o044) >> 2, parents=True, exist_ok=True)
         if any(folder.iterdir()) and not (folder / _SUMMARY).exists():
             raise InvalidValue(f"{folder} is not empty and holds no snapshot: give a new folder")
         (folder / _SUMMARY).unlink(missing_ok=True)
         for old in folder.glob("*.parquet"):
             old.unlink()
         for name, table in self.items():
-            storable(frame.as_declared(name, table)).to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
-        (folder / _SUMMARY).write_text(
-            json.dumps(self._summary(self), indent=1) + "\n"
-        )  # it is written last: a folder with it is complete
+            with _paths.replaced(folder / f"{name}.parquet", self._mode) as file:
+                storable(frame.as_declared(name, table)).to_parquet(file, engine="pyarrow", index=False)
+        with _paths.replaced(folder / _SUMMARY, self._mode) as file:  # it is written last: a folder with it is complete
+            file.write(json.dumps(self._summary(self), indent=1).encode() + b"\n")
 
 
 class Merged(Snapshot):
@@ -311,6 +313,8 @@ def take(
     facts = frame.reading(source)
     tables = {name: Columns(rows, parts, {"table": name, "unit": "ps", **facts}) for name, (rows, _, parts) in read.items()}
     taken = Snapshot(Held(tables, cells=frame.cells_of_notebook() if source is OWN else None), process, when, duration)
+    segment = _core.segment_path() if source is OWN else getattr(source, "path", None)
+    taken._mode = _paths.mode_of([segment] if segment else [])
     if folder is not None:
         taken.to_folder(folder)
     return taken
@@ -344,14 +348,16 @@ def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
     if folder.is_file():
         from pfs._snapshots.archive import read_archive
 
-        return _as_saved(saved, Held(read_archive(folder, list(saved.rows)), saved.rows))
-    return _as_saved(saved, Held({name: SavedParquet(folder, name) for name in saved.rows}, saved.rows))
-
-
-def _as_saved(saved: _Saved, tables: Mapping[str, pd.DataFrame]) -> Snapshot:
-    if saved.origins:
-        return Merged(tables, saved.origins, saved.time, saved.duration)
-    return Snapshot(tables, saved.process, saved.time, saved.duration)
+        tables = Held(read_archive(folder, list(saved.rows)), saved.rows)
+    else:
+        tables = Held({name: SavedParquet(folder, name) for name in saved.rows}, saved.rows)
+    read = (
+        Merged(tables, saved.origins, saved.time, saved.duration)
+        if saved.origins
+        else Snapshot(tables, saved.process, saved.time, saved.duration)
+    )
+    read._mode = _paths.mode_of([folder])
+    return read
 
 
 def other_process(path: str | os.PathLike[str], process: _core.Identity) -> str:
@@ -401,21 +407,36 @@ class _Saved(NamedTuple):
 
 
 def _read_summary(folder: Path) -> _Saved:
-    try:
-        if folder.suffix == ".zip" and not folder.is_dir():
-            from pfs._snapshots.archive import read_archive_summary
+    fails = f"holds no snapshot: {_SUMMARY} cannot be read"
+    if folder.suffix == ".zip" and not folder.is_dir():
+        from pfs._snapshots.archive import read_archive_summary
 
-            summary = read_archive_summary(folder)
-        else:
-            summary = json.loads((folder / _SUMMARY).read_text())
+        summary = read_archive_summary(folder)
+    elif not (folder / _SUMMARY).exists():
+        raise InvalidValue(f"{folder} holds no snapshot: there is no {_SUMMARY}")
+    else:
+        with foreign(folder, fails), _paths.reading(folder / _SUMMARY, follow=True) as file:
+            summary = json.loads(file.read())
+    with foreign(folder, fails):
         if summary["format"] != _FORMAT:
             raise InvalidValue(f"{folder} holds a snapshot of format {summary['format']}, this version reads {_FORMAT}")
-        process = Process(**summary["process"])
-        origins = [Origin(*origin) for origin in summary.get("origins", ())]
-        return _Saved(process, pd.Timestamp(summary["time"]), float(summary["duration"]), dict(summary["rows"]), origins)
-    except FileNotFoundError:
-        raise InvalidValue(f"{folder} holds no snapshot: there is no {_SUMMARY}") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, Error):
-            raise
-        raise InvalidValue(f"{folder} holds no snapshot: {_SUMMARY} cannot be read ({error})") from None
+        said = summary["process"]
+        process = Process(
+            int(said["pid"]),
+            int(said["pid_namespace"]),
+            int(said["process_start_ticks"]),
+            str(said["boot_id"]),
+            int(said["started"]),
+            str(said["command"]),
+            str(said.get("host", "")),
+        )
+        when = pd.Timestamp(summary["time"])
+        if not isinstance(when, pd.Timestamp):  # NaT
+            raise ValueError("there is no time")
+        return _Saved(
+            process,
+            when,
+            float(summary["duration"]),
+            {str(name): int(count) for name, count in dict(summary["rows"]).items()},
+            [Origin(str(node), int(pid), int(start)) for node, pid, start in summary.get("origins", ())],
+        )

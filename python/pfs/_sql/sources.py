@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
-from pfs import _core
+from pfs import _core, _paths
 
 if TYPE_CHECKING:
     from pfs._source import Source
@@ -56,4 +57,7 @@ class FolderTables:
         raise NotImplementedError
 
     def file(self, table: str) -> str | None:
-        return os.path.join(self._folder, f"{os.path.basename(table)}.parquet")
+        path = os.path.join(self._folder, f"{os.path.basename(table)}.parquet")
+        with suppress(FileNotFoundError):  # DuckDB says so
+            os.close(_paths.opened(path, follow=True))  # DuckDB would wait for a pipe
+        return path

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pfs import _core
+from pfs import _core, _paths
 from pfs._snapshots.diff import EVENT, table_diff
 from pfs._snapshots.parquet import storable
 from pfs._tables import frame
@@ -157,7 +157,7 @@ class View:
         """Writes a file for each table in which something happened, and test.json with `summary`. Summaries and events include
         those of children."""
         folder = Path(path)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for end in FORMS:
             for old in folder.glob(f"*.{end}"):
                 old.unlink()
@@ -169,11 +169,13 @@ class View:
             if len(table) == 0:
                 continue
             rows[name] = len(table)
-            if form == "csv":
-                table.to_csv(folder / f"{name}.csv", index=False)
-            else:
-                table.to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
-        (folder / "test.json").write_text(json.dumps({**summary, "pfs": _core.__version__, "rows": rows}, indent=1) + "\n")
+            with _paths.replaced(folder / f"{name}.{form}") as file:
+                if form == "csv":
+                    table.to_csv(file, index=False)
+                else:
+                    table.to_parquet(file, engine="pyarrow", index=False)
+        with _paths.replaced(folder / "test.json") as file:
+            file.write(json.dumps({**summary, "pfs": _core.__version__, "rows": rows}, indent=1).encode() + b"\n")
 
     def __repr__(self) -> str:
         return f"<what happened in this test: {', '.join(self.changed()) or 'nothing'}>"

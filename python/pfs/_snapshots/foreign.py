@@ -1,0 +1,184 @@
+"""Reads files of snapshots that somebody else has made: damaged, or made to harm the reader.
+
+Every failure is an InvalidValue that names the file. A file is refused before it is read if it would take much more memory than a
+file of its size has a reason to. The limits are those of a file, because a reader may ask for all of its tables.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pfs import _paths
+from pfs.errors import Error, InvalidValue
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+
+__all__ = ["Members", "check_sizes", "foreign", "members", "table_of"]
+
+_MOST_DEFLATED = 8 << 20  # bytes of a member that deflate shrinks: write_archive has 64 KiB, and what 20,000 processes are
+_MOST_DEFLATED_TOTAL = 64 << 20
+_MOST_TABLES = 512 << 20  # bytes of all tables without compression, unless the file is large, too
+_MOST_RATIO = 200  # 4,500,000 rows of the histograms of 10,000 digests: 153
+_MAGIC = 8  # bytes in front of the messages of a file
+
+
+@contextmanager
+def foreign(what: str | os.PathLike[str], fails: str = "cannot be read") -> Iterator[None]:
+    """Turns each exception of the block but those of pfs into InvalidValue.
+
+    zipfile, json and pyarrow say that a file is damaged by exceptions of ten types, and of other types in other versions.
+    """
+    try:
+        yield
+    except Error:
+        raise
+    except FileNotFoundError:
+        raise InvalidValue(f"{os.fspath(what)} {fails}: there is no such file") from None
+    except OSError as error:
+        raise InvalidValue(f"{os.fspath(what)} {fails}: {error.strerror or error}") from None
+    except Exception as error:
+        raise InvalidValue(f"{os.fspath(what)} {fails}: {str(error) or type(error).__name__}") from None
+
+
+class Members:
+    """The members of an open archive. Not more than the limits is read."""
+
+    def __init__(self, path: str, archive: zipfile.ZipFile) -> None:
+        self._path = path
+        self._archive = archive
+        self._left = _MOST_DEFLATED_TOTAL
+        self._infos = {info.filename: info for info in archive.infolist()}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._infos
+
+    def read(self, name: str) -> bytes:
+        """Returns the bytes of a member."""
+        if name not in self._infos:
+            raise InvalidValue(f"{self._path} cannot be read: there is no {name}")
+        info = self._infos[name]
+        if info.compress_type == zipfile.ZIP_STORED:
+            size = os.stat(self._path).st_size  # no more bytes are there
+        elif info.compress_type == zipfile.ZIP_DEFLATED:
+            size = min(_MOST_DEFLATED, self._left)
+        else:
+            raise InvalidValue(f"{self._path}: {name} cannot be read: compression method {info.compress_type}")
+        if info.file_size > size:
+            raise InvalidValue(f"{self._path}: {name} cannot be read: {info.file_size} bytes, and at most {size} are legal")
+        with self._archive.open(info) as member:
+            data = member.read(info.file_size + 1)  # a member that is longer than it says is not decompressed as a whole
+        if info.compress_type != zipfile.ZIP_STORED:
+            self._left -= len(data)
+        return data
+
+
+@contextmanager
+def members(path: str | os.PathLike[str], fails: str = "cannot be read") -> Iterator[Members]:
+    """Opens an archive, and yields its members.
+
+    Raises:
+        InvalidValue: there is no such file, or it cannot be read.
+    """
+    with foreign(path, fails), _paths.reading(path, follow=True) as file, zipfile.ZipFile(file) as archive:
+        yield Members(os.fspath(path), archive)
+
+
+def check_sizes(path: str, datas: Iterable[bytes]) -> None:
+    """Raises InvalidValue if the tables of a file, members that were read, take too much memory without compression."""
+    stored = total = 0
+    for data in datas:
+        stored += len(data)
+        total += len(data) + sum(_claimed(data))
+    if total > _MOST_TABLES and total > _MOST_RATIO * stored:
+        raise InvalidValue(f"{path} cannot be read: its {stored >> 10} KiB would take {total >> 20} MiB of memory")
+
+
+def _claimed(data: bytes) -> Iterator[int]:
+    """Yields how long each compressed buffer says that it is. Arrow takes so much memory for it."""
+    for message in _messages(data):
+        if message.type not in ("dictionary", "record batch"):
+            continue
+        metadata = message.metadata.to_pybytes()
+        batch = _table(metadata, _field(metadata, _root(metadata), 2))
+        if message.type == "dictionary":
+            batch = _table(metadata, _field(metadata, batch, 1))
+        if not _field(metadata, batch, 3, missing_is_legal=True):  # no compression: no memory but that of the file
+            continue
+        buffers = _table(metadata, _field(metadata, batch, 2))
+        [count] = struct.unpack_from("<I", metadata, buffers)
+        body = message.body
+        for number in range(count):
+            offset, length = struct.unpack_from("<qq", metadata, buffers + 4 + 16 * number)
+            if length >= 8:
+                yield max(0, struct.unpack("<q", body.slice(offset, 8).to_pybytes())[0])
+
+
+def _messages(data: bytes) -> Iterator[Any]:
+    import pyarrow as pa
+
+    reader = pa.BufferReader(data)
+    reader.seek(_MAGIC)
+    while True:
+        try:
+            yield pa.ipc.read_message(reader)
+        except EOFError:
+            return
+
+
+# A table of flatbuffers, in which Arrow says what a message has: https://flatbuffers.dev/internals
+
+
+def _root(data: bytes) -> int:
+    return _table(data, 0)
+
+
+def _table(data: bytes, at: int) -> int:
+    return at + int(struct.unpack_from("<I", data, at)[0])
+
+
+def _field(data: bytes, table: int, number: int, missing_is_legal: bool = False) -> int:
+    """Returns where a field of a table is; 0 if it is not there."""
+    types = table - struct.unpack_from("<i", data, table)[0]
+    [size] = struct.unpack_from("<H", data, types)
+    place = 4 + 2 * number
+    offset = struct.unpack_from("<H", data, types + place)[0] if place < size else 0
+    if not offset and not missing_is_legal:
+        raise ValueError(f"field {number} is missing")
+    return table + offset if offset else 0
+
+
+def table_of(what: str, data: bytes) -> pa.Table:
+    """Returns the table of a member. It reads the messages that ``check_sizes`` has seen; the end of the file may name others.
+
+    Raises:
+        InvalidValue: it is damaged; a column has a type that pfs does not write.
+    """
+    import pyarrow as pa
+
+    with foreign(what):
+        file = pa.BufferReader(data)
+        file.seek(_MAGIC)
+        table = pa.ipc.open_stream(file, options=pa.ipc.IpcReadOptions(use_threads=False)).read_all()  # see SavedParquet
+        for field in table.schema:
+            if not _is_known(field.type):
+                raise InvalidValue(f"{what} cannot be read: {field.name} has type {field.type}")
+        table.validate(full=True)  # texts are UTF-8, numbers of texts exist
+        return table
+
+
+def _is_known(kind: pa.DataType) -> bool:
+    """Returns whether pfs, of any version, writes columns of this type. The rows of each of them take memory in the file."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+        return bool(types.is_string(kind) or types.is_large_string(kind))
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_timestamp(kind) or types.is_boolean(kind)
+    return bool(is_number or types.is_string(kind) or types.is_large_string(kind))
