@@ -39,6 +39,15 @@ def test_native_tests_pass() -> None:
     controls = {f"{test}_broken_{part}" for test, found in parts.items() for part in found.split()}
     controls |= {
         f"{test}_broken"
-        for test in ["principals", "churn", "sampled", "sessions", "short_threads", "histograms", "passing_names"]
+        for test in [
+            "principals",
+            "churn",
+            "sampled",
+            "sessions",
+            "short_threads",
+            "histograms",
+            "digest_histograms",
+            "passing_names",
+        ]
     }
     assert controls <= names, f"not run: {controls - names}"

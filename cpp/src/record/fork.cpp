@@ -63,7 +63,9 @@ Segment::Keep KeptByChild(ArrayId id) {
     case ArrayId::kGlobalCells:
     case ArrayId::kStatementCells:
     case ArrayId::kHistograms:
+    case ArrayId::kHistogramBlocks:
     case ArrayId::kDigests:
+    case ArrayId::kDigestTexts:
     case ArrayId::kErrorLog:
     case ArrayId::kWaitChunks:
     case ArrayId::kWaitRecords:

@@ -56,6 +56,8 @@ void CachePointers() {
   rt.instances = segment.element<ShmInstance>(ArrayId::kInstances, 0);
   rt.instance_lists = segment.element<ShmInstanceList>(ArrayId::kInstanceLists, 0);
   rt.holds = segment.element<ShmHold>(ArrayId::kHolds, 0);
+  rt.histogram_blocks = segment.element<ShmHistogramBlock>(ArrayId::kHistogramBlocks, 0);
+  rt.digest_texts = segment.element<ShmDigestText>(ArrayId::kDigestTexts, 0);
   rt.free_lists = segment.element<ShmFreeLists>(ArrayId::kFreeLists, 0);
   rt.files = segment.element<ShmFile>(ArrayId::kFiles, 0);
   rt.tables = segment.element<ShmTable>(ArrayId::kTables, 0);

@@ -26,7 +26,7 @@
 namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
-inline constexpr uint32_t kLayoutMajor = 6;
+inline constexpr uint32_t kLayoutMajor = 7;
 inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
@@ -64,7 +64,9 @@ inline constexpr uint32_t kMostArrays = 64, kMostOptions = 96, kMostLosses = 96,
   X(kCells, ShmCell)                           \
   X(kStatementCells, ShmStatementCell)         \
   X(kHistograms, ShmHistogramPart)             \
+  X(kHistogramBlocks, ShmHistogramBlock)       \
   X(kDigests, ShmDigest)                       \
+  X(kDigestTexts, ShmDigestText)               \
   X(kPrograms, ShmStoredProgram)               \
   X(kPrepared, ShmPrepared)                    \
   X(kRetired, ShmRetired)                      \
@@ -156,7 +158,8 @@ struct ShmHeader {
   // Every update of a cell reads this, and only TRUNCATE writes it: a line that stays in all caches has what a wait reads.
   alignas(64) ShmEpochs wait_epochs;
   HalfWord resets[kMostResets];
-  HalfWord histogram_generation;  // of all parts of the histogram of all statements; in the line that they read anyway
+  HalfWord histogram_generation;         // of all parts of the histogram of all statements; in the line that they read anyway
+  HalfWord digest_histogram_generation;  // of the histograms of all digests
   ShmEpochs other_epochs[kKindCount - 1];
   ShmEpochs& EpochsOf(Kind kind) { return kind == Kind::kWait ? wait_epochs : other_epochs[static_cast<uint32_t>(kind) - 1]; }
   const ShmEpochs& EpochsOf(Kind kind) const { return const_cast<ShmHeader*>(this)->EpochsOf(kind); }

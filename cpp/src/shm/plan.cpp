@@ -26,8 +26,7 @@ uint64_t Stride(ArrayId id, const Options& options) {
     return SpaceBytes(of_kind, RecordBytesFor(of_kind, options), of_kind == Kind::kStatement ? LongTextBytesFor(options) : 0);
   }
   const uint64_t sql = TextCapacity(static_cast<uint64_t>(options.Get(OptionId::max_sql_text_length)));
-  const uint64_t tokens = TextCapacity(static_cast<uint64_t>(options.Get(OptionId::max_digest_length)));
-  const uint64_t behind = id == ArrayId::kDigests ? tokens + sql : id == ArrayId::kPrepared ? sql : 0;
+  const uint64_t behind = id == ArrayId::kPrepared ? sql : 0;
   return kElementBytes[static_cast<uint32_t>(id)] + RoundUp(behind, 64);  // elements with texts behind them are whole lines
 }
 
@@ -123,8 +122,16 @@ uint64_t Capacity(ArrayId id, uint64_t classes, const Options& options) {
       return get(OptionId::max_object_cells) / 4 + 1;
     case ArrayId::kHistograms:
       return kHistogramParts;  // one is in the header: index 0 stays unused here, too
+    case ArrayId::kHistogramBlocks:
+      return std::min<uint64_t>(with_zero(OptionId::digests_size) * kBucketGroups, UINT32_MAX);
     case ArrayId::kDigests:
       return with_zero(OptionId::digests_size);
+    case ArrayId::kDigestTexts: {
+      // Twice the longest texts: a sample that grows leaves its place behind.
+      const uint64_t sample = TextCapacity(get(OptionId::max_sql_text_length)), tokens = TextCapacity(get(OptionId::max_digest_length));
+      const uint64_t parts = (2 * sample + tokens + kDigestSchemaBytes) / sizeof(ShmDigestText) + 3;
+      return std::min<uint64_t>(with_zero(OptionId::digests_size) * parts, UINT32_MAX);
+    }
     case ArrayId::kPrograms:
       return with_zero(OptionId::max_program_instances);
     case ArrayId::kPrepared:

@@ -74,7 +74,9 @@ bool NeedsExtentAtStart(ArrayId id) {
     case ArrayId::kMetadataLocks:
     case ArrayId::kStatementCells:
     case ArrayId::kHistograms:
+    case ArrayId::kHistogramBlocks:
     case ArrayId::kDigests:
+    case ArrayId::kDigestTexts:
     case ArrayId::kPrograms:
     case ArrayId::kPrepared:
     case ArrayId::kStageChunks:

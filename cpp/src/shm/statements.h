@@ -2,6 +2,7 @@
 // of all.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/histogram.h"
@@ -38,11 +39,27 @@ constexpr uint64_t CountInBucket(uint64_t word, uint32_t generation) {
 // Threads: any thread adds (compare-exchange), any reads.
 using Buckets = Word[kHistogramBuckets];
 
-// Is the histogram of a digest.
-struct alignas(64) ShmHistogram {
-  HalfWord generation;
-  Buckets buckets;
+// Holds adjacent buckets of a digest's histogram, those of one group: a digest has blocks for the buckets that it uses. All blocks belong
+// to the digests of one generation of their histograms, ShmHeader::digest_histogram_generation. When a TRUNCATE has begun another one, all
+// are free at once, and their words, which are of an old generation, count as zero.
+// Threads: group and next change under the cold lock, before the block is in a list.
+inline constexpr uint32_t kBucketsInBlock = 7, kBucketGroups = (kHistogramBuckets + kBucketsInBlock - 1) / kBucketsInBlock;
+constexpr uint32_t GroupOf(uint32_t bucket) { return bucket * 9363 >> 16; }  // bucket / 7, which takes the compiler ten instructions
+static_assert([] {
+  for (uint32_t i = 0; i < kHistogramBuckets; ++i) {
+    if (GroupOf(i) != i / kBucketsInBlock) return false;
+  }
+  return true;
+}());
+struct alignas(64) ShmHistogramBlock {
+  HalfWord group;  // of buckets
+  HalfWord next;   // of the list
+  Word counts[kBucketsInBlock];
 };
+static_assert(sizeof(ShmHistogramBlock) == 64);
+// Lists of a digest's blocks. Groups of similar times are in different lists, so most lists have one block.
+inline constexpr uint32_t kBlockLists = 8;
+constexpr uint32_t BlockListOf(uint32_t group) { return group % kBlockLists; }
 
 // Is a part of the histogram of all statements, which is the sum of its parts. A TRUNCATE empties all parts at once: their generation is
 // ShmHeader::histogram_generation. One part is in the header, the others are elements of kHistograms. The thread slots that time
@@ -52,24 +69,31 @@ struct alignas(64) ShmHistogramPart {
 };
 inline constexpr uint32_t kHistogramParts = 256;
 
-// Is a digest. Its tokens lie behind it, and then the text of the sample, each with the capacity that the options
-// give it. Element 1 collects all digests that do not fit: it has no schema and no tokens.
-// Threads: `generation` and the identifying fields change under the cold lock; the sample changes under sample_seq, by the thread that
-// claims it.
+// Is a part of a digest's texts, which take as many adjacent ones as they need. Each text begins in a word of its own and is zero padded.
+struct alignas(16) ShmDigestText {
+  Word words[2];
+};
+
+// Is a digest. Element 1 collects all digests that do not fit: it has no schema and no tokens.
+// Threads: `generation` and the identifying fields change under the cold lock; so do the lists of blocks, which any thread follows. The
+// sample changes under sample_seq, by the thread that claims it; sample_text and sample_capacity also need the cold lock.
 struct alignas(64) ShmDigest {
   ShmStatementObject object;
-  HalfWord next;  // next digest of the same bucket
-  HalfWord token_bytes;
-  Word key;                    // hash of schema and tokens
-  Word schema[8];              // zero padded; empty = NULL
-  HalfWord sample_seq;         // odd while a thread replaces the sample
-  HalfWord sample_generation;  // of the object
+  HalfWord next;                       // next digest of the same bucket
+  HalfWord text;                       // the first part of its schema, with its tokens behind; 0 = it has neither
+  HalfWord schema_bytes, token_bytes;  // no schema = NULL
+  HalfWord histogram_generation;       // that the lists belong to
+  HalfWord sample_seq;                 // odd while a thread replaces the sample
+  HalfWord blocks[kBlockLists];        // the first of each list in kHistogramBlocks
+  Word key;                            // hash of schema and tokens
+  HalfWord sample_generation;          // of the object
   HalfWord sample_bytes;
-  HalfWord unused;
-  Word sample_seen;  // microseconds since 1970
-  Word sample_wait;  // picoseconds
-  ShmHistogram histogram;
+  HalfWord sample_text, sample_capacity;  // the first part of its place, and the bytes of that
+  Word sample_seen;                       // microseconds since 1970
+  Word sample_wait;                       // picoseconds
 };
+static_assert(sizeof(ShmDigest) == 128 && offsetof(ShmDigest, key) == 64);
+inline constexpr uint32_t kDigestSchemaBytes = 64;
 
 // Is a stored program of the user.
 // Threads: changed under the cold lock.

@@ -43,6 +43,8 @@ Histogram Snapshot::ReadHistogram(const HalfWord& generation, AddUp add_up) cons
 
 namespace {
 
+constexpr uint64_t kMostTextBytes = uint64_t{1} << 21;  // no option allows longer ones
+
 void AddBuckets(const Buckets& buckets, uint32_t generation, Histogram* sum) {
   for (uint32_t i = 0; i < kHistogramBuckets; ++i) {
     const uint64_t count = CountInBucket(buckets[i].load(kAcquire), generation);
@@ -52,6 +54,35 @@ void AddBuckets(const Buckets& buckets, uint32_t generation, Histogram* sum) {
 }
 
 }  // namespace
+
+// Adds up the blocks of a digest that are of this generation.
+void Snapshot::AddBlocks(const ShmDigest& digest, uint32_t generation, Histogram* sum) const {
+  if (digest.histogram_generation.load(kAcquire) != generation) return;  // pairs with MakeBucket
+  for (const HalfWord& list : digest.blocks) {
+    uint32_t most = kBucketGroups;  // a list that changes meanwhile, or is damaged, may be a circle
+    for (uint32_t at = list.load(kAcquire); at != 0 && most-- != 0;) {
+      const ShmHistogramBlock* const block = histogram_blocks_.at(at);
+      if (block == nullptr) break;
+      const uint32_t first = std::min(block->group.load(kAcquire), kBucketGroups) * kBucketsInBlock;
+      for (uint32_t i = 0; i < kBucketsInBlock && first + i < kHistogramBuckets; ++i) {
+        const uint64_t count = CountInBucket(block->counts[i].load(kAcquire), generation);
+        sum->counts[first + i] += count;
+        sum->total += count;
+      }
+      at = block->next.load(kAcquire);
+    }
+  }
+}
+
+// Copies a text of a digest; an empty one if it lies outside of their array. The caller finds out whether the copy is whole.
+void Snapshot::CopyDigestText(uint32_t first, uint64_t bytes, std::vector<char>* to) const {
+  to->clear();
+  if (bytes == 0 || bytes > kMostTextBytes) return;
+  const ShmDigestText* const text = digest_texts_.at(first, (bytes + sizeof(ShmDigestText) - 1) / sizeof(ShmDigestText));
+  if (text == nullptr) return;
+  to->resize(bytes);
+  CopyFromShared(to->data(), text, bytes);
+}
 
 Histogram Snapshot::StatementHistogram() const {
   if (!ok_) return {};
@@ -88,40 +119,33 @@ void Snapshot::DescribeProgram(uint64_t type, uint64_t name, std::optional<Text<
 Snapshot::Found Snapshot::ReadDigest(uint32_t index, DigestRow* row) const {
   const ShmDigest* shm = digests_.at(index);
   if (shm == nullptr) return Found::kFree;
-  const uint64_t behind = digests_.stride() - sizeof(ShmDigest);
-  const uint64_t token_buffer = std::min(TextCapacity(static_cast<uint64_t>(option(OptionId::max_digest_length))), behind);
-  const uint64_t sample_capacity = behind - token_buffer;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
     const uint32_t generation = shm->object.generation.load(kAcquire);  // pairs with the creation
     if (!IsLive(generation)) return Found::kFree;
     *row = {};
     std::vector<char>& buffer = text_buffer_;
-    buffer.resize(std::min<uint64_t>(shm->token_bytes.load(kAcquire), token_buffer));
-    CopyFromShared(buffer.data(), shm + 1, buffer.size());
-    const std::string tokens(buffer.data(), buffer.size());
-    uint64_t schema[8];
-    LoadWords(shm->schema, schema);
+    const uint64_t schema_bytes = std::min<uint64_t>(shm->schema_bytes.load(kAcquire), kDigestSchemaBytes);
+    const uint64_t before_tokens = TextCapacity(schema_bytes);
+    CopyDigestText(shm->text.load(kAcquire), before_tokens + shm->token_bytes.load(kAcquire), &buffer);
+    const std::string texts(buffer.data(), buffer.size());
     if (!AddUpStatements(shm->object, generation, &row->numbers)) return Found::kTorn;
     const Histogram histogram =
-        ReadHistogram(shm->histogram.generation, [&](uint32_t of, Histogram* sum) { AddBuckets(shm->histogram.buckets, of, sum); });
+        ReadHistogram(header().digest_histogram_generation, [&](uint32_t of, Histogram* sum) { AddBlocks(*shm, of, sum); });
     uint32_t sample_generation = 0;
-    uint64_t sample_bytes = 0;
     const bool whole = TryRead(shm->sample_seq, [&] {
       sample_generation = shm->sample_generation.load(kAcquire);
-      sample_bytes = std::min<uint64_t>(shm->sample_bytes.load(kAcquire), sample_capacity);
-      buffer.resize(sample_bytes);
-      CopyFromShared(buffer.data(), reinterpret_cast<const char*>(shm + 1) + token_buffer, sample_bytes);
+      CopyDigestText(shm->sample_text.load(kAcquire), shm->sample_bytes.load(kAcquire), &buffer);
       row->sample_seen = shm->sample_seen.load(kAcquire);
       row->sample_wait = shm->sample_wait.load(kAcquire);
     });
     if (shm->object.generation.load(kRelaxed) != generation) continue;
     if (!whole) return Found::kTorn;
-    if (!tokens.empty()) {
-      const DigestRow described = DescribeTokens(tokens);
+    if (texts.size() > before_tokens) {
+      const DigestRow described = DescribeTokens(std::string_view(texts).substr(before_tokens));
       row->digest = described.digest;
       row->text = described.text;
     }
-    if (const auto text = KeepWords(schema); !text.empty()) row->schema = text;
+    if (schema_bytes != 0 && texts.size() >= schema_bytes) row->schema = Keep(std::string_view(texts).substr(0, schema_bytes));
     if (sample_generation == generation) {
       row->sample = LongText(Keep({buffer.data(), buffer.size()}));
     } else {

@@ -68,7 +68,9 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& 
   sources_ = {view, ArrayId::kSources};
   statement_cells_ = {view, ArrayId::kStatementCells};
   histogram_parts_ = {view, ArrayId::kHistograms};
+  histogram_blocks_ = {view, ArrayId::kHistogramBlocks};
   digests_ = {view, ArrayId::kDigests};
+  digest_texts_ = {view, ArrayId::kDigestTexts};
   programs_ = {view, ArrayId::kPrograms};
   prepared_ = {view, ArrayId::kPrepared};
   for (uint32_t i = 0; i < kEventKinds; ++i) pools_[i] = {view, static_cast<Kind>(i)};

@@ -230,6 +230,8 @@ class Snapshot {
   // `name`: granule << 32 | version of "SCHEMA\0NAME". Nothing is set if the name is gone.
   void DescribeProgram(uint64_t type, uint64_t name, std::optional<Text<64>>* shown_type, std::optional<Text<64>>* schema,
                        std::optional<Text<64>>* shown_name) const;
+  void AddBlocks(const ShmDigest& digest, uint32_t generation, Histogram* sum) const;
+  void CopyDigestText(uint32_t first, uint64_t bytes, std::vector<char>* to) const;
   Found ReadDigest(uint32_t index, DigestRow* row) const;
   Found ReadProgram(uint32_t index, ProgramRow* row) const;
   Found ReadPrepared(uint32_t index, PreparedRow* row) const;
@@ -276,7 +278,9 @@ class Snapshot {
   PoolView pools_[kEventKinds];
   ArrayView<ShmStatementCell> statement_cells_;
   ArrayView<ShmHistogramPart> histogram_parts_;
+  ArrayView<ShmHistogramBlock> histogram_blocks_;
   ArrayView<ShmDigest> digests_;
+  ArrayView<ShmDigestText> digest_texts_;
   ArrayView<ShmStoredProgram> programs_;
   ArrayView<ShmPrepared> prepared_;
   ArrayView<ShmFact> facts_;

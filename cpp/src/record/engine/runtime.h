@@ -129,6 +129,8 @@ struct Runtime {
   ShmCell* thread_cells;
   ShmInstanceList* instance_lists;
   ShmHold* holds;
+  ShmHistogramBlock* histogram_blocks;
+  ShmDigestText* digest_texts;
   ShmFreeLists* free_lists;
   ShmTableHandle* table_handles;
   ShmMetadataLock* metadata_locks;

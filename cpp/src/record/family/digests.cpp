@@ -2,11 +2,14 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/digest.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "base/text_rules.h"
 
 namespace perfschema {
@@ -22,23 +25,28 @@ size_t BytesOfBuckets() { return digest_bucket_count * sizeof *digest_buckets; }
 uint32_t next_digest = 2;
 constexpr uint32_t kForOthers = 1;
 
-uint64_t Stride() { return g_runtime.segment.array(ArrayId::kDigests).stride; }
-ShmDigest& DigestAt(uint32_t index) {
-  return *reinterpret_cast<ShmDigest*>(g_runtime.segment.element<char>(ArrayId::kDigests, 0) + index * Stride());
-}
-char* TokensOf(ShmDigest& digest) { return reinterpret_cast<char*>(&digest + 1); }
-char* SampleOf(ShmDigest& digest) {
-  return TokensOf(digest) + TextCapacity(static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_digest_length)));
-}
+ShmDigest& DigestAt(uint32_t index) { return *g_runtime.segment.element<ShmDigest>(ArrayId::kDigests, index); }
+// Of `text` and `sample_text`.
+char* TextAt(uint32_t part) { return reinterpret_cast<char*>(g_runtime.digest_texts + part); }
+char* TokensOf(const ShmDigest& digest) { return TextAt(digest.text.load(kRelaxed)) + TextCapacity(digest.schema_bytes.load(kRelaxed)); }
+
+// Parts [1, next_text) belong to digests. Guarded by the cold lock.
+uint32_t next_text = 1;
 
 // Made at start, constant afterwards. Never destroyed: threads may outlive main().
 const Normalizer* normalizer = nullptr;
 
 struct Wanted {
   uint64_t key;
-  char schema[64];
+  std::string_view schema;
   std::span<const uint8_t> tokens;
 };
+[[gnu::noinline]] bool BeginsWith(const ShmDigest& digest, std::string_view schema) {
+  return EqualsShared(TextAt(digest.text.load(kRelaxed)), schema.data(), schema.size());
+}
+inline bool HasSchema(const ShmDigest& digest, std::string_view schema) {
+  return digest.schema_bytes.load(kRelaxed) == schema.size() && (__builtin_expect(schema.empty(), 1) || BeginsWith(digest, schema));
+}
 
 struct Found {
   ShmDigest* digest = nullptr;
@@ -55,10 +63,8 @@ Found Remembered(const DigestedText& text) {
   // A parent's digest has no memory in its child.
   if (digest == nullptr || text.entry->digest_life >> 32 != times_forgotten) return {};
   const uint32_t generation = digest->object.generation.load(kAcquire);
-  if (LifeOf(generation) != text.entry->digest_life) return {};
-  const bool is_of_schema =
-      text.schema_bytes == 0 ? digest->schema[0].load(kRelaxed) == 0 : EqualsShared(digest->schema, text.schema, sizeof digest->schema);
-  return is_of_schema ? Found{digest, generation} : Found{};
+  if (generation != static_cast<uint32_t>(text.entry->digest_life)) return {};
+  return HasSchema(*digest, {text.schema, text.schema_bytes}) ? Found{digest, generation} : Found{};
 }
 
 Found Search(const Wanted& wanted) {
@@ -67,8 +73,7 @@ Found Search(const Wanted& wanted) {
     ShmDigest& digest = DigestAt(at);
     const uint32_t generation = digest.object.generation.load(kAcquire);
     if (IsLive(generation) && digest.key.load(kRelaxed) == wanted.key && digest.token_bytes.load(kRelaxed) == wanted.tokens.size() &&
-        EqualsShared(TokensOf(digest), wanted.tokens.data(), wanted.tokens.size()) &&
-        EqualsShared(digest.schema, wanted.schema, sizeof wanted.schema) &&
+        HasSchema(digest, wanted.schema) && EqualsShared(TokensOf(digest), wanted.tokens.data(), wanted.tokens.size()) &&
         digest.object.generation.load(kRelaxed) ==
             generation) {  // the compared words belong to this generation: all loads above are acquire
       return {&digest, generation};
@@ -78,14 +83,49 @@ Found Search(const Wanted& wanted) {
   return {};
 }
 
-// Makes a digest in an unused element. REQUIRES: cold lock.
+// Takes parts for a text. Returns the first one; 0: the segment is full. REQUIRES: cold lock.
+uint32_t TakeText(uint64_t bytes) {
+  const uint64_t parts = (bytes + sizeof(ShmDigestText) - 1) / sizeof(ShmDigestText);
+  const uint64_t used = g_runtime.segment.array(ArrayId::kDigestTexts).used.load(kRelaxed), end = next_text + parts;
+  if (end > used && g_runtime.segment.AllocateFresh(ArrayId::kDigestTexts, end - used) < 0) return 0;
+  return std::exchange(next_text, static_cast<uint32_t>(end));
+}
+
+// Gives all texts back when no digest lives. A thread may still write the sample of a digest that has died: then its text, and all others,
+// stay where they are until the next time. REQUIRES: cold lock.
+void FreeTextsOfTheDead() {
+  if (next_digest != 2 || next_text == 1) return;
+  const uint64_t used = g_runtime.segment.array(ArrayId::kDigests).used.load(kRelaxed);
+  if (used > kForOthers && IsLive(DigestAt(kForOthers).object.generation.load(kRelaxed))) return;
+  bool is_free = true;
+  for (uint32_t i = 1; i < used; ++i) {
+    ShmDigest& digest = DigestAt(i);
+    uint32_t seq = digest.sample_seq.load(kRelaxed);
+    if ((seq & 1) != 0 || !digest.sample_seq.compare_exchange_strong(seq, seq + 1, kAcquire, kRelaxed)) {
+      is_free = false;
+      continue;
+    }
+    digest.sample_capacity.store(0, kRelease);
+    digest.sample_seq.store(seq + 2, kRelease);  // pairs with KeepSample and Snapshot::ReadDigest
+  }
+  if (is_free) next_text = 1;
+}
+
+// Makes a digest in an unused element. Returns none if the segment has no memory for its texts. REQUIRES: cold lock.
 Found Bear(uint32_t index, const Wanted& wanted) {
   ShmDigest& digest = DigestAt(index);
+  const uint64_t before_tokens = TextCapacity(wanted.schema.size());
+  uint32_t text = 0;
+  if (!wanted.schema.empty() || !wanted.tokens.empty()) {
+    text = TakeText(before_tokens + wanted.tokens.size());
+    if (text == 0) return {};
+    CopyToShared(TextAt(text), wanted.schema.data(), wanted.schema.size());
+    CopyToShared(TextAt(text) + before_tokens, wanted.tokens.data(), wanted.tokens.size());
+  }
   digest.key.store(wanted.key, kRelease);
+  digest.text.store(text, kRelease);
+  digest.schema_bytes.store(static_cast<uint32_t>(wanted.schema.size()), kRelease);
   digest.token_bytes.store(static_cast<uint32_t>(wanted.tokens.size()), kRelease);
-  CopyToShared(TokensOf(digest), wanted.tokens.data(), wanted.tokens.size());
-  CopyToShared(digest.schema, wanted.schema, sizeof wanted.schema);
-  digest.histogram.generation.fetch_add(1, kRelaxed);
   const uint32_t generation = digest.object.generation.load(kRelaxed) + 1;
   digest.object.generation.store(generation, kRelease);  // pairs with Search and Snapshot
   return {&digest, generation};
@@ -113,8 +153,10 @@ Found MakeDigest(const Wanted& wanted) {
   if (const Found found = Search(wanted); found.digest != nullptr) return found;
   if (next_digest > static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::digests_size)) || !Reserve(next_digest))
     return TakeForOthers();
+  FreeTextsOfTheDead();
+  const Found made = Bear(next_digest, wanted);
+  if (made.digest == nullptr) return TakeForOthers();
   const uint32_t index = next_digest++;
-  const Found made = Bear(index, wanted);
   HalfWord& head = digest_buckets[wanted.key & (digest_bucket_count - 1)];
   made.digest->next.store(head.load(kRelaxed), kRelaxed);
   head.store(index, kRelease);  // pairs with Search
@@ -124,20 +166,44 @@ Found MakeDigest(const Wanted& wanted) {
 // The digest whose sample this thread replaces now.
 thread_local constinit ShmDigest* t_sampled __attribute__((tls_model("initial-exec"))) = nullptr;
 
-// Replaces the sample if this statement is slower, if the sample is too old, or if there is none (semantics.md I8). If
-// another thread is replacing it, that thread wins.
-void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint64_t now_micros) {
+// Gives a sample a longer place. Returns the bytes that it has now, fewer if the segment is full, which counts as lost; 0 if the
+// digest has died meanwhile. REQUIRES: the calling thread has claimed the sample.
+[[gnu::noinline]] size_t LengthenSample(const Found& found, size_t bytes) {
   ShmDigest& digest = *found.digest;
-  const auto max_age =
-      static_cast<uint64_t>(g_runtime.header->options[static_cast<uint32_t>(OptionId::max_digest_sample_age)]) * 1'000'000u;
-  const bool is_first = digest.sample_generation.load(kRelaxed) != found.generation;
-  const bool is_old = max_age != 0 && now_micros > digest.sample_seen.load(kRelaxed) + max_age;
-  if (!is_first && !is_old && wait_ps <= digest.sample_wait.load(kRelaxed)) return;
+  const size_t before = digest.sample_capacity.load(kRelaxed);
+  // A sample that outgrows its place may do so again.
+  const size_t capacity =
+      RoundUp(before == 0 ? bytes : std::max(bytes, std::min<size_t>(before * 2, g_runtime.text_sizes.sql_limit)), sizeof(ShmDigestText));
+  const int error = errno;
+  size_t got = 0;
+  if (const ColdLock lock; lock) {
+    if (digest.object.generation.load(kRelaxed) == found.generation) {
+      const uint32_t text = TakeText(capacity);
+      if (text != 0) {
+        digest.sample_text.store(text, kRelease);
+        digest.sample_capacity.store(static_cast<uint32_t>(capacity), kRelease);
+      } else {
+        CountLoss(Loss::kNames);
+      }
+      got = digest.sample_capacity.load(kRelaxed);
+    }
+  } else {
+    CountLoss(Loss::kNames);
+    got = before;
+  }
+  errno = error;
+  return got;
+}
+
+// Replaces the sample. If another thread is replacing it, that thread wins.
+[[gnu::noinline]] void ReplaceSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint64_t now_micros) {
+  ShmDigest& digest = *found.digest;
   uint32_t seq = digest.sample_seq.load(kRelaxed);
   if ((seq & 1) != 0 || !digest.sample_seq.compare_exchange_strong(seq, seq + 1, kAcquire, kRelaxed)) return;
   t_sampled = &digest;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  CopyToShared(SampleOf(digest), sql.data(), sql.size());
+  if (__builtin_expect(digest.sample_capacity.load(kRelaxed) < sql.size(), 0)) sql = CutText(sql, LengthenSample(found, sql.size()));
+  CopyToShared(TextAt(digest.sample_text.load(kRelaxed)), sql.data(), sql.size());
   digest.sample_bytes.store(static_cast<uint32_t>(sql.size()), kRelease);
   digest.sample_seen.store(now_micros, kRelease);
   digest.sample_wait.store(wait_ps, kRelease);
@@ -147,13 +213,21 @@ void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint
   digest.sample_seq.store(seq + 2, kRelease);  // pairs with Snapshot::ReadDigest
 }
 
+// Replaces the sample if this statement is slower, if the sample is too old, or if there is none (semantics.md I8).
+inline void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint64_t now_micros) {
+  const ShmDigest& digest = *found.digest;
+  const auto max_age =
+      static_cast<uint64_t>(g_runtime.header->options[static_cast<uint32_t>(OptionId::max_digest_sample_age)]) * 1'000'000u;
+  const bool is_first = digest.sample_generation.load(kRelaxed) != found.generation;
+  const bool is_old = max_age != 0 && now_micros > digest.sample_seen.load(kRelaxed) + max_age;
+  if (is_first || is_old || wait_ps > digest.sample_wait.load(kRelaxed)) ReplaceSample(found, sql, wait_ps, now_micros);
+}
+
 // Returns the digest of a statement, made if it is new. Remembers it in the text's entry, unless it stands for others.
-Found FindDigest(const DigestedText& text) {
+[[gnu::noinline]] Found FindDigest(const DigestedText& text) {
   const std::string_view schema(text.schema, text.schema_bytes);
-  Wanted wanted{0, {}, text.tokens};
-  schema.copy(wanted.schema, sizeof wanted.schema);
   const uint64_t hash = Hash(text.key).Add(schema).value();
-  wanted.key = hash ^ hash >> 32;
+  const Wanted wanted{hash ^ hash >> 32, schema, text.tokens};
   const Found found = Search(wanted);
   if (__builtin_expect(found.digest != nullptr, 1)) {
     if (text.entry != nullptr) {
@@ -197,7 +271,7 @@ void CountDigest(ThreadState& thread, const DigestedText& text, const StatementN
   if (found.digest == nullptr) found = FindDigest(text);
   if (__builtin_expect(found.digest == nullptr, 0)) return;
   ShmDigest& digest = *found.digest;
-  const uint32_t histogram_generation = digest.histogram.generation.load(kAcquire);
+  const uint32_t histogram_generation = g_runtime.header->digest_histogram_generation.load(kAcquire);  // pairs with EmptyDigestHistograms
   AddToObject(thread, digest.object, found.generation, [&](ShmCell& cell) {
     AddStatement(cell, numbers);
     Word* const words = CellWords(cell);
@@ -206,7 +280,7 @@ void CountDigest(ThreadState& thread, const DigestedText& text, const StatementN
   });
   // A TRUNCATE since the digest was found would have changed its generation before that of the histogram.
   if (numbers.time.timed && digest.object.generation.load(kRelaxed) == found.generation)
-    AddToHistogram(digest.histogram.buckets, histogram_generation, numbers.bucket);
+    CountInDigestHistogram(digest, histogram_generation, numbers.bucket);
   KeepSample(found, text.sql, numbers.time.wait_ps, now_micros);
 }
 
@@ -218,14 +292,9 @@ void ForgetDigests() {
   for (uint32_t i = 1; i < used; ++i) {
     ShmDigest& digest = DigestAt(i);
     if (IsLive(digest.object.generation.load(kRelaxed))) digest.object.generation.fetch_add(1, kRelease);  // pairs with Search and Snapshot
-    digest.histogram.generation.fetch_add(1, kRelease);
   }
+  EmptyDigestHistograms();  // after that: see CountDigest
   next_digest = 2;
-}
-
-void EmptyDigestHistograms() {
-  const uint64_t used = g_runtime.segment.array(ArrayId::kDigests).used.load(kRelaxed);
-  for (uint32_t i = 1; i < used; ++i) DigestAt(i).histogram.generation.fetch_add(1, kRelease);
 }
 
 void ReindexDigests() {
@@ -255,6 +324,8 @@ void ForgetDigestsInChild() {
     for (uint32_t i = 0; i < digest_bucket_count; ++i) digest_buckets[i].store(0, kRelaxed);
   }
   next_digest = 2;
+  next_text = 1;
+  ForgetDigestHistogramsInChild();
 }
 
 }  // namespace perfschema

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/sql_dialect.h"
-#include "record/family/histograms.h"
+#include "record/family/digest_histograms.h"
 #include "record/family/statement_cells.h"
 #include "record/family/token_cache.h"
 
@@ -34,9 +34,8 @@ struct DigestedText {
 // Threads: the calling thread's, inside a probe. Preserves errno.
 void CountDigest(ThreadState& thread, const DigestedText& text, const StatementNumbers& numbers, uint64_t now_micros);
 
-// TRUNCATE of events_statements_summary_by_digest and of events_statements_histogram_by_digest. REQUIRES: cold lock.
+// TRUNCATE of events_statements_summary_by_digest. REQUIRES: cold lock.
 void ForgetDigests();
-void EmptyDigestHistograms();
 // Forgets all digests in a forked child.
 void ForgetDigestsInChild();
 // Drops the sample that the calling thread was replacing when a longjmp left its probe. The digest has no sample

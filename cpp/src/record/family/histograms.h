@@ -20,18 +20,20 @@
 namespace perfschema {
 
 // Adds one duration to its bucket. Adds nothing if the histogram was emptied since `generation`. Any thread.
-inline void AddToHistogram(Buckets& buckets, uint32_t generation, uint32_t its_bucket) {
-  Word& bucket = buckets[its_bucket];
+inline void AddToBucket(Word& bucket, uint32_t generation) {
   uint64_t word = bucket.load(kRelaxed);
 #if defined(PFS_BREAK_HISTOGRAMS)  // negative control of the stress test: no other thread's count between load and store is noticed
   for (int i = 0; i < 100; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);  // the time between them
   return bucket.store(BucketTag(generation) | (CountInBucket(word, generation) + 1), kRelease);
 #endif
+  const uint64_t tag = BucketTag(generation);
   uint64_t next;
   do {
-    const auto ahead = static_cast<int32_t>((static_cast<uint32_t>(word >> kBucketCountBits) - generation) << 8);
-    if (ahead > 0) return;  // the word is of a later generation than ours: our statement ended before that TRUNCATE
-    next = (ahead == 0 ? word : BucketTag(generation)) + 1;
+    next = word + 1;
+    const uint64_t ahead = word - tag;  // generations in its upper bits
+    if (__builtin_expect(ahead >> kBucketCountBits == 0, 1)) continue;
+    if (static_cast<int64_t>(ahead) > 0) return;  // the word is of a later generation: our statement ended before that TRUNCATE
+    next = tag + 1;
   } while (!bucket.compare_exchange_weak(word, next, kRelease, kRelaxed));
 }
 
@@ -42,7 +44,7 @@ inline void AddToHistogram(Buckets& buckets, uint32_t generation, uint32_t its_b
 inline void CountInHistogram(ThreadState& thread, uint32_t its_bucket) {
   const uint32_t generation = g_runtime.header->histogram_generation.load(kAcquire);  // pairs with EmptyHistogram
   Buckets& part = __builtin_expect(thread.histogram != nullptr, 1) ? *thread.histogram : ChooseHistogramPart(thread);
-  AddToHistogram(part, generation, its_bucket);
+  AddToBucket(part[its_bucket], generation);
 }
 
 // TRUNCATE of events_statements_histogram_global. REQUIRES: cold lock.

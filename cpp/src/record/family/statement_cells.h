@@ -52,14 +52,17 @@ inline void AddStatement(ShmCell& cell, const StatementNumbers& numbers) {
 // full, counted as lost. The first call is cold. Preserves errno.
 ShmStatementCell* FindStatementCell(ThreadState& thread, ShmStatementObject& object);
 
+// Clears all numbers. REQUIRES: a CellWriter.
+[[gnu::noinline]] inline void ClearObject(ShmStatementCell& cell) { StoreNumbers(kObjectShape, {}, AsCell(cell)); }
+
 // Calls add(cell) with the thread's cell of the object. `generation` is the object's generation when it was found
 // live.
 template <typename Add>
-inline void AddToObject(ThreadState& thread, ShmStatementObject& object, uint32_t generation, Add add) {
+PFS_ALWAYS_INLINE void AddToObject(ThreadState& thread, ShmStatementObject& object, uint32_t generation, Add add) {
   ShmStatementCell* const cell = FindStatementCell(thread, object);
   if (cell == nullptr) return;
   const CellWriter writer(cell->seq);
-  if (StartsGeneration(cell->gen, generation)) StoreNumbers(kObjectShape, {}, AsCell(*cell));
+  if (StartsGeneration(cell->gen, generation)) ClearObject(*cell);
   add(AsCell(*cell));
 }
 
