@@ -208,6 +208,29 @@ def test_what_clients_ask_about_the_server(folder: Path) -> None:
         assert ask(client, "select count(*) from information_schema.views where view_definition like '%threads%'")[0][0] > 5
 
 
+def test_columns_say_how_large_they_are(folder: Path) -> None:
+    """Drivers ask in arithmetic: a number that is NULL for every column is a number all the same."""
+    asked = (
+        "select 11 + datetime_precision, numeric_scale,"
+        " if(numeric_precision is null, least(character_maximum_length, 2147483647), numeric_precision)"
+        " from information_schema.columns where table_schema = '{}' and table_name = '{}' and column_name = '{}'"
+    )
+    with served(folder) as (_, path), connected(path) as client:
+        for schema, table, column, wanted in (
+            ("performance_schema", "threads", "THREAD_ID", (None, 0, 20)),
+            ("performance_schema", "threads", "NAME", (None, None, 128)),
+            ("performance_schema", "setup_consumers", "ENABLED", (None, None, 3)),
+            ("performance_schema", "events_statements_summary_by_digest", "FIRST_SEEN", (17, None, None)),
+            ("performance_schema", "threads", "PROCESSLIST_INFO", (None, None, 2**31 - 1)),
+            ("sys", "x$waits_global_by_latency", "avg_latency", (None, 0, 20)),
+        ):  # fmt: skip
+            assert ask(client, asked.format(schema, table, column)) == [wanted], column
+        assert ask(client, "select 1 + numeric_scale, routine_comment from information_schema.routines") == []
+        assert ask(client, "select cast(name as char character set utf8) from setup_consumers where name = 'lock_holds'") == [
+            ("lock_holds",)
+        ]
+
+
 def test_errors_have_the_numbers_of_mysql(folder: Path) -> None:
     with served(folder) as (_, path), connected(path) as client:
         for statement, code in (

@@ -33,18 +33,30 @@ _EMPTY: dict[str, str] = {
     "check_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE",
     "events": "EVENT_CATALOG EVENT_SCHEMA EVENT_NAME",
     "parameters": "SPECIFIC_CATALOG SPECIFIC_SCHEMA SPECIFIC_NAME ORDINAL_POSITION PARAMETER_MODE PARAMETER_NAME DATA_TYPE"
-    " ROUTINE_TYPE",
+    " CHARACTER_MAXIMUM_LENGTH CHARACTER_OCTET_LENGTH NUMERIC_PRECISION NUMERIC_SCALE DATETIME_PRECISION CHARACTER_SET_NAME"
+    " COLLATION_NAME DTD_IDENTIFIER ROUTINE_TYPE",
     "partitions": "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME PARTITION_NAME SUBPARTITION_NAME PARTITION_ORDINAL_POSITION"
     " SUBPARTITION_ORDINAL_POSITION PARTITION_METHOD SUBPARTITION_METHOD PARTITION_EXPRESSION",
     "plugins": "PLUGIN_NAME PLUGIN_STATUS PLUGIN_TYPE PLUGIN_LIBRARY PLUGIN_LICENSE",
     "referential_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME UNIQUE_CONSTRAINT_CATALOG"
     " UNIQUE_CONSTRAINT_SCHEMA UNIQUE_CONSTRAINT_NAME MATCH_OPTION UPDATE_RULE DELETE_RULE TABLE_NAME REFERENCED_TABLE_NAME",
-    "routines": "SPECIFIC_NAME ROUTINE_CATALOG ROUTINE_SCHEMA ROUTINE_NAME ROUTINE_TYPE",
+    "routines": "SPECIFIC_NAME ROUTINE_CATALOG ROUTINE_SCHEMA ROUTINE_NAME ROUTINE_TYPE DATA_TYPE CHARACTER_MAXIMUM_LENGTH"
+    " CHARACTER_OCTET_LENGTH NUMERIC_PRECISION NUMERIC_SCALE DATETIME_PRECISION CHARACTER_SET_NAME COLLATION_NAME DTD_IDENTIFIER"
+    " ROUTINE_BODY ROUTINE_DEFINITION EXTERNAL_NAME EXTERNAL_LANGUAGE PARAMETER_STYLE IS_DETERMINISTIC SQL_DATA_ACCESS SQL_PATH"
+    " SECURITY_TYPE CREATED LAST_ALTERED SQL_MODE ROUTINE_COMMENT DEFINER CHARACTER_SET_CLIENT COLLATION_CONNECTION"
+    " DATABASE_COLLATION",
     "triggers": "TRIGGER_CATALOG TRIGGER_SCHEMA TRIGGER_NAME EVENT_MANIPULATION EVENT_OBJECT_CATALOG EVENT_OBJECT_SCHEMA"
     " EVENT_OBJECT_TABLE ACTION_ORDER ACTION_STATEMENT ACTION_TIMING CREATED SQL_MODE DEFINER",
 }
 _COLLATION = "utf8mb4_0900_ai_ci"
 _TIMES = ("CREATE_TIME", "UPDATE_TIME", "CHECK_TIME")
+# Columns of numbers, also where each of them is NULL. Others are numbers if one of their values is.
+_NUMBERS = {
+    "AUTO_INCREMENT", "CARDINALITY", "CHARACTER_MAXIMUM_LENGTH", "CHARACTER_OCTET_LENGTH", "CHECKSUM", "DATETIME_PRECISION",
+    "NUMERIC_PRECISION", "NUMERIC_SCALE", "ORDINAL_POSITION", "POSITION_IN_UNIQUE_CONSTRAINT", "SUB_PART",
+}  # fmt: skip
+_PRECISIONS = {"tinyint": 3, "smallint": 5, "mediumint": 7, "int": 10, "bigint": 19, "double": 22, "float": 12}
+_TEXT_BYTES = {"text": 65_535, "longtext": 4_294_967_295}
 SCHEMAS = ("information_schema", "performance_schema", "sys")
 
 
@@ -159,7 +171,7 @@ class Information:
         columns = {}
         for number, name in enumerate(names.split()):
             values: list[Any] = [row[number] for row in made]
-            is_number = any(isinstance(value, int) for value in values)
+            is_number = name in _NUMBERS or any(isinstance(value, int) for value in values)
             kind = "datetime64[us]" if name in _TIMES else pd.Int64Dtype() if is_number else TEXT
             columns[name] = pd.Series(values, dtype=kind)
         return pd.DataFrame(columns)
@@ -232,11 +244,9 @@ class Information:
                 kind = column["sql_type"]
                 plain = re.split(r"[ (]", kind)[0]
                 is_text = plain in ("char", "varchar", "text", "longtext", "enum", "set")
-                length = re.search(r"\((\d+)\)", kind) if is_text else None
-                size = int(length[1]) if length else None
                 yield (
                     *("def", schema, table, column["name"], number, None, "YES" if column["nullable"] else "NO", plain),
-                    *(size, size and size * 4, None, None, None),
+                    *_sizes(kind, plain),
                     *(("utf8mb4", _COLLATION) if is_text else (None, None)),
                     *(kind, "PRI" if column.get("is_key") else "", "", "select", column["doc"], ""),
                 )
@@ -253,6 +263,26 @@ def _primary_key(columns: list[dict[str, Any]]) -> list[str]:
 
 def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "''")
+
+
+def _sizes(kind: str, plain: str) -> tuple[int | None, ...]:
+    """Returns the characters and bytes of a text, the digits of a number and those behind its point, the digits of a second."""
+    numbers = [int(number) for number in re.findall(r"\d+", kind.partition("(")[2])]
+    if plain in ("char", "varchar"):
+        return numbers[0], numbers[0] * 4, None, None, None
+    if plain in ("enum", "set"):
+        members = re.findall(r"'([^']*)'", kind)
+        longest = max(map(len, members), default=0) if plain == "enum" else len(",".join(members))
+        return longest, longest * 4, None, None, None
+    if plain in _TEXT_BYTES:
+        return _TEXT_BYTES[plain], _TEXT_BYTES[plain], None, None, None
+    if plain in ("timestamp", "datetime", "time"):
+        return None, None, None, None, (numbers or [0])[0]
+    if plain == "decimal":
+        return None, None, (numbers or [10])[0], ([*numbers, 0, 0])[1], None
+    digits = _PRECISIONS.get(plain)
+    is_whole = plain.endswith("int")
+    return None, None, 20 if kind == "bigint unsigned" else digits, 0 if is_whole else None, None
 
 
 def _sql_type(kind: str) -> str:

@@ -34,7 +34,9 @@ def translated_tree(tree: Expression) -> str:
     """Returns a statement of DuckDB that means the same. LIKE ignores case, as in MySQL."""
     from sqlglot import exp
 
-    def ignoring_case(node: Any) -> Any:
+    def changed(node: Any) -> Any:
+        if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.CHARACTER_SET:
+            return exp.DataType.build("text")  # CAST(... AS CHAR CHARACTER SET utf8mb4)
         if type(node) is not exp.Like:
             return node
         found = exp.ILike(this=node.this, expression=node.expression)
@@ -43,7 +45,7 @@ def translated_tree(tree: Expression) -> str:
             return exp.Escape(this=found, expression=exp.Literal.string("\\"))  # MySQL has it without being told
         return found
 
-    return str(tree.transform(ignoring_case).sql(dialect="duckdb"))
+    return str(tree.transform(changed).sql(dialect="duckdb"))
 
 
 def translated(statement: str) -> str:
