@@ -63,7 +63,11 @@ int Opened(Operation operation, int directory, const char* path, int flags, bool
 
 template <typename Call>
 int OpenedByName(int directory, const char* path, int flags, const void* caller, Call call) {
-  return Opened(Operation::kOpen, directory, path, flags, (flags & O_TMPFILE) == O_TMPFILE, caller, call);
+  if (__builtin_expect(static_cast<int>((flags & O_TMPFILE) == O_TMPFILE), 0) == 0) {
+    return Opened(Operation::kOpen, directory, path, flags, false, caller, call);
+  }
+  return capi::WithTemporaryName(path,
+                                 [=](const char* name) { return Opened(Operation::kOpen, directory, name, flags, true, caller, call); });
 }
 
 // Makes another call on a name. `end(wait, name, rc)` ends the event; `wait` is nullptr if there is none.

@@ -19,6 +19,11 @@ bool IsTemporary(int flags) { return (flags & O_TMPFILE) == O_TMPFILE; }
 
 int SameDescriptor(int fd) { return fd; }
 
+template <typename Call>
+int OpenTemporary(pfs_key_t key, const char* name, int flags, Site site, Call call) {
+  return Open(key, Operation::kOpen, name, flags, true, site, call, SameDescriptor);
+}
+
 }  // namespace
 
 extern "C" {
@@ -30,8 +35,11 @@ int pfs_open_at(pfs_key_t key, PFS_SITE_, const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = ModeArgument(flags, arguments);
   va_end(arguments);
-  return Open(key, Operation::kOpen, path, flags, IsTemporary(flags), {file, line}, PFS_CALL_ON_NAME_(open(path, flags, mode)),
-              SameDescriptor);
+  const auto call = PFS_CALL_ON_NAME_(open(path, flags, mode));
+  if (IsTemporary(flags)) {
+    return WithTemporaryName(path, [=](const char* name) { return OpenTemporary(key, name, flags, {file, line}, call); });
+  }
+  return Open(key, Operation::kOpen, path, flags, false, {file, line}, call, SameDescriptor);
 }
 
 int pfs_openat_at(pfs_key_t key, PFS_SITE_, int directory, const char* path, int flags, ...) {
@@ -42,7 +50,8 @@ int pfs_openat_at(pfs_key_t key, PFS_SITE_, int directory, const char* path, int
   const auto call = PFS_CALL_ON_NAME_(openat(directory, path, flags, mode));
   if (key == 0) return Open(key, Operation::kOpen, path, flags, false, {file, line}, call, SameDescriptor);
   return WithNameBelow(directory, path, [&](const char* name) {
-    return Open(key, Operation::kOpen, name, flags, IsTemporary(flags), {file, line}, call, SameDescriptor);
+    if (!IsTemporary(flags)) return Open(key, Operation::kOpen, name, flags, false, {file, line}, call, SameDescriptor);
+    return WithTemporaryName(name, [&](const char* it) { return OpenTemporary(key, it, flags, {file, line}, call); });
   });
 }
 

@@ -55,4 +55,13 @@ template <typename Call>
   return name.is_whole() ? call(name.get()) : WithLongNameBelow(directory, path, call);
 }
 
+// Calls call(name) with the name of a file that is made without one (O_TMPFILE): "(temporary)" in its folder. Else it would bear the name
+// of the folder.
+template <typename Call>
+[[gnu::noinline]] auto WithTemporaryName(const char* folder, Call call) {
+  char name[512];
+  const int bytes = !IsNull(folder) && perfschema::IsReadable(folder) ? std::snprintf(name, sizeof name, "%s/(temporary)", folder) : 0;
+  return call(bytes > 0 && static_cast<size_t>(bytes) < sizeof name ? name : folder);
+}
+
 }  // namespace perfschema::capi
