@@ -28,7 +28,8 @@ constinit const Site of_interpreter = {"interpreter", nullptr, 0, "interpreter"}
 struct Made {
   const Site* site;
   Kind kind;
-  bool is_first = true;  // no frame has been seen
+  bool is_first = true;   // no frame has been seen
+  bool is_of_all = true;  // none has been seen but of threading or queue
 };
 
 // Returns the name of the lock that this thread makes, and its kind: a lock in which a thread waits for a condition is none.
@@ -39,7 +40,9 @@ Made MadeByThread() {
     made->is_first = false;
     if (is_first && code.role == Code::Role::kWaits) made->kind = Kind::kSemaphore;
     const bool is_joined = is_first && code.role == Code::Role::kIsJoined;
-    if (is_first || !code.is_skipped) {  // the first: in case that all are of waiting
+    const bool is_better = made->is_of_all && code.waiting != nullptr && !code.is_of_all;
+    if (is_first || is_better || !code.is_skipped) {  // the first two: in case that all are of waiting
+      made->is_of_all = code.is_of_all;
       Line copy;
       const Line* const line = is_joined ? nullptr : g_remembered.LineOf(frame, true, &copy);
       if (line == nullptr && !is_joined) return Step::kUnknown;
@@ -133,15 +136,32 @@ const char* NameOfGil(const void* address, Kind kind) {
 
 SourceLine PythonLineOfThread(const char* skipped) {
   if (!g_is_python) return {nullptr, 0};
-  return SearchFrames(SourceLine{nullptr, 0}, skipped, [](SourceLine* source, const Frame& frame, const Code& code) {
-    if (code.is_skipped) return code.is_end ? Step::kDone : Step::kGoOn;
-    if (code.file == nullptr) return Step::kDone;
+  struct Found {
+    SourceLine at, waiting;
+    bool is_of_all = true;
+  };
+  const Found none = {{nullptr, 0}, {nullptr, 0}};
+  const auto visit = [skipped](Found* found, const Frame& frame, const Code& code) {
+    // A thread whose frames are all of waiting, as a worker of a pool: what it waits in says more than the C function.
+    const bool is_better = found->waiting.file == nullptr || (found->is_of_all && !code.is_of_all);
+    const bool is_of_waiting = skipped == nullptr && code.waiting != nullptr && is_better;
+    if (code.is_skipped && !is_of_waiting) return code.is_end ? Step::kDone : Step::kGoOn;
+    const Site* const file = code.is_skipped ? code.waiting : code.file;
+    if (file == nullptr) return Step::kDone;
     Line copy;
     const Line* const line = g_remembered.LineOf(frame, false, &copy);
     if (line == nullptr) return Step::kUnknown;
-    *source = {code.file->text, static_cast<uint32_t>(std::max(line->line, 0))};
-    return Step::kDone;
-  });
+    const SourceLine at = {file->text, static_cast<uint32_t>(std::max(line->line, 0))};
+    if (!code.is_skipped) {
+      found->at = at;
+      return Step::kDone;
+    }
+    found->waiting = at;
+    found->is_of_all = code.is_of_all;
+    return Step::kGoOn;
+  };
+  const Found found = SearchFrames(none, skipped, visit);
+  return found.at.file != nullptr ? found.at : found.waiting;
 }
 
 }  // namespace perfschema::run

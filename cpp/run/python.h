@@ -31,7 +31,8 @@ const char* NameOfGil(const void* address, Kind kind);
 
 // Returns the line of the thread's innermost frame that belongs to neither a module of waiting, such as threading or queue, nor to a
 // package in `skipped`: names with commas in between, or nullptr; constant, since its address is remembered. `file` is nullptr if no line
-// is known, or if a frame before belongs to a package or module with a ! behind its name. The first name that matches counts.
+// is known, or if a frame before belongs to a package or module with a ! behind its name. The first name that matches counts. Without
+// `skipped`, and if all frames are in modules of waiting, it is the module of the innermost one, and rather one beyond threading and queue.
 SourceLine PythonLineOfThread(const char* skipped);
 
 }  // namespace perfschema::run

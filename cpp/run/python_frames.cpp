@@ -151,9 +151,17 @@ Code::Role RoleOf(PyObject* code) {
 Code Remembered::Ask(const Frame& frame, const char* skipped) {
   const std::string_view module = ModuleOf(frame.globals);
   const Listed listed = ListedIn(skipped, module);
-  Code code = {frame.code,        frame.globals, skipped, IsOfWaiting(module) || listed != Listed::kNot, listed == Listed::kEnd,
-               Code::Role::kNone, nullptr};
+  Code code = {frame.code,
+               frame.globals,
+               skipped,
+               IsOfWaiting(module) || listed != Listed::kNot,
+               listed == Listed::kEnd,
+               Code::Role::kNone,
+               module == "threading" || module == "queue",
+               nullptr,
+               nullptr};
   if (!code.is_skipped) code.file = SiteOfFile(frame.code);
+  if (IsOfWaiting(module)) code.waiting = SiteOfText(module);
   if (module == "threading") code.role = RoleOf(frame.code);
   return code;
 }

@@ -42,7 +42,9 @@ struct Code {
   bool is_skipped;  // of waiting, or of a package in `skipped`
   bool is_end;      // of one there that ends the search
   Role role;
-  const Site* file;  // nullptr if it is skipped, or has no file
+  bool is_of_all;       // in a module of waiting that says nothing of the user: threading or queue
+  const Site* file;     // nullptr if it is skipped, or has no file
+  const Site* waiting;  // the name of a module of waiting; nullptr for others
 };
 
 // Is what is known of a place in a function.

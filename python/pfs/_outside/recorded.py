@@ -13,7 +13,7 @@ from pfs import _core
 from pfs._outside import processes
 from pfs._outside.segment import SegmentSource
 
-__all__ = ["hidden", "is_noise", "is_recorded", "recorded", "tell_where"]
+__all__ = ["JOIN", "hidden", "is_lock_wait", "is_noise", "is_recorded", "recorded", "tell_where"]
 
 # Locks of the interpreter, and what pfs itself does: how often says nothing of a program. The wait for the GIL
 # (wait/synch/cond/python/gil) counts.
@@ -21,6 +21,9 @@ _NOISE = re.compile(
     r"wait/synch/(?:mutex/python/(?:gil|gil-switch|interpreter)|cond/python/interpreter)$|wait/\w+/\w+/(?:libperfsch\w*|_core\.\w+)/"
     r"|wait/synch/\w+/python/pfs\."
 )
+# The wait for the end of a thread: its lock is none that threads compete for.
+JOIN = "wait/synch/mutex/python/threading.Thread.join"
+_MODULE_OF_WAITING = re.compile(r"(?:threading|queue|asyncio|concurrent\.futures|multiprocessing)(?:\.\w+)*:\d+$")
 
 
 def is_recorded() -> bool:
@@ -45,6 +48,16 @@ def hidden() -> Iterator[None]:
 def is_noise(name: str) -> bool:
     """Returns whether an instrument is one of the interpreter's own locks, or of pfs itself."""
     return _NOISE.match(name) is not None
+
+
+def is_lock_wait(name: str, source: str) -> bool:
+    """Returns whether a wait is one for a lock that another thread holds.
+
+    A worker of a pool waits for work in a lock of Python: a thread whose frames are all in modules of waiting has the module and
+    the line there for SOURCE. A condition is no lock, and a join waits for the end of a thread.
+    """
+    is_lock = name.startswith(("wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/prlock/", "wait/synch/sxlock/"))
+    return is_lock and name != JOIN and not is_noise(name) and _MODULE_OF_WAITING.match(source) is None
 
 
 def recorded(write: bool = False) -> SegmentSource | None:
