@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pfs._outside.attach import attach
+from pfs._outside.recorded import JOIN, is_lock_wait
 from pfs._places.readable import Readable
 from pfs._tables.show import bytes_text, count_text, time_text
 from pfs.errors import Error
@@ -15,12 +16,16 @@ if TYPE_CHECKING:
     from pfs._outside.attach import Schema
     from pfs._outside.processes import Found
     from pfs._run.program import Unrecorded
+    from pfs._source import Source
 
 __all__ = ["MOST_ROWS", "Report", "gather", "text_of"]
 
 MOST_ROWS = 1000  # of a list
 
+Key = TypeVar("Key")
+
 _CLASSES = {
+    JOIN: "ends of threads of Python (join)",
     "wait/synch/mutex/": "mutexes",
     "wait/synch/rwlock/": "read-write locks",
     "wait/synch/cond/python/gil": "the GIL of Python",
@@ -29,6 +34,9 @@ _CLASSES = {
     "wait/io/socket/": "sockets",
     "idle": "idle (poll, select, epoll)",
 }
+# A lock that is free takes some nanoseconds, and a thread that sleeps for one takes microseconds to wake up.
+_SHORTEST_BLOCK = 1_000_000  # picoseconds
+_FORGOTTEN = "(before the last events that are kept)"
 _WAITS = "events_waits_summary_global_by_event_name"
 # The columns of each row of a report.
 _IO = ("SUM_TIMER_WAIT", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "COUNT_WRITE", "SUM_NUMBER_OF_BYTES_WRITE")
@@ -43,7 +51,7 @@ class Report:
     processes: list[dict[str, Any]] = field(default_factory=list)
     classes: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
     locks: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
-    blocked: list[tuple[int, str, str]] = field(default_factory=list)  # time, lock, line of the wait
+    blocked: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # by lock and line of the wait: as locks
     files: dict[str, list[int]] = field(default_factory=dict)  # time, reads, bytes, writes, bytes
     sockets: dict[str, list[int]] = field(default_factory=dict)  # the same, by instrument
     statements: dict[str, list[int]] = field(default_factory=dict)  # count, time, rows, affected, errors
@@ -64,7 +72,10 @@ class Report:
             "processes": self.processes,
             "classes": rows(self.classes, "class", ("count", "time", "longest"), 1),
             "locks": rows(self.locks, "name", ("count", "time", "longest"), 1),
-            "blocked": [dict(zip(("time", "name", "source"), row, strict=True)) for row in self.longest_blocked(limit)],
+            "blocked": [
+                {"time": time, "count": count, "longest": longest, "name": name, "source": line}
+                for (name, line), (count, time, longest) in self.longest_blocked(limit)
+            ],
             "files": rows(self.files, "file", io, 0),
             "sockets": rows(self.sockets, "name", io, 0),
             "statements": rows(self.statements, "digest_text", ("count", "time", "rows_sent", "rows_affected", "errors"), 1),
@@ -82,9 +93,9 @@ class Report:
         """Returns processes and programs that are not recorded: the most frequent of each reason."""
         return sorted(self.unrecorded.items(), key=lambda item: (-item[1], item[0]))[:limit]
 
-    def longest_blocked(self, limit: int) -> list[tuple[int, str, str]]:
-        """Returns the longest single waits for locks, of those that are still in the history."""
-        return sorted(self.blocked, reverse=True)[:limit]
+    def longest_blocked(self, limit: int) -> list[tuple[tuple[str, str], list[int]]]:
+        """Returns the locks and lines with the longest single waits."""
+        return sorted(self.blocked.items(), key=lambda item: (-item[1][2], item[0]))[:limit]
 
 
 def gather(there: Iterable[Found], before: Report | None = None) -> Report:
@@ -104,7 +115,7 @@ def gather(there: Iterable[Found], before: Report | None = None) -> Report:
         except Error as error:
             report.unread.append(f"{found.path}: {error}")
         if len(report.blocked) > 2 * MOST_ROWS:
-            report.blocked = report.longest_blocked(MOST_ROWS)
+            report.blocked = dict(report.longest_blocked(MOST_ROWS))
     return report
 
 
@@ -120,8 +131,7 @@ def _add(report: Report, schema: Schema) -> None:
             _sum(report.classes, kind, numbers, longest=2)
         if name.startswith("wait/synch/"):
             _sum(report.locks, names.name(name), numbers, longest=2)
-    for name, *numbers in source.rows("file_summary_by_instance", ("FILE_NAME", *_IO)):
-        _sum(report.files, name, numbers)
+    _add_files(report, source, names)
     for name, count, *numbers in source.rows("socket_summary_by_event_name", ("EVENT_NAME", "COUNT_STAR", *_IO)):
         if count > 0:
             _sum(report.sockets, names.name(name), numbers)
@@ -133,16 +143,44 @@ def _add(report: Report, schema: Schema) -> None:
     for name, value in source.rows("global_status", ("VARIABLE_NAME", "VARIABLE_VALUE")):
         if name.endswith("_lost") and value.isdigit() and int(value) > 0:
             report.lost[name] = report.lost.get(name, 0) + int(value)
-    for name, at, time in source.rows("events_waits_history_long", ("EVENT_NAME", "SOURCE", "TIMER_WAIT")):
-        # A wait that has not ended has no time.
-        if time and name.startswith("wait/synch/") and not name.startswith("wait/synch/cond/"):
-            report.blocked.append((time, names.name(name), names.source(at) or ""))
+    _add_blocked(report, source, {name: longest for name, _, _, longest in waits}, names)
     for code, severity, text in source.rows("error_log", ("ERROR_CODE", "PRIO", "DATA")):
         if code == "PFS-RUN" and severity == "Warning" and text not in report.notes:
             report.notes.append(text)
 
 
-def _sum(sums: dict[str, list[int]], name: str, numbers: Sequence[int], longest: int = -1) -> None:
+def _add_files(report: Report, source: Source, names: Readable) -> None:
+    """Adds the files, and for each instrument what the calls on files did that have no row: those that were removed or
+    overwritten, and names that could not be opened."""
+    left: dict[str, list[int]] = {}
+    columns = ("COUNT_STAR", *_IO)
+    for name, count, *numbers in source.rows("file_summary_by_event_name", ("EVENT_NAME", *columns)):
+        if count > 0:
+            left[name] = [count, *numbers]
+    for file, name, count, *numbers in source.rows("file_summary_by_instance", ("FILE_NAME", "EVENT_NAME", *columns)):
+        if count > 0:
+            _sum(report.files, file, numbers)
+            left[name] = [max(0, a - b) for a, b in zip(left.get(name, [0] * 6), (count, *numbers), strict=True)]
+    for name, (count, *numbers) in left.items():
+        if count > 0:
+            _sum(report.files, f"(removed or not there) {names.name(name).removeprefix('wait/io/file/')}", numbers)
+
+
+def _add_blocked(report: Report, source: Source, longest: dict[str, int], names: Readable) -> None:
+    """Adds the waits for locks. The history has the line of each wait, of the last events only. A lock that had a longer wait
+    before has a row without a line. `longest`: the longest wait by instrument."""
+    seen: dict[str, int] = {}
+    for name, at, time in source.rows("events_waits_history_long", ("EVENT_NAME", "SOURCE", "TIMER_WAIT")):
+        if time and name.startswith("wait/synch/"):  # a wait that has not ended has no time
+            seen[name] = max(seen.get(name, 0), time)
+            if time >= _SHORTEST_BLOCK and is_lock_wait(name, at or ""):
+                _sum(report.blocked, (names.name(name), names.source(at) or ""), (1, time, time), longest=2)
+    for name, time in longest.items():
+        if time > max(seen.get(name, 0), _SHORTEST_BLOCK) and is_lock_wait(name, ""):
+            _sum(report.blocked, (names.name(name), _FORGOTTEN), (1, time, time), longest=2)
+
+
+def _sum(sums: dict[Key, list[int]], name: Key, numbers: Sequence[int], longest: int = -1) -> None:
     more = list(numbers)
     there = sums.get(name)
     if there is None:
@@ -152,7 +190,8 @@ def _sum(sums: dict[str, list[int]], name: str, numbers: Sequence[int], longest:
 
 
 def _largest(sums: dict[str, list[int]], by: int, limit: int) -> list[tuple[str, list[int]]]:
-    return sorted(sums.items(), key=lambda item: (-item[1][by], item[0]))[:limit]
+    # Many rows of locks have no time: those of a lock that was always free come by their counts.
+    return sorted(sums.items(), key=lambda item: (-item[1][by], -max(item[1]), item[0]))[:limit]
 
 
 def text_of(report: Report, limit: int) -> str:
@@ -181,10 +220,10 @@ def text_of(report: Report, limit: int) -> str:
     locks = [(name.removeprefix("wait/synch/"), numbers) for name, numbers in _largest(report.locks, 1, limit)]
     add("Locks and conditions", "time|count|longest|name", [waits(*item) for item in locks])
     blocked = [
-        [time_text(time), clean(name.removeprefix("wait/synch/")), clean(line)]
-        for time, name, line in report.longest_blocked(limit)
+        [time_text(longest), count_text(count), time_text(time), clean(name.removeprefix("wait/synch/")), clean(line)]
+        for (name, line), (count, time, longest) in report.longest_blocked(limit)
     ]
-    add("Blocked longest by a lock", "time|name|line", blocked)
+    add("Blocked longest by a lock", "longest|count|time|name|line", blocked)
     add("Files", "time|reads|read|writes|written|file", [io(*item) for item in _largest(report.files, 0, limit)])
     sockets = [(name.removeprefix("wait/io/socket/"), numbers) for name, numbers in _largest(report.sockets, 0, limit)]
     add("Sockets", "time|reads|read|writes|written|name", [io(*item) for item in sockets])

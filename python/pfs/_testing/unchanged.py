@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pfs._outside import processes
-from pfs._outside.recorded import is_noise, is_recorded, recorded
+from pfs._outside.recorded import JOIN, is_noise, is_recorded, recorded
 from pfs._run import launch
 from pfs._run import program as programs
 from pfs._run.watch import Watch
@@ -90,7 +90,7 @@ class Filter:
         return Totals({name: numbers for name, numbers in totals.counts.items() if self._has(name)}, totals.lost)
 
     def _has(self, name: str) -> bool:
-        if is_noise(name):
+        if is_noise(name) or name == JOIN:  # a join waits for the work of a thread
             return False
         if not self._packages or not name.startswith("wait/synch/") or name == "wait/synch/cond/python/gil":
             return True
