@@ -21,12 +21,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "base/placement.h"
 #include "capi/call.h"
 #include "record/family/file_name.h"
 #include "run/real.h"
+#include "run/sandbox.h"
 #include "run/start_path.h"
 #include "shm/place.h"
 
@@ -217,10 +219,14 @@ template <typename Look, typename Run>
   if (library.text()[0] == 0) return run(environment);
   char* const* const entry = PreloadIn(environment);
   const int error = errno;
-  const Verdict verdict = entry == nullptr ? Verdict{"environment", true} : !IsThere("") ? Verdict{"gone", false} : look();
+  const Verdict verdict = entry == nullptr ? Verdict{"environment", true}
+                          : g_is_sandboxed ? Verdict{"sandbox", false}
+                          : !IsThere("")   ? Verdict{"gone", false}
+                                           : look();
   errno = error;
   if (__builtin_expect(verdict.why_not == nullptr, 1)) return run(environment);
-  Note note(folder.text(), verdict.why_not, name != nullptr ? name : "");
+  std::optional<Note> note;
+  if (!g_is_sandboxed) note.emplace(folder.text(), verdict.why_not, name != nullptr ? name : "");
   int rc;
   if (verdict.may_have) {
     rc = run(environment);
@@ -241,7 +247,7 @@ template <typename Look, typename Run>
     copy[at] = nullptr;
     rc = run(copy);
   }
-  if (rc != 0) note.Remove();
+  if (rc != 0 && note) note->Remove();
   return rc;
 }
 

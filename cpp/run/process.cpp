@@ -17,6 +17,7 @@
 #include "run/objects.h"
 #include "run/python.h"
 #include "run/real.h"
+#include "run/sandbox.h"
 #include "run/sites.h"
 
 extern "C" pid_t _Fork() noexcept;                                                                           // since glibc 2.34
@@ -32,7 +33,9 @@ namespace {
 // What children of the program get, by PFS_RUN_CHILDREN: nothing, forked children only, or all.
 enum class Children { kNone, kFork, kAll };
 
-PFS_IN_EVERY_PROCESS void InForkedChild() { RememberPid(); }
+PFS_IN_EVERY_PROCESS void InForkedChild() {
+  if (!RunIsOff()) RememberPid();
+}
 void InForkedChildWithoutPfs() {
   g_runtime.run_is_off = true;
   StopTags();
@@ -208,7 +211,9 @@ PFS_REPLACES int prctl(int option, ...) {
   unsigned long words[4];
   for (unsigned long& word : words) word = va_arg(arguments, unsigned long);
   va_end(arguments);
-  const int rc = PFS_REAL(prctl)(option, words[0], words[1], words[2], words[3]);
+  const char* const why_not = WhyNotAfterPrctl(option, words[0], reinterpret_cast<const void*>(words[1]));
+  const auto call = [&] { return long{PFS_REAL(prctl)(option, words[0], words[1], words[2], words[3])}; };
+  const auto rc = static_cast<int>(CallIntoSandbox(why_not, call));
   if (option == PR_SET_NAME && rc == 0) {
     char name[16];  // what the kernel keeps
     std::snprintf(name, sizeof name, "%s", reinterpret_cast<const char*>(words[0]));

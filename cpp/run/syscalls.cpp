@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "run/file_calls.h"
+#include "run/sandbox.h"
 #include "run/wait_calls.h"
 
 #ifndef FUTEX_LOCK_PI2  // since Linux 5.14: a wheel is compiled with older headers
@@ -48,6 +49,8 @@ constexpr bool IsSeen(long number) {
     case SYS_openat:
     case SYS_newfstatat:
     case SYS_statx:
+    case SYS_prctl:
+    case SYS_seccomp:
 #ifdef SYS_open  // not on arm64
     case SYS_open:
     case SYS_stat:
@@ -135,6 +138,10 @@ long OnFutex(const Arguments& with, const void* caller, Call call) {
       return StatByName(static_cast<int>(with.d), fd, text(with.b), caller, call);
     case SYS_statx:
       return StatByName(static_cast<int>(with.c), fd, text(with.b), caller, call);
+    case SYS_prctl:
+      return CallIntoSandbox(WhyNotAfterPrctl(fd, static_cast<unsigned long>(with.b), text(with.c)), call);
+    case SYS_seccomp:
+      return CallIntoSandbox(WhyNotAfterSeccomp(static_cast<unsigned>(with.a), text(with.c)), call);
     default:
       return call();
   }

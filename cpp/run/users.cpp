@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "run/real.h"
+#include "run/sandbox.h"
 #include "shm/place.h"
 
 using namespace perfschema::run;
@@ -17,6 +18,7 @@ namespace {
 std::atomic<uid_t> prepared[64];
 
 void Prepare(uid_t user) {
+  if (g_is_sandboxed) return;
   std::atomic<uid_t>& last = prepared[user % 64];
   if (last.load(std::memory_order_relaxed) == user) return;
   if (perfschema::MakeDirectoryOf(user)) last.store(user, std::memory_order_relaxed);

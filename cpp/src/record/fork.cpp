@@ -176,7 +176,7 @@ void TurnOffInChild() {
   SetAttached(nullptr);
   t_locals.own = nullptr;
   t_locals.free_lists = nullptr;
-  g_is_lost_child = true;
+  g_is_off_for_good = true;
 }
 
 // Returns true if no event of the parent is open in this thread: its state is the same before and after its next
@@ -286,6 +286,15 @@ void EndInUnheardChild() {
   TurnOffInChild();
   if (TraceHasBegun() || g_forking.governor_may_run) ForgetTraceInChild();
   if (!t_locals.in_cold_lock) ContinueColdLockInChild(true, false);  // whoever held the lock does not exist here
+  g_runtime.phase.store(Phase::kStarted, kRelease);
+}
+
+void EndForGood() {
+  __atomic_store_n(&g_runtime.on, false, __ATOMIC_RELEASE);
+  g_is_off_for_good = true;
+  SetAttached(nullptr);
+  t_locals.own = nullptr;
+  t_locals.free_lists = nullptr;
   g_runtime.phase.store(Phase::kStarted, kRelease);
 }
 

@@ -11,7 +11,7 @@ namespace perfschema {
 thread_local constinit uint32_t t_no_signals __attribute__((tls_model("initial-exec"))) = 0;
 thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec"))) = {};
 constinit Runtime g_runtime = {};
-bool g_is_lost_child = false;
+bool g_is_off_for_good = false;
 
 bool IsInterruptedInColdPath() {
   if (!WasLeft(t_locals.in_cold_lock.place(), AboveHandlersOf(__builtin_dwarf_cfa()))) return true;
@@ -30,7 +30,7 @@ namespace {
 
 }  // namespace
 
-ColdLock::ColdLock() : held_(!IsInColdPath() && !g_is_lost_child), cancel_state_(0) {
+ColdLock::ColdLock() : held_(!IsInColdPath() && !g_is_off_for_good), cancel_state_(0) {
   if (!held_) return;
   no_signals_.emplace();
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);

@@ -159,8 +159,8 @@ PFS_ALWAYS_INLINE ShmInstanceList& ListOf(const ShmInstance& object) {
 }
 
 inline bool IsStillForked() { return g_runtime.phase.load(std::memory_order_relaxed) == Phase::kForked; }
-// Whether this is a child without memory of its own: pfs is off for good.
-extern bool g_is_lost_child PFS_HIDDEN;
+// Whether pfs is off for good: in a child without memory of its own, and in a process that dies if pfs makes a system call.
+extern bool g_is_off_for_good PFS_HIDDEN;
 
 // Serializes the slow path of this process, and keeps outsiders out (record/engine/cold_lock.h). Signals are blocked
 // meanwhile: a handler could leave it with a longjmp and so leave the lock held.
@@ -231,6 +231,8 @@ bool ContinueChild(bool has_lock);
 // Turns pfs off in a child whose fork was not heard of, for it was no fork(): it has a copy of its parent's memory, and the parent's
 // segment.
 void EndInUnheardChild();
+// Turns pfs off in a process that dies if pfs makes a system call or reads the timer. What it has recorded stays.
+void EndForGood();
 // Starts the trace in a forked child, at the first event of a thread, if the setup wants it.
 void StartTraceInChild();
 // Returns the instrumentation that is attached to the calling thread, also in a forked child that has had no event
