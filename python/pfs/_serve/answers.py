@@ -35,7 +35,8 @@ _BATCH, _BATCH_BYTES = 1000, 1 << 20  # rows that leave DuckDB at a time
 _IN_DUCKDB, _IN_PYTHON = 16, 64  # bytes of a value without its text
 MOST_ROWS = MOST_WAITING // _IN_DUCKDB  # of one column
 _DATABASE = 4 << 20  # bytes that DuckDB needs for an answer of any size
-_TOO_LARGE, _NO_MEMORY, _ROW_TOO_LONG = 1104, 1041, 1153
+_MOST_COLUMNS = 4096  # as in MySQL
+_TOO_LARGE, _NO_MEMORY, _ROW_TOO_LONG, _TOO_MANY_COLUMNS = 1104, 1041, 1153, 1117
 
 
 class Rows:
@@ -146,10 +147,12 @@ def answer_of(result: Result, titles: Sequence[str | None] | None) -> Answer:
         titles: of what was selected, None for a star; None if DuckDB's names are right.
 
     Raises:
-        Refusal: a row is too long.
+        Refusal: a row is too long, or has too many columns.
     """
     quoted = ['"' + name.replace('"', '""') + '"' for name in result.columns]
     columns = list(zip(quoted, result._types, strict=True))
+    if len(columns) > _MOST_COLUMNS:
+        raise Refusal(_TOO_MANY_COLUMNS, f"Too many columns: {len(columns)}; at most {_MOST_COLUMNS} are legal")
     texts = [name if kind == "VARCHAR" else f"{name}::varchar" for name, kind in columns if _has_text(kind)]
     sizes = [f"coalesce(strlen({text}), 0)" for text in texts]
     size = " + ".join(sizes) or "0"

@@ -110,7 +110,7 @@ class Connection:
         try:
             await self._login()
             self._client.reset_charset(self._charset)
-            await self._answer([self._ok()])
+            await self._stream.write([self._ok()])
             while True:
                 self._stream.begin()
                 body = await self._stream.read()
@@ -118,7 +118,7 @@ class Connection:
                     return
                 await self._command(body)
         except (Refusal, Malformed) as error:  # what it sends next is no packet, or is not for it
-            await self._answer([_refusal(error).packet()])
+            await self._stream.write([_refusal(error).packet()])
             raise ConnectionClosed from None
 
     async def _command(self, body: bytes) -> None:
@@ -128,16 +128,12 @@ class Connection:
                 raise Refusal(_UNKNOWN_COMMAND, f"Unknown command {body[:1].hex()}")
             await command(body[1:])
         except (Refusal, Malformed) as error:
-            await self._answer([_refusal(error).packet()])
+            await self._stream.write([_refusal(error).packet()])
         except (ConnectionClosed, ConnectionError):
             raise
         except Exception as error:
             logging.getLogger("pfs.serve").info("a command failed", exc_info=True)
-            await self._answer([Refusal(_UNKNOWN, str(error)).packet()])
-
-    async def _answer(self, packets: Sequence[bytes]) -> None:
-        self._stream.write(packets)
-        await self._stream.flush()
+            await self._stream.write([Refusal(_UNKNOWN, str(error)).packet()])
 
     def _ok(self, changed: int = 0, status: Status = _NOTHING) -> bytes:
         return b"\0" + counted(changed) + b"\0" + struct.pack("<HH", self._client.status | status, len(self._client.warnings))
@@ -163,7 +159,7 @@ class Connection:
         flags = int(_OFFERED)
         hello = b"\x0a" + VERSION.encode() + b"\0" + struct.pack("<I", self._number) + self._challenge[:8] + b"\0"
         hello += struct.pack("<HBHHB10x", flags & 0xFFFF, UTF8, Status.AUTOCOMMIT, flags >> 16, len(self._challenge) + 1)
-        await self._answer([hello + self._challenge[8:] + b"\0" + _PLUGIN + b"\0"])
+        await self._stream.write([hello + self._challenge[8:] + b"\0" + _PLUGIN + b"\0"])
         body = await self._stream.read()
         if len(body) == _TLS_REQUEST and Flag.TLS & int.from_bytes(body[:4], "little"):
             await self._stream.start_tls(self._tls)
@@ -188,7 +184,7 @@ class Connection:
         name = user.decode("utf-8", "replace")
         if not is_known:
             self._challenge = _challenge()
-            await self._answer([b"\xfe" + _PLUGIN + b"\0" + self._challenge + b"\0"])
+            await self._stream.write([b"\xfe" + _PLUGIN + b"\0" + self._challenge + b"\0"])
             answer = await self._stream.read()
         if not self._password.is_right(answer, self._challenge):
             raise Refusal(_DENIED, f"Access denied for user '{name}' (using password: {'YES' if answer else 'NO'})")
@@ -210,11 +206,11 @@ class Connection:
         try:
             await self._let_in(user, answer, database, is_known)
         except Refusal as refusal:
-            await self._answer([refusal.packet()])
+            await self._stream.write([refusal.packet()])
             raise ConnectionClosed from None
         self._forget()
         self._client.reset_charset(charset)
-        await self._answer([self._ok()])
+        await self._stream.write([self._ok()])
 
     def _forget(self) -> None:
         self._store.clear()
@@ -224,27 +220,27 @@ class Connection:
 
     async def _use(self, body: bytes) -> None:
         self._client.use(self._text(body))
-        await self._answer([self._ok()])
+        await self._stream.write([self._ok()])
 
     async def _ping(self, body: bytes) -> None:
-        await self._answer([self._ok()])
+        await self._stream.write([self._ok()])
 
     async def _debug(self, body: bytes) -> None:
-        await self._answer([self._end()])
+        await self._stream.write([self._end()])
 
     async def _statistics(self, body: bytes) -> None:
-        await self._answer([self._client.statistics().encode()])
+        await self._stream.write([self._client.statistics().encode()])
 
     async def _reset(self, body: bytes) -> None:
         self._forget()
-        await self._answer([self._ok()])
+        await self._stream.write([self._ok()])
 
     async def _set_option(self, body: bytes) -> None:
         option = Fields(body).number(2)
         if option > 1:
             raise Refusal(_UNKNOWN_COMMAND, f"Unknown option {option}")
         self._flags = self._flags & ~Flag.MULTI_STATEMENTS if option else self._flags | Flag.MULTI_STATEMENTS
-        await self._answer([self._end()])
+        await self._stream.write([self._end()])
 
     # Statements.
 
@@ -260,17 +256,18 @@ class Connection:
             answer = await self._client.answered(statement)
             more = Status.MORE_RESULTS if number < len(found) else _NOTHING
             if not answer.columns:
-                await self._answer([self._ok(answer.changed, more)])
+                await self._stream.write([self._ok(answer.changed, more)])
                 continue
             codec, _ = self._client.answers
             self._head(answer.columns, more)
             for batch in answer.batches():
-                await self._answer(list(text_rows(answer.columns, batch, codec)))
-            await self._answer([self._end(more)])
+                await self._stream.write(text_rows(answer.columns, batch, codec))
+            await self._stream.write([self._end(more)])
 
     def _head(self, columns: Sequence[Column], status: Status = _NOTHING) -> None:
-        """Writes the columns of an answer."""
-        self._stream.write([counted(len(columns)), *self._definitions(columns), self._end(status)])
+        """Puts the columns of an answer before its rows."""
+        for packet in (counted(len(columns)), *self._definitions(columns), self._end(status)):
+            self._stream.put(packet)
 
     def _definitions(self, columns: Sequence[Column]) -> list[bytes]:
         codec, collation = self._client.answers
@@ -283,7 +280,7 @@ class Connection:
         columns = await self._client.described(statement)
         word = self._text(pattern).strip("%\0")
         chosen = [column for column in columns if word.lower() in column.name.lower()]
-        await self._answer([*(each + b"\xfb" for each in self._definitions(chosen)), self._end()])
+        await self._stream.write([*(each + b"\xfb" for each in self._definitions(chosen)), self._end()])
 
     async def _prepare(self, body: bytes) -> None:
         self._store.check(len(body))
@@ -303,7 +300,7 @@ class Connection:
             packets += [*mark * count, self._end()]
         if columns:
             packets += [*self._definitions(columns), self._end()]
-        await self._answer(packets)
+        await self._stream.write(packets)
 
     async def _execute(self, body: bytes) -> None:
         fields = Fields(body)
@@ -319,36 +316,30 @@ class Connection:
 
     async def _write_binary(self, held: Prepared, answer: Answer, with_cursor: bool) -> None:
         if not answer.columns:
-            await self._answer([self._ok(answer.changed)])
-            return
-        self._head(answer.columns, Status.CURSOR_EXISTS if with_cursor else _NOTHING)
-        if with_cursor:
-            held.open(answer)
-            await self._stream.flush()
+            await self._stream.write([self._ok(answer.changed)])
             return
         codec, _ = self._client.answers
-        for batch in answer.batches():
-            await self._answer(list(binary_rows(answer.columns, batch, codec)))
-        await self._answer([self._end()])
+        packets = (packet for batch in answer.batches() for packet in binary_rows(answer.columns, batch, codec))
+        self._head(answer.columns, Status.CURSOR_EXISTS if with_cursor else _NOTHING)
+        if with_cursor:
+            held.rows = packets
+            await self._stream.write(())
+        else:
+            await self._stream.write(packets)
+            await self._stream.write([self._end()])
 
     async def _fetch(self, body: bytes) -> None:
         fields = Fields(body)
         held, count = self._store.get(fields.number(4)), fields.number(4)
-        codec, _ = self._client.answers
-        while count:
-            rows = held.fetch(min(count, 1000))
-            await self._answer(list(binary_rows(held.columns, rows, codec)))
-            count -= len(rows)
-            if held.rows is None:
-                break
-        await self._answer([self._end(Status.CURSOR_EXISTS if held.rows is not None else Status.LAST_ROW_SENT)])
+        await self._stream.write(held.fetch(count))
+        await self._stream.write([self._end(Status.CURSOR_EXISTS if held.rows is not None else Status.LAST_ROW_SENT)])
 
     async def _long_data(self, body: bytes) -> None:
         self._store.add_part(Fields(body))
 
     async def _reset_statement(self, body: bytes) -> None:
         self._store.get(Fields(body).number(4)).reset()
-        await self._answer([self._ok()])
+        await self._stream.write([self._ok()])
 
     async def _close(self, body: bytes) -> None:
         self._store.remove(Fields(body).number(4))

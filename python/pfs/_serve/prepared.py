@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import islice
-from typing import Any
 
-from pfs._serve.answers import Answer
 from pfs._serve.statements import Statement
 from pfs._serve.variables import MOST_STATEMENTS
-from pfs._serve.wire import Column, Fields, Kind, Refusal, parameter
+from pfs._serve.wire import Fields, Kind, Refusal, parameter
 
 __all__ = ["Prepared", "Store"]
 
@@ -31,26 +28,22 @@ class Prepared:
     statement: Statement
     types: list[tuple[int, bool]] = field(default_factory=list)  # of the parameters, and which are unsigned
     parts: dict[int, bytearray] = field(default_factory=dict)  # parameters that came in parts
-    columns: Sequence[Column] = ()  # of its cursor
-    rows: Iterator[tuple[Any, ...]] | None = None  # of its cursor
+    rows: Iterator[bytes] | None = None  # of its cursor: the packets that are left
 
-    def open(self, answer: Answer) -> None:
-        """Makes a cursor that stands before the first row."""
-        self.columns = answer.columns
-        self.rows = (row for batch in answer.batches() for row in batch)
-
-    def fetch(self, count: int) -> list[tuple[Any, ...]]:
-        """Returns the next rows. If there are fewer than `count`, these are the last ones, and the cursor is closed.
+    def fetch(self, count: int) -> Iterator[bytes]:
+        """Yields the next rows. If there are fewer than `count`, these are the last ones, and the cursor is closed.
 
         Raises:
             Refusal: there is no cursor.
         """
         if self.rows is None:
             raise Refusal(_NO_CURSOR, f"The statement ({self.number}) has no open cursor")
-        found = list(islice(self.rows, count))
-        if len(found) < count:
-            self.rows = None
-        return found
+        for _ in range(count):
+            row = next(self.rows, None)
+            if row is None:
+                self.rows = None
+                return
+            yield row
 
     def reset(self) -> None:
         self.parts.clear()

@@ -41,8 +41,7 @@ class _Server:
         patience = asyncio.get_running_loop().call_later(PATIENCE, _hang_up, client, stream)
         try:
             if self._clients > MOST_CLIENTS:
-                stream.write([Refusal(_TOO_MANY, "Too many connections").packet(has_state=False)])
-                await stream.flush()
+                await stream.write([Refusal(_TOO_MANY, "Too many connections").packet(has_state=False)])
                 return
             await Connection(stream, client, self._last, self._password, self._tls).serve()
         except ConnectionClosed:

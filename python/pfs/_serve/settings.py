@@ -13,6 +13,7 @@ __all__ = ["set_all"]
 _Word = tuple[str, bool]  # a text, and whether it stood in quotes
 _SCOPES = ("GLOBAL", "SESSION", "LOCAL", "PERSIST", "PERSIST_ONLY")
 _NOT_SET = 1235
+_MOST_WARNINGS = 1024
 _LEVELS = {"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}
 
 
@@ -33,7 +34,7 @@ def set_all(statement: Statement, session: Session, users: dict[str, Value | Non
             if refusal.code in (1115, 1298):
                 raise
             ignored.append(refusal)
-    return ignored
+    return ignored[:_MOST_WARNINGS]
 
 
 def _set(words: Sequence[_Word], session: Session, users: dict[str, Value | None]) -> None:

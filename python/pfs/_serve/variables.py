@@ -26,6 +26,7 @@ VERSION = f"{'.'.join(map(str, MYSQL))}-pfs-{_core.__version__}"  # clients deci
 MOST_CLIENTS = 64
 MOST_STATEMENTS = 1000  # prepared ones of a client
 _NO_LIMIT = 2**64 - 1
+_MOST_LENGTH = 1000
 _COLLATION = "utf8mb4_0900_ai_ci"
 # What a client may set for itself. All that it sets changes what it reads here; only some change an answer.
 _SESSION: dict[str, Value] = {
@@ -211,6 +212,8 @@ class Session(Mapping[str, Value]):
             if key in self._server:
                 raise Refusal(_READ_ONLY, f"Variable '{name}' is a read only variable")
             raise Refusal(_UNKNOWN_VARIABLE, f"Unknown system variable '{name}'")
+        if len(str(value)) > _MOST_LENGTH:
+            raise Refusal(_WRONG_VALUE, f"Variable '{name}' can't be set to a text of {len(str(value))} characters")
         before = self._server[key]
         if value is None and key == "character_set_results":
             value = "binary"

@@ -45,7 +45,7 @@ def translated_tree(tree: Expression) -> str:
             return exp.Escape(this=found, expression=exp.Literal.string("\\"))  # MySQL has it without being told
         return found
 
-    return str(tree.transform(changed).sql(dialect="duckdb"))
+    return str(tree.transform(changed).sql(dialect="duckdb", comments=False))
 
 
 def translated(statement: str) -> str:
