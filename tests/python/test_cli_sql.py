@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,24 @@ def test_a_process_a_folder_and_a_file(program: Subject, tmp_path: Path) -> None
         assert f"{WAITS} has no column 'COUNT_STA': the nearest is 'COUNT_STAR'" in said
     assert "holds no snapshot" in command(program, "sql", str(tmp_path), "select 1", status=1)
     assert "holds no snapshot" in command(program, "sql", str(tmp_path / "none.zip"), "select 1", status=1)
+
+
+@pytest.mark.parametrize(
+    "much", ["len(range(900000000))", "list_resize([1], 900000000)[1]", "len(string_split(repeat('a,', 200000000), ','))"]
+)
+def test_a_statement_has_a_limit_of_memory(program: Subject, much: str) -> None:
+    """DuckDB counts neither lists nor texts that a function makes. The kernel does."""
+    script = """
+        import resource, subprocess, sys
+        done = subprocess.run([sys.executable, "-m", "pfs", "sql", *sys.argv[1:]], capture_output=True, text=True)
+        most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        print(done.returncode, done.stderr.splitlines()[0][:40], most >> 20, sep="|")
+    """
+    arguments = [sys.executable, "-c", textwrap.dedent(script), str(program.path), f"select {much}"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, env=clean_environment(program.path.parent))
+    status, said, gigabytes = done.stdout.split("|")
+    assert (status, said.startswith("pfs: Out of Memory Error")) == ("1", True), done.stdout
+    assert int(gigabytes) < 4
 
 
 def test_the_dialect_of_mysql(program: Subject) -> None:

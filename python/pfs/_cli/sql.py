@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -14,6 +16,8 @@ from pfs._cli.rows import write_frame
 from pfs._views.declared import VIEWS
 
 __all__ = ["sql"]
+
+_MOST_MEMORY = 4 << 30  # bytes: 2 GB of DuckDB's, and the tables that a statement reads
 
 
 @click.command()
@@ -47,8 +51,21 @@ def sql(source: int | str, statement: str | None, dialect: str, form: str, outpu
                 click.echo(f"pfs: {error}", err=True)
 
 
+@contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Lets the kernel refuse what is too much: DuckDB does not count the lists and texts that functions make."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    most = _MOST_MEMORY if before[0] == resource.RLIM_INFINITY else min(_MOST_MEMORY, before[0])
+    resource.setrlimit(resource.RLIMIT_DATA, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
 def _answer(source: int | str, statement: str, dialect: Any, form: str, output: str | None) -> None:
-    write_frame(pfs.sql(statement, source, dialect).df(), form, output, [source])
+    with _bounded_memory():
+        write_frame(pfs.sql(statement, source, dialect).df(), form, output, [source])
 
 
 def _completions() -> Callable[[str], list[str]]:
