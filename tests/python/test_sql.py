@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import numpy as np
@@ -25,6 +25,7 @@ from pfs._sql import result as pfs_result
 from pfs._sql.names import names_in
 from pfs._sql.query import run
 from pfs._sql.sources import ProcessTables
+from pfs._views.declared import VIEWS
 from tests.python._programs.subject import Subject, subject
 from tests.python.test_running import until
 
@@ -267,6 +268,36 @@ def test_a_statement_on_a_folder_reaches_only_the_tables_that_it_names(tmp_path:
     assert other.exists()
     with pytest.raises(pfs.InvalidValue, match=r"hosts\.parquet"):
         pfs.sql(f"select t.* from threads as t, read_parquet('{other}')", tmp_path / "saved")
+
+
+@pytest.mark.parametrize("name", ["it's", """q"'];copy (select 1) to 'made.csv';--"""])
+def test_a_folder_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The name of a folder is no part of the statement, for DuckDB neither."""
+    monkeypatch.chdir(tmp_path)
+    pfs.snapshot(tmp_path / name)
+    assert pfs.sql("select count(*) from threads", tmp_path / name).rows()[0][0] > 0
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+def test_a_statement_cannot_sleep() -> None:
+    with pytest.raises(pfs.OperationNotAllowed, match="pg_sleep"):
+        pfs.sql("select pg_sleep(60)")
+
+
+def test_a_statement_has_a_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pfs._sql.database._MILLISECONDS", 200)
+    monkeypatch.setattr("pfs._sql.database._idle", [])
+    with pytest.raises(pfs.InvalidValue, match="maximum execution time"):
+        pfs.sql("select count(*) from range(100000000000000)")
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "mysql"])
+def test_show_tables_are_those_that_can_be_read(dialect: Literal["duckdb", "mysql"]) -> None:
+    shown = pfs.sql("show tables;", dialect=dialect)
+    names = [name for (name,) in shown.rows()]
+    assert names[: len(pfs.tables())] == list(pfs.tables())
+    assert set(names) - set(pfs.tables()) == {f"sys.{view}" for view in VIEWS}
+    assert shown.columns == ["name"]
 
 
 def test_no_variable_is_reachable() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pfs import _core
-from pfs._sql.mysql import translated_tree
 from pfs._sql.query import run
 from pfs.errors import InvalidValue, OperationNotAllowed
 
@@ -44,7 +43,7 @@ def update(tree: exp.Update, source: Source, writer: SegmentSource) -> int:
     chosen = exp.select(*(f'"{column}"' for column in info["key"])).from_(exp.table_(table))
     if where is not None:
         chosen = chosen.where(where.this)
-    rows = run(translated_tree(chosen), source).rows()
+    rows = run(chosen, source).rows()
     for row in rows:
         conditions = [(column, str(value), False) for column, value in zip(info["key"], row, strict=True)]
         writer.update(table, conditions, values)

@@ -19,7 +19,7 @@ from pfs._serve.status import statistics
 from pfs._serve.tables import INFORMATION, Served
 from pfs._serve.variables import Session, Value, codec_of, of_server
 from pfs._serve.wire import BINARY, UTF8, Column, Kind, Refusal, Status
-from pfs._sql.mysql import translated_tree
+from pfs._sql.mysql import translated
 from pfs._sql.query import run
 from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, UnknownTable
 
@@ -286,8 +286,7 @@ class Client:
             if not is_plan and isinstance(named, exp.Query) and (describe or named.args.get("limit") is None):
                 # DuckDB stops at an answer that is too large.
                 named = named.limit(0 if describe else min(limit, MOST_ROWS + 1))
-            text = translated_tree(named)
-            return answer_of(run(("explain " if is_plan else "") + text, self._tables), titles)
+            return answer_of(run(f"explain {translated(named)}" if is_plan else named, self._tables), titles)
 
         async with self._context.turn:
             answered = await asyncio.to_thread(answer)

@@ -17,7 +17,14 @@ __all__ = ["SCHEMA", "Database", "connected"]
 
 SCHEMA = "performance_schema"
 _MEMORY = "2GB"
-_SETTINGS = ("set python_enable_replacements=false", "set enable_external_access=false", "set lock_configuration=true")
+_MILLISECONDS = 300_000  # that a statement may take
+# TIMESTAMP has no time zone in these tables: it is UTC. So is the clock of a statement, wherever the machine is.
+_SETTINGS = (
+    "set global TimeZone='UTC'",
+    "set python_enable_replacements=false",
+    "set enable_external_access=false",
+    "set lock_configuration=true",
+)
 _MOST_IDLE = 2
 
 _idle: list[tuple[int, duckdb.DuckDBPyConnection]] = []  # (PID, connection)
@@ -38,19 +45,17 @@ def _new(config: dict[str, str]) -> duckdb.DuckDBPyConnection:
     except ImportError:
         raise Error("SQL needs duckdb: pip install 'perfschema[sql]'") from None
     # Without a folder DuckDB writes no file: it would fill the disk of the working directory.
-    chosen: dict[str, Any] = {"memory_limit": _MEMORY, "temp_directory": "", **config}
-    try:
-        return duckdb.connect(":memory:", config=chosen)
-    except duckdb.InvalidInputException:
-        if "async_threads" not in chosen:
-            raise
-        return duckdb.connect(":memory:", config={name: value for name, value in chosen.items() if name != "async_threads"})
+    chosen: dict[str, Any] = {
+        "memory_limit": _MEMORY, "temp_directory": "", "max_execution_time": _MILLISECONDS, **config,
+    }  # fmt: skip
+    return duckdb.connect(":memory:", config=chosen)
 
 
 def _locked(connection: duckdb.DuckDBPyConnection, files: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
     """Takes the right to reach anything but these files away."""
     if files:
-        connection.execute(f"set allowed_paths={list(files)!r}")
+        quoted = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
+        connection.execute(f"set allowed_paths=[{quoted}]")
     for setting in _SETTINGS:
         connection.execute(setting)
     return connection

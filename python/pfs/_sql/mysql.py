@@ -9,7 +9,7 @@ from pfs.errors import Error, InvalidValue
 if TYPE_CHECKING:
     from sqlglot.expressions import Expression
 
-__all__ = ["parsed", "translated", "translated_tree"]
+__all__ = ["parsed", "translated"]
 
 
 def parsed(statement: str) -> list[Expression]:
@@ -30,24 +30,36 @@ def parsed(statement: str) -> list[Expression]:
         raise InvalidValue(f"the statement is no SQL of MySQL: {str(error).splitlines()[0]}") from None
 
 
-def translated_tree(tree: Expression) -> str:
+def translated(tree: Expression) -> str:
     """Returns a statement of DuckDB that means the same. LIKE ignores case, as in MySQL."""
+    return str(tree.transform(_translated).sql(dialect="duckdb", comments=False))
+
+
+def _translated(node: Any) -> Any:
     from sqlglot import exp
 
-    def changed(node: Any) -> Any:
-        if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.CHARACTER_SET:
-            return exp.DataType.build("text")  # CAST(... AS CHAR CHARACTER SET utf8mb4)
-        if type(node) is not exp.Like:
-            return node
+    if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.CHARACTER_SET:
+        return exp.DataType.build("text")  # CAST(... AS CHAR CHARACTER SET utf8mb4)
+    if isinstance(node, exp.Anonymous) and node.name.upper() in ("NOW", "SYSDATE"):
+        return _now(node.expressions)
+    if isinstance(node, exp.CurrentTimestamp | exp.UtcTimestamp | exp.Localtime | exp.Localtimestamp):
+        return _now(node.this)
+    if isinstance(node, exp.UtcDate):
+        return exp.CurrentDate()
+    if isinstance(node, exp.UtcTime | exp.CurrentTime):
+        return exp.cast(exp.CurrentTime(), "time")
+    if type(node) is exp.Like:
         found = exp.ILike(this=node.this, expression=node.expression)
         has_escapes = isinstance(node.expression, exp.Literal) and "\\" in node.expression.name
         if has_escapes and not isinstance(node.parent, exp.Escape):
             return exp.Escape(this=found, expression=exp.Literal.string("\\"))  # MySQL has it without being told
         return found
+    return node
 
-    return str(tree.transform(changed).sql(dialect="duckdb", comments=False))
 
+def _now(digits: object) -> Any:
+    """Returns the time of the statement, which has no time zone in MySQL. It is of whole seconds if nobody asks for digits."""
+    from sqlglot import exp
 
-def translated(statement: str) -> str:
-    """Returns statements of DuckDB that mean the same."""
-    return "; ".join(translated_tree(tree) for tree in parsed(statement))
+    now = exp.cast(exp.CurrentTimestamp(), "timestamp")
+    return now if digits else exp.TimestampTrunc(this=now, unit=exp.var("SECOND"))

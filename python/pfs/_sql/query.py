@@ -18,6 +18,7 @@ from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, 
 
 if TYPE_CHECKING:
     import duckdb
+    from sqlglot.expressions import Expression
 
     Dialect = Literal["duckdb", "mysql"]
 
@@ -41,10 +42,11 @@ class Tables(Protocol):
 _SYS = {f"sys.{name}": view.sql for name, view in VIEWS.items()}
 
 
-def run(statement: str, tables: Tables, dialect: Dialect = "duckdb", views: Mapping[str, str] = _SYS) -> Result:
+def run(statement: str | Expression, tables: Tables, dialect: Dialect = "duckdb", views: Mapping[str, str] = _SYS) -> Result:
     """Answers one SELECT. See ``pfs.sql``.
 
     Args:
+        statement: a tree of sqlglot is of MySQL.
         views: their SQL by full name, such as ``sys.version``.
     """
     if dialect not in ("duckdb", "mysql"):
@@ -52,12 +54,18 @@ def run(statement: str, tables: Tables, dialect: Dialect = "duckdb", views: Mapp
     database = Database()
     import duckdb
 
-    if dialect == "mysql":
-        from pfs._sql.mysql import translated
-
-        text = translated(statement)
-    else:
+    tree: Expression | None = None
+    if isinstance(statement, str) and dialect == "duckdb":
         text = statement
+    else:
+        from pfs._sql.mysql import parsed, translated
+
+        trees = parsed(statement) if isinstance(statement, str) else [statement]
+        if len(trees) == 1:
+            [tree] = trees
+        text = "; ".join(map(translated, trees))
+    if re.fullmatch(r"\s*show\s+(all\s+)?tables\s*;?\s*", text, re.IGNORECASE):
+        text = f"select unnest({[*tables.names(), *views]}) as name"
     try:
         _check(database.connection, text)
         wanted = _Wanted(database.connection, tables, views, text)
@@ -70,24 +78,37 @@ def run(statement: str, tables: Tables, dialect: Dialect = "duckdb", views: Mapp
     connection = database.connection
     try:
         wanted.make(database)
+        if tree is not None:
+            text = _converted(tree, wanted, database, text)
         if re.match(r"\s*explain\b", text, re.IGNORECASE):
             rows = connection.execute(text).fetchall()
             connection.execute(f"create table {database.answer} (explain_key varchar, explain_value varchar)")
             connection.executemany(f"insert into {database.answer} values (?, ?)", rows)
         else:
-            query = text.strip().rstrip(";")
-            if not re.match(r"select\b|with\b|from\b", query, re.IGNORECASE):
-                query = f"from ({query})"  # DuckDB 1.5 makes no table of DESCRIBE
-            connection.execute(f"create table {database.answer} as {query}")
+            connection.execute(f"create table {database.answer} as {text.strip().rstrip(';')}")
     except duckdb.BinderException as error:
         raise _unknown_column(error, wanted.tables, tables) or InvalidValue(_plain(error)) from None
     except duckdb.Error as error:
         raise InvalidValue(_plain(error)) from None
-    return Result(database, statement)
+    return Result(database, statement if isinstance(statement, str) else text)
+
+
+def _converted(tree: Expression, wanted: _Wanted, database: Database, text: str) -> str:
+    """Returns the text of a statement of MySQL in which texts and numbers meet as they do there."""
+    from pfs._sql.conversions import NUMBER, NUMBER_MACRO, converted
+    from pfs._sql.mysql import translated
+
+    changed = converted(tree, wanted.types(database.connection))
+    if changed == tree:
+        return text
+    made = translated(changed)
+    if NUMBER in made.lower():
+        database.make((), [NUMBER], [NUMBER_MACRO])
+    return made
 
 
 def _plain(error: Exception) -> str:
-    return str(error).partition("\n\nLINE")[0].strip()
+    return str(error).partition("\n\nLINE")[0].partition("\n\tCandidate functions")[0].strip()
 
 
 def _check(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
@@ -128,6 +149,8 @@ class _Wanted:
         self.files = [path for table in self.tables if (path := tables.file(table)) is not None]
 
     def _collect(self, names: Names) -> None:
+        if "pg_sleep" in names.functions:  # nothing ends it
+            raise OperationNotAllowed("pg_sleep() is not allowed: SQL only reads the tables")
         for macro in macros_named(names.functions):
             if macro not in self._macros:
                 self._macros.append(macro)
@@ -163,6 +186,15 @@ class _Wanted:
             schemas.update(view.partition(".")[0] for view in self._views)
             outside = [name for macro in self._macros if "." not in (name := macro.partition("(")[0])]
             database.make(schemas, outside, [*made, f"use {SCHEMA}"])
+
+    def types(self, connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+        """Returns the types of the columns that the statement may name, in lower case. It leaves out a name with two types."""
+        found: dict[str, set[str]] = {}
+        names = [*self._places.values(), *(tuple(view.split(".", 1)) for view in self._views)]
+        for place in (f'"{schema}"."{name}"' if schema else f'"{name}"' for schema, name in names):
+            for column, kind, *_ in connection.execute(f"describe {place}").fetchall():
+                found.setdefault(column.lower(), set()).add(kind)
+        return {column: kinds.pop() for column, kinds in found.items() if len(kinds) == 1}
 
     def _table(self, connection: duckdb.DuckDBPyConnection, table: str, columns: set[str] | None) -> str:
         """Gives DuckDB the rows of a table. Returns the statement that makes its view; "" if it has its name already."""

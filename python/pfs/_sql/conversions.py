@@ -1,0 +1,212 @@
+"""Converts between texts and numbers where MySQL does. DuckDB refuses to compare them, to add them, and to mix them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expression
+
+__all__ = ["NUMBER", "NUMBER_MACRO", "converted"]
+
+NUMBER = "mysql_number"
+_DEEPEST = 8  # statements within statements whose columns are followed
+# MySQL reads a number at the beginning of a text, and 0 where there is none.
+NUMBER_MACRO = (
+    f"create macro {NUMBER}(x) as case when x is not null then coalesce(try_cast("
+    r"regexp_extract(x::varchar, '^\s*([-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?)', 1) as double), 0) end"
+)
+
+
+def converted(tree: Expression, kinds: Mapping[str, str]) -> Expression:
+    """Returns a statement of MySQL in which each conversion is a call.
+
+    Args:
+        kinds: the types of DuckDB by name of column, in lower case.
+    """
+    from sqlglot import exp
+    from sqlglot.optimizer.annotate_types import annotate_types
+
+    tree = tree.copy()
+    titles = [each.sql(dialect="mysql") for each in tree.expressions] if isinstance(tree, exp.Select) else []
+    known = {name: exp.DataType.build(kind, dialect="duckdb") for name, kind in kinds.items()}
+    for _ in range(_DEEPEST):
+        for column in tree.find_all(exp.Column):
+            if not _has_type(column):
+                column.type = known.get(column.name.lower())
+        annotate_types(tree, dialect="mysql", overwrite_types=False)
+        # A statement knows the columns of its inner statements by their aliases.
+        missing = {column.name.lower() for column in tree.find_all(exp.Column) if not _has_type(column)}
+        aliases = [each for each in tree.find_all(exp.Alias) if each.alias.lower() in missing and _has_type(each.this)]
+        known = {each.alias.lower(): each.this.type for each in aliases}
+        if not known:
+            break
+    rules = _rules()
+    for node in reversed(list(tree.walk())):  # what is inside comes first
+        rule = next((rule for classes, rule in rules if isinstance(node, classes)), None)
+        if rule is not None:
+            rule(node)
+    for each, title in zip(tree.expressions if titles else [], titles, strict=True):
+        if not isinstance(each, exp.Alias) and each.sql(dialect="mysql") != title:
+            each.replace(exp.alias_(each.copy(), title, quoted=True))
+    return tree
+
+
+def _has_type(node: Any) -> bool:
+    from sqlglot import exp
+
+    return node.type is not None and node.type.this != exp.DataType.Type.UNKNOWN
+
+
+def _is(node: Any, kinds: Iterable[Any]) -> bool:
+    return node.type is not None and node.type.this in kinds
+
+
+def _is_text(node: Any) -> bool:
+    from sqlglot import exp
+
+    return _is(node, exp.DataType.TEXT_TYPES)
+
+
+def _is_number(node: Any) -> bool:
+    from sqlglot import exp
+
+    return _is(node, exp.DataType.NUMERIC_TYPES)
+
+
+def _is_truth(node: Any) -> bool:
+    from sqlglot import exp
+
+    return _is(node, {exp.DataType.Type.BOOLEAN})
+
+
+def _wrap(node: Any, make: Callable[[Any], Any], kind: str) -> None:
+    from sqlglot import exp
+
+    made = make(node.copy())
+    made.type = exp.DataType.build(kind)
+    node.replace(made)
+
+
+def _to_number(node: Any) -> None:
+    """Turns a text into a number, and a truth value into 1 or 0."""
+    from sqlglot import exp
+
+    if _is_text(node):
+        _wrap(node, lambda inner: exp.Anonymous(this=NUMBER, expressions=[inner]), "double")
+    elif _is_truth(node):
+        _wrap(node, lambda inner: exp.cast(inner, "int"), "int")
+
+
+def _to_text(node: Any) -> None:
+    from sqlglot import exp
+
+    if _is_number(node) or _is_truth(node):
+        _wrap(node, lambda inner: exp.cast(inner, "text"), "text")
+
+
+def _to_truth(node: Any) -> None:
+    from sqlglot import exp
+
+    if _is_text(node):
+        number = exp.Anonymous(this=NUMBER, expressions=[node.copy()])
+        _wrap(node, lambda _: exp.NEQ(this=number, expression=exp.Literal.number(0)), "boolean")
+
+
+def _compare(nodes: Iterable[Any]) -> None:
+    """Makes numbers of the texts that meet a number. DuckDB itself reads a literal of digits, as an integer of any size."""
+    from sqlglot import exp
+
+    nodes = list(nodes)
+    if any(map(_is_number, nodes)):
+        for node in nodes:
+            if not (isinstance(node, exp.Literal) and node.name.isdecimal()) and _is_text(node):
+                _to_number(node)
+
+
+def _mix(nodes: Iterable[Any]) -> None:
+    """Makes texts of the values that meet a text in one column."""
+    nodes = list(nodes)
+    if any(map(_is_text, nodes)):
+        for node in nodes:
+            _to_text(node)
+
+
+def _operands(node: Any) -> list[Any]:
+    return [each for each in (node.this, node.args.get("expression")) if each is not None]
+
+
+def _connect(node: Any) -> None:
+    for each in _operands(node):
+        _to_truth(each)
+
+
+def _calculate(node: Any) -> None:
+    from sqlglot import exp
+
+    operands = _operands(node)
+    if any(isinstance(each, exp.Interval) or _is(each, exp.DataType.TEMPORAL_TYPES) for each in operands):
+        return
+    if any(_is_text(each) or _is_truth(each) for each in operands):
+        for each in operands:
+            _to_number(each)
+        node.type = exp.DataType.build("double")
+
+
+def _of_number(node: Any) -> None:
+    from sqlglot import exp
+
+    if _is_text(node.this):
+        _to_number(node.this)
+        node.type = exp.DataType.build("double")
+
+
+def _cases(node: Any) -> None:
+    branches = [each.args["true"] for each in node.args["ifs"]]
+    default = node.args.get("default")
+    if node.this is not None:
+        _compare([node.this, *(each.this for each in node.args["ifs"])])
+    _mix([*branches, *([] if default is None else [default])])
+    node.type = node.args["ifs"][0].args["true"].type
+
+
+def _if(node: Any) -> None:
+    from sqlglot import exp
+
+    if not (isinstance(node.parent, exp.Case) and node.parent.this is not None):
+        _to_truth(node.this)
+    if isinstance(node.parent, exp.Case):  # which mixes all of its branches
+        return
+    _mix(each for each in (node.args["true"], node.args.get("false")) if each is not None)
+    node.type = node.args["true"].type
+
+
+def _first(node: Any) -> None:
+    _mix([node.this, *node.expressions])
+    node.type = node.this.type
+
+
+def _inner(node: Any) -> None:
+    node.type = node.this.type
+
+
+def _rules() -> list[tuple[Any, Callable[[Any], None]]]:
+    from sqlglot import exp
+
+    comparisons = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+    return [
+        (exp.Paren, _inner),
+        (comparisons, lambda node: _compare(_operands(node))),
+        (exp.Between, lambda node: _compare([node.this, node.args["low"], node.args["high"]])),
+        (exp.In, lambda node: _compare([node.this, *node.expressions])),
+        ((exp.Like, exp.ILike, exp.RegexpLike, exp.Length, exp.Substring), lambda node: _to_text(node.this)),
+        ((exp.Upper, exp.Lower, exp.Left, exp.Right, exp.Trim), lambda node: _to_text(node.this)),
+        ((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg), _calculate),
+        ((exp.Sum, exp.Avg, exp.Abs, exp.Round, exp.Floor, exp.Ceil, exp.Sign, exp.Sqrt, exp.Stddev, exp.Variance), _of_number),
+        ((exp.And, exp.Or, exp.Not), _connect),
+        ((exp.Where, exp.Having), lambda node: _to_truth(node.this)),
+        (exp.Case, _cases),
+        (exp.If, _if),
+        ((exp.Coalesce, exp.Greatest, exp.Least), _first),
+    ]
