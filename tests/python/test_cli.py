@@ -257,6 +257,10 @@ def test_attach_errors_are_clear(tmp_path: Path) -> None:
         (999, "999 ps"),
         (1500, "1.5 ns"),
         (123_456_789, "123 µs"),
+        (999_400, "999 ns"),
+        (999_700, "1 µs"),  # the unit is that of the number as it is shown
+        (999_700_000_000, "1 s"),
+        (999_700_000_000_000, "1000 s"),
         (5 * 10**12, "5 s"),
         (12345 * 10**12, "12345 s"),
         (None, "-"),
@@ -267,10 +271,11 @@ def test_time_text(value: int | None, text: str) -> None:
 
 
 def test_size_and_count_text() -> None:
-    assert [demo.bytes_text(n) for n in (0, 1023, 1024, 5 << 20, 7 << 40)] == [
+    assert [demo.bytes_text(n) for n in (0, 1023, 1024, (1 << 20) - 1, 5 << 20, 7 << 40)] == [
         "0 B",
         "1023 B",
         "1.0 KiB",
+        "1.0 MiB",
         "5.0 MiB",
         "7168.0 GiB",
     ]

@@ -11,13 +11,16 @@ import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 import pfs
 from pfs._cli.top import Process, View, lines, screen_of, shares
-from pfs._tables.samples import SECTIONS, Row, Sample, rows_between
+from pfs._places.readable import Readable
+from pfs._tables.running import Blocked, Event
+from pfs._tables.samples import SECTIONS, Row, Sample, rows_between, take
 from tests.python._programs.subject import Subject, clean_environment, subject
 from tests.python._programs.terminal import Terminal
 
@@ -112,6 +115,71 @@ def test_a_screen_has_its_size(program: Subject, width: int, height: int) -> Non
             assert "wait/synch/mutex/app/LOCK_a" in "\n".join(shown := text_of(process, View(1.0), width, height))
             assert shown[0].startswith(f"pfs top: process {program.pid} ")
             assert "frozen" in "\n".join(text_of(process, View(1.0, is_frozen=True), width, height))
+
+
+def test_all_is_read_before_names_are_looked_for(program: Subject) -> None:
+    """Symbols of a large program take a while: the numbers and their time must be of one moment."""
+    order: list[str] = []
+
+    class Slow(Readable):
+        def name(self, name: str) -> str:
+            order.append("name")
+            return super().name(name)
+
+    with pfs.attach(program.path) as schema:
+        source = schema._source
+        read = source.rows
+
+        def rows(*arguments: Any) -> list[tuple[Any, ...]]:
+            order.append("read")
+            return read(*arguments)
+
+        source.rows = rows  # type: ignore[method-assign, assignment]
+        take(source, names=Slow(source))
+    assert order.count("name") > 2
+    assert order.count("read") > 5
+    assert order == sorted(order, reverse=True)
+
+
+def test_a_deadlock_is_whole_on_a_small_screen(program: Subject) -> None:
+    def blocked(waiter: int, holder: int) -> Blocked:
+        def event(thread: int, line: int) -> Event:
+            name = f"wait/synch/mutex/python/shop.inventory.locks:{thread}"
+            return Event("WAIT", thread, 1, name, f"request_handlers.py:{line}", 0, 6_370_000_000_000, None, operation="lock")
+
+        name = "thread/python/Thread-{} (process_request_thread)".format
+        row = Blocked(event(waiter, waiter), name(waiter), holder, 0)
+        row.holder_name, row.holder_event, row.deadlock = name(holder), event(holder, holder), "16 -> 17 -> 16"
+        return row
+
+    with pfs.attach(program.path) as schema:
+        process = Process(schema)
+        process.after.blocked = [blocked(16, 17), blocked(17, 16)]
+        process.after.threads = {16: "thread/python/Thread-15 (process_request_thread)"}
+        process.after.sums["threads"] = {(16,): [1, 996_000_000_000, 0]}
+        process.after.sums["files"] = process.after.sums["statements"] = {}
+        screen = text_of(process, View(1), 80, 24)
+    shown = " ".join("\n".join(screen).split())
+    assert len(screen) == 24
+    assert "blocked now: 2 threads; DEADLOCK 16 -> 17 -> 16" in shown
+    assert "16 waits 6.37 s at request_handlers.py:16 for mutex/python/shop.inventory.locks:16 (lock)" in shown
+    assert "held by 17 17 waits" in shown
+    assert "17 waits 6.37 s at request_handlers.py:17" in shown
+    assert "(lock), python/Thread-17 (process_request_thread) held by 16" in shown
+    assert "1 thread, lost" in shown
+    (thread,) = [line for line in screen if line.startswith("16 ")]
+    assert re.match(r"16 …\S*request_thread\) ", thread)
+    places = [
+        next(at for at, line in enumerate(screen) if line.startswith(name)) for name in ("files ", "statements ", "threads ")
+    ]
+    assert (places[1] - places[0], places[2] - places[1]) == (1, 1)  # parts without rows
+    # More than fit: the first is whole, and a line has the number of the others.
+    with pfs.attach(program.path) as schema:
+        process = Process(schema)
+        process.after.blocked = [blocked(16, 17)] * 9
+        screen = text_of(process, View(1), 40, 12)
+    assert len(screen) == 12
+    assert any(re.match(r"  and \d more: pfs show PID blocked", line) for line in screen)
 
 
 def test_parts_get_the_lines_that_they_need() -> None:

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 import pfs
+from pfs._cli.blocked import blocked_lines, blocked_screen, some, wrapped
 from pfs._cli.keyboard import Keyboard
 from pfs._cli.options import Process as ProcessArgument
 from pfs._cli.rows import write_lines
@@ -154,7 +155,8 @@ class Process:
     @property
     def seconds(self) -> float:
         """The seconds between the two samples, or since the start if there is only one."""
-        passed = self.after.taken - self.before.taken if self.before is not None else time.time() - self.started
+        taken = self.after.taken
+        passed = taken - (time.monotonic() - (time.time() - self.started) if self.before is None else self.before.taken)
         return max(passed, 1e-3)
 
     def rows(self, section: Section, sort: Sort) -> list[Row]:
@@ -177,7 +179,7 @@ class Process:
         return (
             f"pfs top: process {self.schema.pid} ({state}), up {up // 3600}:{up // 60 % 60:02}:{up % 60:02}: "
             f"{plain(self.schema.command)}\n"
-            f"{when}: {speed}, {len(self.after.threads)} threads, lost {count_text(self.after.lost)}"
+            f"{when}: {speed}, {some(len(self.after.threads), 'thread')}, lost {count_text(self.after.lost)}"
             + (f" (+{count_text(self.new_lost)})" if self.new_lost else "")
             + (f"; {plain(self.reason)}" if self.reason else "")
             + self.ceiling()
@@ -204,9 +206,13 @@ def headings(section: Section) -> list[str]:
 
 
 def shortened(name: str, width: int, section: Section) -> str:
-    """Returns a name that fits the width. Paths and names of instruments keep their ends, statements their beginnings."""
+    """Returns a name that fits the width. Paths and names of instruments keep their ends, statements their beginnings. Threads
+    keep numbers and ends."""
     if len(name) <= width:
         return name
+    number, space, rest = name.partition(" ")
+    if section.name == "threads" and space:
+        return f"{number} …{rest[len(number) + 2 - width :]}"
     if section.name == "statements":
         return name[: width - 1] + "…"
     return "…" + name[len(name) - width + 1 :]
@@ -250,7 +256,7 @@ def shares(wanted: Sequence[int], height: int) -> list[int]:
     given = [0] * len(wanted)
     left = height
     for done, at in enumerate(sorted(range(len(wanted)), key=lambda at: wanted[at])):
-        given[at] = max(2, min(wanted[at], left // (len(wanted) - done)))
+        given[at] = max(min(2, wanted[at]), min(wanted[at], left // (len(wanted) - done)))
         left -= given[at]
     given[-1] += max(0, left)
     return given
@@ -261,7 +267,8 @@ def parts_of(process: Sampler, view: View, sections: Sequence[Section], width: i
     rows = [process.rows(section, view.sort) for section in sections]
     space = [process.space(section) for section in sections]
     name_width = max(longest for longest, _ in space)
-    heights = shares([most + 2 for _, most in space], height)  # the heading, the rows, an empty line
+    # The heading, the rows, an empty line; a part without rows is a heading.
+    heights = shares([most + 2 if some_rows else 1 for (_, most), some_rows in zip(space, rows, strict=True)], height)
     return [
         table_of(section, some, view.sort, lines, width, name_width)
         for section, some, lines in zip(sections, rows, heights, strict=True)
@@ -276,9 +283,9 @@ def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
     head = [Text(lines[0], style="bold red" if process.problem else "bold"), Text(lines[1])]
     keys = Text(KEYS[:width], style="dim", end="")
     if view.is_help:
-        texts = HELP.split("\n")[: height - len(head) - 1]
-        return Group(*head, *(Text(line[:width]) for line in texts + [""] * (height - len(head) - 1 - len(texts))), keys)
-    waiting = blocked_lines(process, width, max(3, height // 3))
+        texts = [part for line in HELP.split("\n") for part in wrapped(line, width, 12) or [""]][: height - len(head) - 1]
+        return Group(*head, *(Text(line) for line in texts + [""] * (height - len(head) - 1 - len(texts))), keys)
+    waiting = blocked_screen(process.blocked, width, max(3, height // 2))[: height - len(head) - 3]
     head += [Text(line, style="bold red" if at == 0 else "") for at, line in enumerate(waiting)]
     chosen = list(process.sections) if view.section == 0 else [process.sections[view.section - 1]]
     left = height - len(head) - 1
@@ -294,53 +301,6 @@ def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
         return Group(*head, beside, keys)
     chosen = chosen[: max(1, left // 2)]
     return Group(*head, *parts_of(process, view, chosen, width, max(2 * len(chosen), left)), keys)
-
-
-def blocked_lines(process: Sampler, width: int | None = None, height: int | None = None) -> list[str]:
-    """Returns two lines for each thread that waits for a lock, below a heading: the wait, and the holder.
-
-    It returns nothing if no thread waits. Lines longer than `width` are shortened. At most `height` lines are returned.
-    """
-    rows = process.blocked
-    if not rows:
-        return []
-    count = len({row.wait.thread for row in rows})
-    lines = [f"blocked now: {count} thread{'' if count == 1 else 's'}"]
-    for row in rows:
-        lines += [f"  {waiting_text(row, width)}", f"      {holder_text(row)}"]
-    shown = lines if height is None or len(lines) <= height else lines[: max(1, height - (height + 1) % 2)]
-    return [plain(line)[:width] for line in shown]
-
-
-def waiting_text(row: Blocked, width: int | None) -> str:
-    """Returns '3 reader waits 12 s for wait/synch/mutex/app/LOCK (lock) at app.py:20'. The name of the lock fills the width."""
-    wait = row.wait
-    name = wait.name if wait.object_name is None else f"{wait.name} {wait.object_name}"
-    begin = f"{wait.thread} {row.thread.removeprefix('thread/')} waits {time_text(wait.wait)} for "
-    end = f" ({wait.operation}) at {wait.source or '?'}"
-    if row.deadlock is not None:
-        end += f", DEADLOCK {row.deadlock}"
-    left = None if width is None else max(_NAME, width - 2 - len(begin) - len(end))
-    if left is not None and len(name) > left:
-        name = "…" + name[len(name) - left + 1 :]
-    return begin + name + end
-
-
-def holder_text(row: Blocked) -> str:
-    """Returns 'held by 2 writer for 13 s from app.py:11, now in wait/io/file/app/log at app.py:14 for 2 s'."""
-    if row.holder is None:
-        readers = f"held by {row.readers} reader{'' if row.readers == 1 else 's'}"
-        return readers if row.readers else "the holder is not known"
-    if row.holder_name is None:
-        return f"held by {row.holder}, which is no thread of this process any more"
-    text = f"held by {row.holder} {row.holder_name.removeprefix('thread/')}"
-    if row.held is not None:
-        text += f" for {time_text(row.held)}"
-    if row.held_at is not None:
-        text += f" from {row.held_at}"
-    if (event := row.holder_event) is not None:
-        text += f", now in {event.name} at {event.source or '?'} for {time_text(event.wait)}"
-    return text
 
 
 def live(process: Sampler, view: View, count: int | None, to_stderr: bool = False) -> None:
@@ -371,7 +331,7 @@ def lines(process: Sampler, view: View, count: int | None, limit: int, to_stderr
     chosen = process.sections if view.section == 0 else [process.sections[view.section - 1]]
     while count != 0 and not view.is_over:
         click.echo(process.headline(), err=to_stderr)
-        for line in blocked_lines(process):
+        for line in blocked_lines(process.blocked):
             click.echo(line, err=to_stderr)
         for section in chosen:
             rows = process.rows(section, view.sort)[:limit]

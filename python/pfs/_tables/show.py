@@ -62,12 +62,14 @@ def count_text(value: int) -> str:
 
 def bytes_text(value: int) -> str:
     """Returns '2.0 KiB' for 2048."""
-    number = float(value)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024 or unit == "GiB":
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+    if value < 1024:
+        return f"{value:.0f} B"
+    number = value / 1024
+    for unit in ("KiB", "MiB"):
+        if float(text := f"{number:.1f}") < 1024:  # as it is shown: 1023.96 KiB is 1.0 MiB
+            return f"{text} {unit}"
         number /= 1024
-    raise AssertionError
+    return f"{number:.1f} GiB"
 
 
 def rate_text(value: float) -> str:
@@ -81,10 +83,12 @@ def time_text(picoseconds: int | None) -> str:
         number = float(picoseconds)  # type: ignore[arg-type]  # which is what fails for NULL
     except TypeError:
         return "-"
-    for unit, size in (("s", 1e12), ("ms", 1e9), ("µs", 1e6), ("ns", 1e3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}" if number / size < 1000 else f"{number / size:.0f} {unit}"
-    return f"{number:.0f} ps"
+    if round(number) < 1000:
+        return f"{number:.0f} ps"
+    for unit, size in (("ns", 1e3), ("µs", 1e6), ("ms", 1e9), ("s", 1e12)):
+        if float(text := f"{number / size:.3g}") < 1000:  # as it is shown: 999.7 ms is 1 s
+            return f"{text} {unit}"
+    return f"{number / 1e12:.0f} s"
 
 
 def command_text(command: bytes) -> str:
