@@ -33,9 +33,9 @@ def blocked_lines(rows: Sequence[Blocked]) -> list[str]:
 
 
 def blocked_screen(rows: Sequence[Blocked], width: int, height: int) -> list[str]:
-    """Returns the same for a screen, in about `height` lines of `width`. Deadlocks, numbers and lines come first; nothing is cut.
+    """Returns the same for a screen, in at most `height` lines of `width`. Deadlocks, numbers and lines of code come first.
 
-    The first wait is shown whole. A line says how many others do not fit.
+    A line says how many waits do not fit.
     """
     rows = sorted(rows, key=lambda row: row.deadlock is None)
     if not rows:
@@ -51,9 +51,9 @@ def blocked_screen(rows: Sequence[Blocked], width: int, height: int) -> list[str
         more += wrapped(plain(f"    {holder_text(row, is_short=True)}"), width, 6)
         is_last = done == len(rows) - 1
         if done and len(lines) + len(more) + (not is_last) > height:
-            return [*lines, f"  and {len(rows) - done} more: pfs show PID blocked"[:width]]
+            return [*lines[: max(1, height - 1)], f"  and {len(rows) - done} more: pfs show PID blocked"[:width]]
         lines += more
-    return lines
+    return lines[:height]
 
 
 def wrapped(text: str, width: int, indent: int) -> list[str]:

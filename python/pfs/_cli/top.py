@@ -285,7 +285,7 @@ def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
     if view.is_help:
         texts = [part for line in HELP.split("\n") for part in wrapped(line, width, 12) or [""]][: height - len(head) - 1]
         return Group(*head, *(Text(line) for line in texts + [""] * (height - len(head) - 1 - len(texts))), keys)
-    waiting = blocked_screen(process.blocked, width, max(3, height // 2))[: height - len(head) - 3]
+    waiting = blocked_screen(process.blocked, width, max(1, min(height // 2, height - len(head) - 3)))
     head += [Text(line, style="bold red" if at == 0 else "") for at, line in enumerate(waiting)]
     chosen = list(process.sections) if view.section == 0 else [process.sections[view.section - 1]]
     left = height - len(head) - 1
