@@ -266,8 +266,7 @@ class Connection:
 
     def _head(self, columns: Sequence[Column], status: Status = _NOTHING) -> None:
         """Puts the columns of an answer before its rows."""
-        for packet in (counted(len(columns)), *self._definitions(columns), self._end(status)):
-            self._stream.put(packet)
+        self._stream.put([counted(len(columns)), *self._definitions(columns), self._end(status)])
 
     def _definitions(self, columns: Sequence[Column]) -> list[bytes]:
         codec, collation = self._client.answers

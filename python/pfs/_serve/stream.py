@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 from pfs._serve.wire import Refusal
@@ -15,7 +15,7 @@ __all__ = ["MOST_BYTES", "PATIENCE", "ConnectionClosed", "Stream"]
 
 MOST_BYTES = 1 << 18  # of a statement: sqlglot takes 2 s and 150 MB for so many
 PATIENCE = 10.0  # seconds to log in, and for the rest of a packet that has begun
-_BUFFER, _MOST_UNREAD = 1 << 15, 1 << 20  # bytes
+_BUFFER = 1 << 18  # bytes
 _OUT_OF_ORDER = 1156
 
 
@@ -37,7 +37,6 @@ class Stream:
         self._plain.pause_reading()
         self._login: socket.socket | None = socket.socket(fileno=os.dup(self._plain.get_extra_info("socket").fileno()))
         self._out = bytearray()
-        self._unread = 0  # bytes since the client has taken most
         self._number = 0  # of the next packet, in both directions
 
     def begin(self) -> None:
@@ -65,34 +64,34 @@ class Stream:
 
     async def write(self, packets: Iterable[bytes]) -> None:
         """Gives the client packets, which are made as it takes them. Returns when it has taken most of them."""
-        for body in packets:
-            self.put(body)
-            if self._unread > _MOST_UNREAD:
-                await self._flush()
+        rest = iter(packets)
+        while self._take(rest):
+            await self._flush()
         await self._flush()
 
-    def put(self, body: bytes) -> None:
-        """Takes a packet that goes out with the next `write`, at the latest."""
-        while len(body) >= 0xFFFFFF:
-            self._put(body[:0xFFFFFF])
-            body = body[0xFFFFFF:]
-        self._put(body)
+    def put(self, packets: Iterable[bytes]) -> None:
+        """Takes a few packets that go out with the next `write`."""
+        rest = iter(packets)
+        while self._take(rest):
+            pass
 
-    def _put(self, body: bytes) -> None:
-        self._out += (len(body) | self._number << 24).to_bytes(4, "little")
-        self._out += body
-        self._unread += len(body)
-        self._number = (self._number + 1) % 256
-        if len(self._out) > _BUFFER:
-            self._send()
-
-    def _send(self) -> None:
-        self._writer.write(self._out)
-        self._out = bytearray()
+    def _take(self, packets: Iterator[bytes]) -> bool:
+        """Takes packets until many wait. Returns whether there may be more. None has 16 MiB: a row has not."""
+        out, number = self._out, self._number
+        try:
+            for body in packets:
+                out += (len(body) | number << 24).to_bytes(4, "little")
+                out += body
+                number = number + 1 & 255
+                if len(out) > _BUFFER:
+                    return True
+        finally:
+            self._number = number
+        return False
 
     async def _flush(self) -> None:
-        self._send()
-        self._unread = 0
+        self._writer.write(self._out)
+        self._out = bytearray()
         await self._writer.drain()
 
     def end_of_login(self) -> None:

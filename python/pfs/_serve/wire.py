@@ -175,10 +175,6 @@ def counted(number: int) -> bytes:
     return b"\xfe" + number.to_bytes(8, "little")
 
 
-def sized(text: bytes) -> bytes:
-    return counted(len(text)) + text
-
-
 def definition(column: Column, collation: int, codec: str) -> bytes:
     """Returns the packet that describes a column."""
     name = sized(column.name.encode(codec, "replace"))
@@ -188,36 +184,38 @@ def definition(column: Column, collation: int, codec: str) -> bytes:
     return b"\3def\0\0\0" + name + name + b"\x0c" + rest
 
 
-def _plain(value: object) -> bytes:
-    return str(value).encode()
+_SIZES = [bytes((size,)) for size in range(251)]
+
+
+def _texts(column: Column, values: Sequence[Any], codec: str) -> list[bytes | None]:
+    """Returns the values of a column as texts."""
+    if column.is_text:
+        return [None if value is None else value.encode(codec, "replace") for value in values]
+    if column.kind == Kind.BLOB:
+        return [None if value is None else bytes(value) for value in values]
+    if column.kind == Kind.LONGLONG:
+        return [None if value is None else b"%d" % value for value in values]
+    if column.kind == Kind.DATETIME:
+        return [None if value is None else _moment(value) for value in values]
+    return [None if value is None else str(value).encode() for value in values]
 
 
 def _moment(value: object) -> bytes:
     return value.isoformat(" ").encode() if isinstance(value, datetime) else str(value).encode()
 
 
-def _text_writer(column: Column, codec: str) -> Callable[[Any], bytes]:
-    if column.is_text:
-        return lambda value: str(value).encode(codec, "replace")
-    if column.kind == Kind.BLOB:
-        return bytes
-    if column.kind == Kind.LONGLONG:
-        return lambda value: b"%d" % value
-    return _moment if column.kind == Kind.DATETIME else _plain
-
-
 def text_rows(columns: Sequence[Column], rows: Sequence[Sequence[Any]], codec: str) -> Iterator[bytes]:
-    """Yields the packet of each row, with values as texts."""
-    writers = [_text_writer(column, codec) for column in columns]
-    for row in rows:
-        parts = []
-        for value, write in zip(row, writers, strict=True):
-            if value is None:
-                parts.append(b"\xfb")
-            else:
-                text = write(value)
-                parts += (counted(len(text)), text)
-        yield b"".join(parts)
+    """Returns the packets of rows, with values as texts. It works by columns, because Python is slow by values."""
+    made = []
+    for column, values in zip(columns, zip(*rows, strict=True), strict=True):
+        texts = _texts(column, values, codec)
+        made.append([b"\xfb" if text is None else sized(text) for text in texts])
+    return map(b"".join, zip(*made, strict=True))
+
+
+def sized(text: bytes) -> bytes:
+    size = len(text)
+    return _SIZES[size] + text if size < 251 else counted(size) + text
 
 
 def _binary_moment(value: date) -> bytes:
@@ -244,8 +242,7 @@ def _binary_writer(column: Column, codec: str) -> Callable[[Any], bytes]:
         return _binary_moment
     if column.kind == Kind.TIME:
         return _binary_time
-    write = _text_writer(column, codec)
-    return lambda value: sized(write(value))
+    return lambda value: sized(_texts(column, (value,), codec)[0] or b"")
 
 
 def binary_rows(columns: Sequence[Column], rows: Sequence[Sequence[Any]], codec: str) -> Iterator[bytes]:
