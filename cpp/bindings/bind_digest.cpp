@@ -8,15 +8,6 @@
 
 namespace perfschema::bindings {
 
-Dialect DialectNamed(std::string_view name) {
-  Dialect dialect;
-  if (FindDialect(name, &dialect)) return dialect;
-  std::string legal;
-  for (const std::string_view each : kDialectNames) legal += (legal.empty() ? "" : ", ") + std::string(each);
-  RaiseIfBad(Status(Code::kInvalidArgument, "unknown dialect '" + std::string(name) + "': legal are " + legal));
-  return dialect;
-}
-
 namespace {
 py::object Digest(const std::string& text, size_t limit, const std::string& normalizer, const std::string& rules,
                   const std::string& dialect) {

@@ -20,6 +20,7 @@ struct StatementObject {
   PyObject* text;  // nullptr: none
   PyObject* schema;
   PyObject* traceparent;
+  Dialect dialect;
   OpenRuns runs;
 };
 StatementObject* AsStatement(PyObject* object) { return reinterpret_cast<StatementObject*>(object); }
@@ -97,13 +98,16 @@ void FreeRun(StatementRun* run) {
   Py_DECREF(run_type);
 }
 
-StatementRun* BeginStatement(const KnownName* name, PyObject* text, PyObject* schema, PyObject* traceparent) {
+StatementRun* BeginStatement(const KnownName* name, Dialect dialect, PyObject* text, PyObject* schema, PyObject* traceparent) {
   StatementRun* const run = MakeRun();
   if (run == nullptr) return nullptr;
   run->name = name;
   BeginRun(&run->head, [run](CallSite site) {
     run->is_instrumented = pfs_statement_begin_at(&run->statement, run->name->key, nullptr, site.file, site.line) != 0;
   });
+  if (dialect != Dialect::kSql && run->is_instrumented) {
+    pfs_statement_set_dialect(&run->statement, static_cast<uint32_t>(dialect) << PFS_DIALECT_SHIFT);
+  }
   if ((schema == nullptr || SetSchema(run, schema)) && (text == nullptr || SetText(run, text)) &&
       (traceparent == nullptr || SetTraceparent(run, traceparent)))
     return run;
@@ -282,17 +286,34 @@ PyObject* RunRepr(PyObject* object) {
 // ---- The description
 // -------------------------------------------------------------------------------------------------------------------------
 
-PyObject* MakeStatement(PyTypeObject* type, PyObject* name, PyObject* text, PyObject* schema, PyObject* traceparent) {
+// Finds a dialect by its name. Returns false if a Python exception is set.
+bool FindDialectOf(PyObject* name, Dialect* dialect) {
+  if (name == Py_None) return true;
+  if (!PyUnicode_Check(name)) {
+    PyErr_Format(PyExc_TypeError, "a dialect is a str, or None, not %.100s", Py_TYPE(name)->tp_name);
+    return false;
+  }
+  return Guarded([&]() -> PyObject* {
+           *dialect = DialectNamed(BytesOf(name));
+           return Py_None;
+         }) != nullptr;
+}
+
+PyObject* MakeStatement(PyTypeObject* type, PyObject* name, PyObject* text, PyObject* schema, PyObject* traceparent,
+                        PyObject* dialect_name) {
   const auto is_text = [](PyObject* value) { return value == Py_None || PyUnicode_Check(value) || PyBytes_Check(value); };
   if (!is_text(text) || !is_text(schema) || !is_text(traceparent)) {
     PyErr_SetString(PyExc_TypeError, "text, schema and traceparent must be str, bytes or None");
     return nullptr;
   }
+  Dialect dialect = Dialect::kSql;
+  if (!FindDialectOf(dialect_name, &dialect)) return nullptr;
   const KnownName* const known = FindStatementName(name);
   PyObject* const object = known == nullptr ? nullptr : type->tp_alloc(type, 0);
   if (object == nullptr) return nullptr;
   StatementObject* const self = AsStatement(object);
   self->name = known;
+  self->dialect = dialect;
   self->text = text == Py_None ? nullptr : Py_NewRef(text);
   self->schema = schema == Py_None ? nullptr : Py_NewRef(schema);
   self->traceparent = traceparent == Py_None ? nullptr : Py_NewRef(traceparent);
@@ -300,12 +321,13 @@ PyObject* MakeStatement(PyTypeObject* type, PyObject* name, PyObject* text, PyOb
 }
 
 PyObject* StatementNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
-  static const char* names[] = {"name", "text", "schema", "traceparent", nullptr};
-  PyObject *name, *text = Py_None, *schema = Py_None, *traceparent = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|OOO:statement", const_cast<char**>(names), &name, &text, &schema, &traceparent)) {
+  static const char* names[] = {"name", "text", "schema", "traceparent", "dialect", nullptr};
+  PyObject *name, *text = Py_None, *schema = Py_None, *traceparent = Py_None, *dialect = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|OOOO:statement", const_cast<char**>(names), &name, &text, &schema, &traceparent,
+                                   &dialect)) {
     return nullptr;
   }
-  return MakeStatement(type, name, text, schema, traceparent);
+  return MakeStatement(type, name, text, schema, traceparent, dialect);
 }
 
 // Handles the common call: a name, and the rest as keywords. It makes no tuple and no dictionary.
@@ -313,15 +335,16 @@ PyObject* StatementVectorcall(PyObject* type, PyObject* const* args, size_t flag
   static PyObject* const text_name = PyUnicode_InternFromString("text");
   static PyObject* const schema_name = PyUnicode_InternFromString("schema");
   static PyObject* const traceparent_name = PyUnicode_InternFromString("traceparent");
+  static PyObject* const dialect_name = PyUnicode_InternFromString("dialect");
   const Py_ssize_t count = PyVectorcall_NARGS(flags), named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   bool is_common = count == 1 && PyUnicode_Check(args[0]);
-  PyObject *text = Py_None, *schema = Py_None, *traceparent = Py_None;
+  PyObject *text = Py_None, *schema = Py_None, *traceparent = Py_None, *dialect = Py_None;
   for (Py_ssize_t i = 0; i < named && is_common; ++i) {  // names in a call are interned and unique
     PyObject* const name = PyTuple_GET_ITEM(names, i);
-    is_common = name == text_name || name == schema_name || name == traceparent_name;
-    (name == text_name ? text : name == schema_name ? schema : traceparent) = args[count + i];
+    is_common = name == text_name || name == schema_name || name == traceparent_name || name == dialect_name;
+    (name == text_name ? text : name == schema_name ? schema : name == traceparent_name ? traceparent : dialect) = args[count + i];
   }
-  if (is_common) return MakeStatement(reinterpret_cast<PyTypeObject*>(type), args[0], text, schema, traceparent);
+  if (is_common) return MakeStatement(reinterpret_cast<PyTypeObject*>(type), args[0], text, schema, traceparent, dialect);
   const Object tuple(PyTuple_New(count));
   const Object keywords(PyDict_New());
   if (!tuple || !keywords) return nullptr;
@@ -345,7 +368,7 @@ void StatementDealloc(PyObject* object) {
 
 PyObject* StatementEnter(PyObject* object, PyObject*) {
   StatementObject* const self = AsStatement(object);
-  StatementRun* const run = BeginStatement(self->name, self->text, self->schema, self->traceparent);
+  StatementRun* const run = BeginStatement(self->name, self->dialect, self->text, self->schema, self->traceparent);
   if (run == nullptr) return nullptr;
   self->runs.Add(&run->head);
   return AsObject(run);
@@ -366,7 +389,8 @@ PyObject* StatementBegin(PyObject* object, PyObject* args, PyObject* keywords) {
   PyObject *text = Py_None, *schema = Py_None, *traceparent = Py_None;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "|OOO:begin", const_cast<char**>(names), &text, &schema, &traceparent)) return nullptr;
   const auto given = [](PyObject* value, PyObject* own) { return value == Py_None ? own : value; };
-  return AsObject(BeginStatement(self->name, given(text, self->text), given(schema, self->schema), given(traceparent, self->traceparent)));
+  return AsObject(BeginStatement(self->name, self->dialect, given(text, self->text), given(schema, self->schema),
+                                 given(traceparent, self->traceparent)));
 }
 
 using StatementBlock = BlockMethods<StatementEnter, StatementExit>;
@@ -430,7 +454,7 @@ void BindStatements(PyObject* module) {
   static PyGetSetDef properties[] = {{"name", StatementName, nullptr, "Full name of the instrument.", nullptr},
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static const char doc[] =
-      "statement(name, text=None, schema=None, traceparent=None)\n--\n\n"
+      "statement(name, text=None, schema=None, traceparent=None, dialect=None)\n--\n\n"
       "A unit of work that a client requests: SQL, a request, a job. An event statement/<component>/<name> from begin to end of a block\n"
       "or function.\n\n"
       "    with pfs.statement('sql/select', text=sql, schema='shop') as s:\n"
@@ -449,8 +473,10 @@ void BindStatements(PyObject* module) {
       "that leaves the block goes on; the row has ERRORS 1, MYSQL_ERRNO (sqlite_errorcode, errno, a number in front of the arguments, or\n"
       "1105), RETURNED_SQLSTATE (sqlstate or pgcode, or 'HY000') and MESSAGE_TEXT, the class and its message.\n\n"
       "name: 'component/name', or in full; component 'abstract': refine() will name it. text: str or bytes. schema: at most 64\n"
-      "bytes. traceparent: the span of the caller, as W3C's header of this name has it; another text is ignored.\n\n"
-      "Raises InvalidValue for a name that breaks the rules of instrument names; TypeError if a generator function is decorated.";
+      "bytes. traceparent: the span of the caller, as W3C's header of this name has it; another text is ignored. dialect: the language of\n"
+      "the text, as pfs.digest() has it: 'postgresql', 'sqlite', 'mysql' ...\n\n"
+      "Raises InvalidValue for a name that breaks the rules of instrument names, and an unknown dialect; TypeError if a generator function "
+      "is decorated.";
   run_type = MakeStatementRunType();
   statement_type = run_type == nullptr
                        ? nullptr

@@ -9,6 +9,14 @@
 
 namespace perfschema::bindings {
 
+Dialect DialectNamed(std::string_view name) {
+  Dialect dialect = Dialect::kSql;
+  if (FindDialect(name, &dialect)) return dialect;
+  std::string legal;
+  for (const std::string_view each : kDialectNames) legal += (legal.empty() ? "" : ", ") + std::string(each);
+  throw StatusError(Status(Code::kInvalidArgument, "unknown dialect '" + std::string(name) + "': legal are " + legal));
+}
+
 std::string BytesOf(PyObject* text) {
   Py_ssize_t size = 0;
   if (const char* const bytes = PyUnicode_AsUTF8AndSize(text, &size); bytes != nullptr) return {bytes, static_cast<size_t>(size)};

@@ -95,7 +95,7 @@ pfs_key_t StatementKeys::Of(int kind) {
   std::atomic<pfs_key_t>& key = keys_[kind];
   pfs_key_t known = key.load(std::memory_order_relaxed);
   if (known != 0) return known;
-  pfs_instrument_info info = {&known, names_[kind], 0, documentation_};
+  pfs_instrument_info info = {&known, names_[kind], dialect_, documentation_};
   (void)pfs_register_statement(client_, &info, 1);
   key.store(known, std::memory_order_relaxed);
   return known;

@@ -91,15 +91,16 @@ inline bool IsPlainClient(const ClientFunctions& client) { return IsPlain() || (
 // Registers the instruments of a client when the first is asked for.
 class StatementKeys {
  public:
-  // `names`: string literals.
-  constexpr StatementKeys(const char* client, const char* const* names, const char* documentation)
-      : client_(client), names_(names), documentation_(documentation) {}
+  // `names`: string literals; `dialect`: PFS_DIALECT_...
+  constexpr StatementKeys(const char* client, const char* const* names, uint32_t dialect, const char* documentation)
+      : client_(client), names_(names), dialect_(dialect), documentation_(documentation) {}
   pfs_key_t Of(int kind);
 
  private:
   static constexpr int kMost = 4;
   const char* const client_;
   const char* const* const names_;
+  const uint32_t dialect_;
   const char* const documentation_;
   std::atomic<pfs_key_t> keys_[kMost] = {};
 };

@@ -65,7 +65,7 @@ struct Libpq : ClientFunctions {
 
 enum Kind { kQuery, kPrepare, kExecute };
 constexpr const char* kNames[] = {"query", "prepare", "execute"};
-constinit StatementKeys keys("libpq", kNames, "Statements of libpq, PostgreSQL's client.");
+constinit StatementKeys keys("libpq", kNames, PFS_DIALECT_POSTGRESQL, "Statements of libpq, PostgreSQL's client.");
 constinit PreparedTexts prepared;
 
 // PostgreSQL's errors have no number. The row shows that there is one, and its SQLSTATE.

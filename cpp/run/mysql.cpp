@@ -79,7 +79,7 @@ struct Client : ClientFunctions {
 
 enum Kind { kQuery, kPrepare, kExecute };
 constexpr const char* kNames[] = {"query", "prepare", "execute"};
-constinit StatementKeys keys("mysql", kNames, "Statements of libmariadb or libmysqlclient.");
+constinit StatementKeys keys("mysql", kNames, PFS_DIALECT_MYSQL, "Statements of libmariadb or libmysqlclient.");
 constinit PreparedTexts prepared;
 constexpr const char* kOnly = "";  // a prepared statement has a handle of its own, and no name
 

@@ -20,13 +20,16 @@ PyObject* NameThread(PyObject*, PyObject* text) {
   return g_py.PyLong_FromLong(thread != nullptr ? static_cast<long>(thread->thread_id) : 0);
 }
 
-// key(component, name): returns the number of the instrument statement/COMPONENT/NAME; 0 if there is none.
+// key(component, name, dialect=0): returns the number of the instrument statement/COMPONENT/NAME; 0 if there is none. `dialect`: the
+// language of its texts, the number of PFS_DIALECT_... in perfschema/statement.h.
 PyObject* Key(PyObject*, PyObject* arguments) {
   const char* component = nullptr;
   const char* name = nullptr;
-  if (g_py.PyArg_ParseTuple(arguments, "ss", &component, &name) == 0) return nullptr;
+  int dialect = 0;
+  if (g_py.PyArg_ParseTuple(arguments, "ss|i", &component, &name, &dialect) == 0) return nullptr;
   if (IsPlain()) return g_py.PyLong_FromLong(0);
-  return g_py.PyLong_FromLong(KeyOfNamed(pfs_register_statement, component, name, "Requests and queries of a Python program, by pfs run."));
+  return g_py.PyLong_FromLong(KeyOfNamed(pfs_register_statement, component, name, "Requests and queries of a Python program, by pfs run.",
+                                         static_cast<uint32_t>(dialect) << PFS_DIALECT_SHIFT));
 }
 
 // begin(key, text, schema, skipped, detached, traceparent=None): begins a statement. Returns a handle, or None if it is not recorded.

@@ -162,11 +162,11 @@ pfs_key_t KeyOf(Register family, const Module* module, std::string_view name, co
   return KeyOfNamed(family, component, name, documentation);
 }
 
-pfs_key_t KeyOfNamed(Register family, const char* component, std::string_view name, const char* documentation) {
+pfs_key_t KeyOfNamed(Register family, const char* component, std::string_view name, const char* documentation, uint32_t flags) {
   char instrument[81];
   CopyClipped(instrument, name, sizeof instrument - 1);
   pfs_key_t key = 0;
-  pfs_instrument_info info = {&key, instrument, 0, documentation};
+  pfs_instrument_info info = {&key, instrument, flags, documentation};
   family(component, &info, 1);
   // performance_schema=OFF, or no memory: from here on all calls are plain.
   if (__builtin_expect(key == 0, 0) && IsOff()) g_runtime.run_is_off = true;

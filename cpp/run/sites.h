@@ -71,7 +71,7 @@ pfs_key_t KeyOfPlace(Register family, const Module* module, uint64_t offset, boo
 pfs_key_t KeyOfObject(Register family, const void* object, const Site& site, const char* kind, const char* noun);
 
 // Returns the key of an object that has a name of its own: COMPONENT/NAME. Slow.
-pfs_key_t KeyOfNamed(Register family, const char* component, std::string_view name, const char* documentation);
+pfs_key_t KeyOfNamed(Register family, const char* component, std::string_view name, const char* documentation, uint32_t flags = 0);
 
 // Names the calling thread COMPONENT/NAME.
 void NameThread(std::string_view component, std::string_view name);

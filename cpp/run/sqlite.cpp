@@ -67,7 +67,7 @@ struct Sqlite : ClientFunctions {
 };
 
 constexpr const char* kNames[] = {"statement"};
-constinit StatementKeys keys("sqlite", kNames, "Statements of SQLite's C API: sqlite3_step().");
+constinit StatementKeys keys("sqlite", kNames, PFS_DIALECT_SQLITE, "Statements of SQLite's C API: sqlite3_step().");
 
 // Returns whether a statement changes rows itself. Others may do so by statements inside: CREATE VIRTUAL TABLE, ANALYZE.
 bool ChangesRows(std::string_view text) {

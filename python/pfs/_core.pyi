@@ -303,6 +303,7 @@ class statement:
         text: str | bytes | None = None,
         schema: str | bytes | None = None,
         traceparent: str | bytes | None = None,
+        dialect: str | None = None,
     ) -> Self: ...
     @property
     def name(self) -> str: ...

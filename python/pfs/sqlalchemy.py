@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import event
 
 from pfs._core import RunningStatement, RunningTransaction, statement, transaction
+from pfs._dbapi.dialects import dialect_of_engine
 from pfs._dbapi.rows import Rows
 from pfs._dbapi.wrap import first_keyword
 from pfs.errors import StateError
@@ -35,6 +36,7 @@ class _Hooks:
     def __init__(self, engine: Engine, name: str | None, schema: str | None) -> None:
         self.engine, self.name = engine, name
         self.schema = schema or engine.url.database or None
+        self.dialect = dialect_of_engine(engine.dialect.name)
         self.made: dict[str, statement] = {}
         self.listeners: dict[str, Callable[..., Any]] = {
             "before_cursor_execute": self.before,
@@ -55,7 +57,7 @@ class _Hooks:
         name = self.name or f"sql/{first_keyword(sql)}"
         if type(context.cursor) is Rows:  # the batch before this one, whose rows SQLAlchemy has fetched by itself
             context.cursor._finish()
-        made = self.made.get(name) or self.made.setdefault(name, statement(name, schema=self.schema))
+        made = self.made.get(name) or self.made.setdefault(name, statement(name, schema=self.schema, dialect=self.dialect))
         context._pfs_run = made.begin(sql)
 
     def after(self, connection: Connection, cursor: Any, sql: str, parameters: Any, context: Any, many: bool) -> None:

@@ -26,7 +26,7 @@ struct Tokens {
 
 // Does what a probe does. Returns whether the text was there, and fails if its tokens are not those of the text.
 bool Look(TokenCache& cache, const std::string& text) {
-  TokenCache::Entry* const entry = cache.PlaceOf(text);
+  TokenCache::Entry* const entry = cache.PlaceOf(text, 0);
   const Tokens wanted(text);
   if (entry != nullptr && entry->Holds(text)) {
     cache.CountHit();
@@ -60,7 +60,7 @@ TEST(TokenCache, leaves_out_what_is_too_short_or_too_long) {
   const auto cache = Empty();
   for (const size_t bytes : {0, 1, 7, 513, 100'000}) {
     const std::string text = Select(bytes);
-    EXPECT_EQ(cache->PlaceOf(text), nullptr) << bytes;
+    EXPECT_EQ(cache->PlaceOf(text, 0), nullptr) << bytes;
   }
   // 512 bytes can have more tokens than that: a name of one letter takes three.
   std::string names = "a";
@@ -104,7 +104,7 @@ TEST(TokenCache, a_program_that_repeats_no_text_is_soon_left_alone_and_looked_at
   int looked = 0;
   for (int i = 0; i < 100'000; ++i) {
     const std::string text = "select * from t where id = " + std::to_string(i);
-    looked += cache->PlaceOf(text) != nullptr ? 1 : 0;
+    looked += cache->PlaceOf(text, 0) != nullptr ? 1 : 0;
     Look(*cache, text);
   }
   EXPECT_LT(looked, 64 + 200 + 1);
@@ -119,7 +119,7 @@ TEST(TokenCache, an_entry_that_is_half_written_holds_nothing) {
   const auto cache = Empty();
   const std::string text = Select(50);
   Look(*cache, text);
-  TokenCache::Entry* const entry = cache->PlaceOf(text);
+  TokenCache::Entry* const entry = cache->PlaceOf(text, 0);
   entry->text_bytes = 0;
   EXPECT_FALSE(entry->Holds(text));
 }

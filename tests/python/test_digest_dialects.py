@@ -166,3 +166,72 @@ def test_a_dialect_that_there_is_not() -> None:
 def test_the_normalizer_is_the_dialect_of_texts_that_have_none() -> None:
     assert pfs.digest('DELETE FROM "a"', normalizer="sqlite") == pfs.digest('DELETE FROM "a"', dialect="sqlite")
     assert pfs.digest('DELETE FROM "a"', normalizer="mysql", dialect="sqlite") == pfs.digest("DELETE FROM a", dialect="sqlite")
+
+
+def shapes(statements: list[str], dialect: str) -> list[str]:
+    return sorted({text(statement, dialect) or "" for statement in statements})
+
+
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+def test_statements_of_sqlalchemy(driver: str) -> None:
+    """As its dialects write them: names in double quotes, a cast behind each parameter."""
+    sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
+    from sqlalchemy.dialects.postgresql import asyncpg, psycopg
+
+    dialect = {"asyncpg": asyncpg, "psycopg": psycopg}[driver].dialect()
+    orders, groups = (
+        sqlalchemy.Table(
+            name,
+            sqlalchemy.MetaData(),
+            sqlalchemy.Column("id", sqlalchemy.Integer),
+            sqlalchemy.Column("User", sqlalchemy.Uuid),
+            sqlalchemy.Column("at", sqlalchemy.DateTime(timezone=True)),
+        )
+        for name in ("order", "group")
+    )
+
+    def compiled(statement: object) -> str:
+        return str(statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True}))  # type: ignore[attr-defined]
+
+    found = []
+    for table in (orders, groups):
+        for count in (2, 3, 40):
+            found.append(compiled(sqlalchemy.select(table.c.id).where(table.c.id.in_([1] * count))))
+            rows = [{"id": n, "User": None, "at": sqlalchemy.func.now()} for n in range(count)]
+            found.append(compiled(sqlalchemy.insert(table).values(rows)))
+    assert shapes(found, "postgresql") == [
+        "INSERT INTO `group` ( `id` , `User` , `at` ) VALUES (...) /* , ... */",
+        "INSERT INTO `order` ( `id` , `User` , `at` ) VALUES (...) /* , ... */",
+        "SELECT `group` . `id` FROM `group` WHERE `group` . `id` IN (...)",
+        "SELECT `order` . `id` FROM `order` WHERE `order` . `id` IN (...)",
+    ]
+
+
+@pytest.mark.parametrize("dialect", ["postgresql", "sqlite"])
+def test_statements_of_rails(dialect: str) -> None:
+    """As ActiveRecord writes them."""
+    found = [
+        """SELECT "users".* FROM "users" WHERE "users"."email" = $1 LIMIT $2 /*application='Shop',controller='users'*/""",
+        """SELECT "users".* FROM "users" WHERE "users"."email" = ? LIMIT ? /*application='Shop',controller='orders'*/""",
+        """INSERT INTO "users" ("email", "created_at") VALUES ('a@b.c', '2024-01-01 10:00:00') RETURNING "id\"""",
+        """INSERT INTO "users" ("email", "created_at") VALUES (?, ?) RETURNING "id\"""",
+        """SELECT "orders".* FROM "orders" WHERE "orders"."user_id" IN (1, 2, 3) ORDER BY "orders"."id" DESC""",
+        """SELECT "orders".* FROM "orders" WHERE "orders"."user_id" IN (?, ?) ORDER BY "orders"."id" DESC""",
+        r"""SELECT 1 AS one FROM "users" WHERE (name LIKE '%it''s\%' ESCAPE '\') LIMIT 1""",
+        """SAVEPOINT active_record_1""",
+        """SAVEPOINT active_record_2""",
+        """RELEASE SAVEPOINT active_record_2""",
+        """ROLLBACK TO SAVEPOINT active_record_1""",
+        """DEALLOCATE a17""",
+        """DEALLOCATE a18""",
+    ]
+    assert shapes(found, dialect) == [
+        "DEALLOCATE ?",
+        "INSERT INTO `users` ( `email` , `created_at` ) VALUES (...) RETURNING `id`",
+        "RELEASE SAVEPOINT ?",
+        "ROLLBACK TO SAVEPOINT ?",
+        "SAVEPOINT ?",
+        "SELECT ? AS `one` FROM `users` WHERE ( `name` LIKE ? ESCAPE ? ) LIMIT ?",
+        "SELECT `orders` . * FROM `orders` WHERE `orders` . `user_id` IN (...) ORDER BY `orders` . `id` DESC",
+        "SELECT `users` . * FROM `users` WHERE `users` . `email` = ? LIMIT ?",
+    ]

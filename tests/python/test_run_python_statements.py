@@ -362,7 +362,7 @@ def test_statements_of_pymysql(tmp_path: Path) -> None:
     assert seen["ROLLBACK"] == begun["ROLLBACK"] == 3 + 4
     inserts = [row for text, row in rows.items() if text.startswith("INSERT")]
     assert sum(row["rows_affected"] for row in inserts) == 13 * 4
-    assert rows["SELECT NOTHING FROM `t`"]["errors"] == 13
+    assert rows["SELECT `nothing` FROM `t`"]["errors"] == 13
     limited = rows["SELECT `a` FROM `t` WHERE `a` < ? LIMIT ?"]
     assert (limited["count"], limited["rows_sent"]) == (13, fetched)
 

@@ -69,10 +69,21 @@ enum pfs_statement_counter {
   PFS_NO_GOOD_INDEX_USED = 18
 };
 
+/* The language of a statement's text, by which its literals are found. One of these may be added to the flags of a statement's
+ * instrument. Without one: SQL of an unknown dialect, or what performance_schema_digest_normalizer names. */
+#define PFS_DIALECT_SHIFT 16
+#define PFS_DIALECT_MYSQL (1u << PFS_DIALECT_SHIFT) /* MariaDB as well: the digest is that of the server */
+#define PFS_DIALECT_POSTGRESQL (2u << PFS_DIALECT_SHIFT)
+#define PFS_DIALECT_SQLITE (3u << PFS_DIALECT_SHIFT)
+#define PFS_DIALECT_TSQL (4u << PFS_DIALECT_SHIFT)
+#define PFS_DIALECT_ORACLE (5u << PFS_DIALECT_SHIFT)
+#define PFS_DIALECT_DUCKDB (6u << PFS_DIALECT_SHIFT)
+#define PFS_DIALECT_ANSI (7u << PFS_DIALECT_SHIFT) /* "text" is a name, and no backslash escapes */
+
 #ifndef PFS_DISABLE
 
 /* Registers statements as pfs_register_mutex() does mutexes. PFS_MUTABLE: the kind is not known yet at the begin; pfs_statement_refine()
- * sets it (statement/abstract/...). */
+ * sets it (statement/abstract/...). PFS_DIALECT_...: the language of their texts. */
 PFS_API int pfs_register_statement(const char* component, pfs_statement_info_t* info, int count); /* statement/COMPONENT/NAME */
 
 /* int pfs_statement_begin(pfs_statement_t* statement, pfs_key_t key): returns 1 if it is instrumented. pfs_statement_begin_in(statement,
@@ -95,6 +106,8 @@ PFS_API void pfs_statement_resume(pfs_statement_t* statement, const void* buffer
 PFS_API void pfs_statement_refine(pfs_statement_t* statement, pfs_key_t key);
 /* Sets CURRENT_SCHEMA, at most 64 bytes. */
 PFS_API void pfs_statement_set_schema(pfs_statement_t* statement, const char* schema);
+/* Sets the language of the texts that are set later, PFS_DIALECT_..., if it is not that of the instrument. */
+PFS_API void pfs_statement_set_dialect(pfs_statement_t* statement, uint32_t dialect);
 /* Sets SQL_TEXT, any bytes; a text beyond performance_schema_max_sql_text_length ends in three dots. Computes its digest. */
 PFS_API void pfs_statement_set_text(pfs_statement_t* statement, const char* text, size_t bytes);
 PFS_API void pfs_statement_set(pfs_statement_t* statement, enum pfs_statement_counter counter, uint64_t value);
@@ -144,6 +157,7 @@ static inline size_t pfs_statement_suspend(pfs_statement_t* statement PFS_UNUSED
 static inline void pfs_statement_resume(pfs_statement_t* statement PFS_UNUSED_, const void* buffer PFS_UNUSED_) {}
 static inline void pfs_statement_refine(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_) {}
 static inline void pfs_statement_set_schema(pfs_statement_t* statement PFS_UNUSED_, const char* schema PFS_UNUSED_) {}
+static inline void pfs_statement_set_dialect(pfs_statement_t* statement PFS_UNUSED_, uint32_t dialect PFS_UNUSED_) {}
 static inline void pfs_statement_set_text(pfs_statement_t* statement PFS_UNUSED_, const char* text PFS_UNUSED_, size_t bytes PFS_UNUSED_) {}
 static inline void pfs_statement_set(pfs_statement_t* statement PFS_UNUSED_, enum pfs_statement_counter counter PFS_UNUSED_,
                                      uint64_t value PFS_UNUSED_) {}

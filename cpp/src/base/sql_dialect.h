@@ -8,7 +8,7 @@
 
 namespace perfschema {
 
-// X(identifier, name). The order is that of enum pfs_dialect (perfschema/statement.h).
+// X(identifier, name). The order is that of PFS_DIALECT_... (perfschema/statement.h).
 #define PFS_FOR_EACH_DIALECT(X) \
   X(kSql, "sql")                \
   X(kMysql, "mysql")            \

@@ -19,6 +19,7 @@ using perfschema::capi::TextOf;
 namespace {
 
 static_assert(sizeof(Statement) <= sizeof(pfs_statement_t::opaque));
+static_assert(PFS_DIALECT_ANSI == static_cast<uint32_t>(perfschema::Dialect::kAnsi) << PFS_DIALECT_SHIFT);
 #define PFS_SAME_(counter, name) static_assert(static_cast<int>(StatementCounter::counter) == name)
 PFS_SAME_(kLockTime, PFS_LOCK_TIME);
 PFS_SAME_(kErrors, PFS_ERRORS);
@@ -80,6 +81,10 @@ void pfs_statement_refine(pfs_statement_t* statement, pfs_key_t key) {
 
 void pfs_statement_set_schema(pfs_statement_t* statement, const char* schema) {
   perfschema::SetStatementSchema(In(statement), TextOf(schema));
+}
+
+void pfs_statement_set_dialect(pfs_statement_t* statement, uint32_t dialect) {
+  perfschema::SetStatementDialect(In(statement), static_cast<perfschema::Dialect>(dialect >> PFS_DIALECT_SHIFT & 15));
 }
 
 void pfs_statement_set_text(pfs_statement_t* statement, const char* text, size_t bytes) {

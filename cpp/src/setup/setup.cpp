@@ -65,6 +65,7 @@ uint32_t FlagsOf(const ShmClass& entry) {
     consumer_flags(kConsumersOf[static_cast<uint32_t>(kind)]);
     if (HasOneHolder(static_cast<Family>(entry.family)) && ConsumerActs(Consumer::lock_holds)) flags |= kFlagHolds;
     if (kind == Kind::kStatement && ConsumerActs(Consumer::statements_digest)) flags |= kFlagDigest;
+    if (kind == Kind::kStatement) flags |= (entry.properties >> kPropertyDialectShift << kFlagDialectShift) & kFlagDialectMask;
     if (kind == Kind::kStatement && ConsumerActs(Consumer::events_statements_cpu)) flags |= kFlagCpu;
   }
   if (entry.family == static_cast<uint32_t>(Family::kSocket)) flags |= kFlagSocket;
@@ -165,6 +166,7 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
                      (is_memory && (flags & kRegisterControlled) != 0 ? kPropertyControlled : 0) |
                      ((flags & kRegisterMutable) != 0 ? kPropertyMutable : 0) | ((flags & kRegisterDisabled) != 0 ? kPropertyDisabled : 0);
   if (family != Family::kThread && (flags & (kRegisterDisabled | kRegisterUntimed)) != 0) entry.properties |= kPropertyUntimed;
+  if (family == Family::kStatement) entry.properties |= (flags >> kRegisterDialectShift & 15) << kPropertyDialectShift;
   entry.volatility = std::min(volatility, 8u);
   Apply(Derive(entry), entry);
   if (HasEvents(entry)) entry.step.store(static_cast<uint32_t>(FirstStep()), kRelaxed);

@@ -17,7 +17,7 @@ namespace perfschema {
 
 // Bits of the `flags` of a registration (schema/instruments.json, registration_flags).
 inline constexpr uint32_t kRegisterSingleton = 1, kRegisterMutable = 2, kRegisterProgress = 8, kRegisterUser = 64, kRegisterGlobal = 128,
-                          kRegisterControlled = 4096, kRegisterDisabled = 8192, kRegisterUntimed = 16384;
+                          kRegisterControlled = 4096, kRegisterDisabled = 8192, kRegisterUntimed = 16384, kRegisterDialectShift = 16;
 
 // Makes an instrument, or finds the one that has the name already (semantics.md C3). `key` is 0 if the instrument is refused, if the family
 // is full (counted) or if pfs is off; the last two are not errors.

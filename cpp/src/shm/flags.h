@@ -28,7 +28,9 @@ inline constexpr uint32_t kFlagShared = PFS_FLAG_SHARED;  // of an instance: the
 inline constexpr uint32_t kFlagHeld = 1u << 22;           // in a forked child: stat.count is how often the forking thread holds it shared
 inline constexpr uint32_t kFlagDigest = 1u << 19;         // of a statement: statements_digest
 inline constexpr uint32_t kFlagCpu = 1u << 20;            // of a statement: events_statements_cpu
-inline constexpr uint32_t kFlagControlled = 1u << 21;     // of memory: counts as controlled
-inline constexpr uint32_t kFlagSocket = 1u << 18;         // a socket, not a file: both share some operations
+inline constexpr uint32_t kFlagDialectShift = 24;         // of a statement: the language of its text (base/sql_dialect.h) in bits 24..27
+inline constexpr uint32_t kFlagDialectMask = 15u << kFlagDialectShift;
+inline constexpr uint32_t kFlagControlled = 1u << 21;  // of memory: counts as controlled
+inline constexpr uint32_t kFlagSocket = 1u << 18;      // a socket, not a file: both share some operations
 
 }  // namespace perfschema

@@ -396,6 +396,7 @@ inline constexpr uint32_t kPropertySingleton = 1, kPropertyProgress = 2, kProper
                           kPropertyControlled = 32;
 // Settings that it registered with. They are not shown.
 inline constexpr uint32_t kPropertyDisabled = 1u << 16, kPropertyUntimed = 1u << 17;
+inline constexpr uint32_t kPropertyDialectShift = 24;  // as kFlagDialectShift
 inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user", "global_statistics", "mutable", "controlled_by_default"};
 
 // ---- Accounts, users, hosts ----------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from pfs._core import RunningStatement, statement
+from pfs._dbapi.dialects import dialect_of_connection
 from pfs._dbapi.rows import Proxy, Rows, dbapi_plain, set_counts_changes, set_plain, set_rows, set_run
 from pfs._dbapi.transactions import CONTROL, Transactions
 from pfs.errors import InvalidValue
@@ -56,10 +57,10 @@ def first_keyword(sql: str) -> str:
 class _Session:
     """Holds what the cursors of a connection share: the names of statements, and the transaction."""
 
-    __slots__ = ("keywords", "name", "schema", "statements", "transactions")
+    __slots__ = ("dialect", "keywords", "name", "schema", "statements", "transactions")
 
-    def __init__(self, plain: Any, name: str | None, schema: str | None) -> None:
-        self.name, self.schema = name, schema
+    def __init__(self, plain: Any, name: str | None, schema: str | None, dialect: str | None) -> None:
+        self.name, self.schema, self.dialect = name, schema, dialect or dialect_of_connection(plain)
         self.statements: dict[str, tuple[statement, str]] = {}
         self.keywords: dict[str, statement] = {}
         self.transactions = Transactions(plain)
@@ -69,7 +70,7 @@ class _Session:
         name = self.name or f"sql/{keyword}"
         made = self.keywords.get(name)
         if made is None:
-            made = self.keywords[name] = statement(name, schema=self.schema)
+            made = self.keywords[name] = statement(name, schema=self.schema, dialect=self.dialect)
         if len(self.statements) >= _KNOWN_TEXTS:
             self.statements.clear()
         self.statements[sql] = made, keyword
@@ -160,9 +161,9 @@ class Connection(Proxy):
     __slots__ = ("_session",)
     _session: _Session
 
-    def __init__(self, plain: Any, name: str | None, schema: str | None) -> None:
+    def __init__(self, plain: Any, name: str | None, schema: str | None, dialect: str | None) -> None:
         set_plain(self, plain)
-        _set_connection_session(self, _Session(plain, name, schema))
+        _set_connection_session(self, _Session(plain, name, schema, dialect))
 
     def cursor(self, *args: Any, **kwargs: Any) -> Any:
         return Cursor(self._plain.cursor(*args, **kwargs), self)
@@ -289,8 +290,8 @@ class CursorConnection(ShortConnection):
     __slots__ = ("_last",)
     _last: Cursor | None
 
-    def __init__(self, plain: Any, name: str | None, schema: str | None) -> None:
-        super().__init__(plain, name, schema)
+    def __init__(self, plain: Any, name: str | None, schema: str | None, dialect: str | None) -> None:
+        super().__init__(plain, name, schema, dialect)
         _set_last(self, None)
 
     def _cursor(self) -> Cursor:
@@ -301,7 +302,7 @@ class CursorConnection(ShortConnection):
 
     def cursor(self, *args: Any, **kwargs: Any) -> Any:
         session = self._session
-        return CursorConnection(self._plain.cursor(*args, **kwargs), session.name, session.schema)
+        return CursorConnection(self._plain.cursor(*args, **kwargs), session.name, session.schema, session.dialect)
 
     def execute(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
         super().execute(sql, *args, **kwargs)
@@ -328,27 +329,29 @@ class CursorConnection(ShortConnection):
         return super().close()
 
 
-def _wrapped(plain: Any, name: str | None, schema: str | None) -> Connection:
+def _wrapped(plain: Any, name: str | None, schema: str | None, dialect: str | None) -> Connection:
     if hasattr(plain, "execute"):
-        return (CursorConnection if hasattr(plain, "fetchone") else ShortConnection)(plain, name, schema)
-    return Connection(plain, name, schema)
+        return (CursorConnection if hasattr(plain, "fetchone") else ShortConnection)(plain, name, schema, dialect)
+    return Connection(plain, name, schema, dialect)
 
 
 class Module(Proxy):
     """Is a DB-API module whose connections are recorded."""
 
-    __slots__ = ("_name", "_schema")
+    __slots__ = ("_dialect", "_name", "_schema")
     _name: str | None
     _schema: str | None
+    _dialect: str | None
 
-    def __init__(self, plain: Any, name: str | None, schema: str | None) -> None:
+    def __init__(self, plain: Any, name: str | None, schema: str | None, dialect: str | None) -> None:
         set_plain(self, plain)
         _set_name(self, name)
         _set_schema(self, schema)
+        _set_dialect(self, dialect)
 
     def connect(self, *args: Any, **kwargs: Any) -> Any:
         plain = self._plain.connect(*args, **kwargs)
-        return _wrapped(plain, self._name, self._schema or _schema_of(plain, args, kwargs))
+        return _wrapped(plain, self._name, self._schema or _schema_of(plain, args, kwargs), self._dialect)
 
 
 _set_connection = Cursor.__dict__["_connection"].__set__
@@ -359,6 +362,7 @@ _set_transactions = Block.__dict__["_transactions"].__set__
 _set_last = CursorConnection.__dict__["_last"].__set__
 _set_name = Module.__dict__["_name"].__set__
 _set_schema = Module.__dict__["_schema"].__set__
+_set_dialect = Module.__dict__["_dialect"].__set__
 
 
 def _schema_of(plain: Any, args: Any, kwargs: Any) -> str | None:
@@ -383,7 +387,7 @@ def _schema_of(plain: Any, args: Any, kwargs: Any) -> str | None:
     return os.path.basename(given) or given if isinstance(given, str) and given else None
 
 
-def dbapi(module_or_connection: Any, *, name: str | None = None, schema: str | None = None) -> Any:
+def dbapi(module_or_connection: Any, *, name: str | None = None, schema: str | None = None, dialect: str | None = None) -> Any:
     """Returns a DB-API 2 module, or a connection, that works as the plain one and records its statements and transactions.
 
         import sqlite3
@@ -415,18 +419,20 @@ def dbapi(module_or_connection: Any, *, name: str | None = None, schema: str | N
         module_or_connection: an object with connect(), or with cursor().
         name: the instrument of all statements instead: "component/name", such as "sql/reports".
         schema: CURRENT_SCHEMA instead of the name of the database.
+        dialect: the language of the statements, as ``pfs.digest`` has it, for a driver that pfs does not know. Most drivers of
+            MySQL, PostgreSQL, SQLite, SQL Server, Oracle and DuckDB are known by their package.
 
     Raises:
         TypeError: it has neither connect() nor cursor().
-        InvalidValue: the name breaks the rules of instrument names.
+        InvalidValue: the name breaks the rules of instrument names; an unknown dialect.
     """
-    if name is not None:
-        statement(name)
+    if name is not None or dialect is not None:
+        statement(name or "sql/other", dialect=dialect)
     if schema is not None and not isinstance(schema, str):
         raise InvalidValue(f"bad schema {schema!r}: legal is a str, or None")
     is_module = isinstance(module_or_connection, ModuleType)  # the module of DuckDB has a cursor(), too
     if not is_module and callable(getattr(module_or_connection, "cursor", None)):
-        return _wrapped(module_or_connection, name, schema or _schema_of(module_or_connection, (), {}))
+        return _wrapped(module_or_connection, name, schema or _schema_of(module_or_connection, (), {}), dialect)
     if is_module or callable(getattr(module_or_connection, "connect", None)):
-        return Module(module_or_connection, name, schema)
+        return Module(module_or_connection, name, schema, dialect)
     raise TypeError(f"{module_or_connection!r} is no DB-API module and no connection: it has neither connect() nor cursor()")

@@ -73,25 +73,28 @@ void ShowText(const Statement& statement, ShmStatementRecord& record, const char
 
 void SetTokens(Statement& statement, std::string_view text, char* sql, std::span<uint8_t> tokens) {
   TokenCache& cache = TokenCacheOf(*statement.thread);
-  TokenCache::Entry* entry = cache.PlaceOf(text);
+  TokenCache::Entry* entry = cache.PlaceOf(text, statement.flags >> kFlagDialectShift);
   if (entry != nullptr && entry->Holds(text)) {
     cache.CountHit();
     std::memcpy(tokens.data(), entry->tokens, entry->token_bytes);
     statement.digest_bytes = entry->token_bytes;
     statement.digest_key = entry->key;
-  } else {
-    // The cache has no text with secrets, so a text that is there needs no look at it.
-    bool has_secrets = false;
-    std::string_view read = text;
-    if (MayHaveSecret(text)) [[unlikely]] {
-      has_secrets = MaskSecrets(statement, text, sql);
-      if (has_secrets && TokensKeepLiterals()) read = {sql, statement.sql_bytes};
-    }
-    statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(read, Dialect::kSql, tokens));
-    statement.digest_key = DigestKey({tokens.data(), statement.digest_bytes});
-    if (entry != nullptr && (has_secrets || !cache.Keep(*entry, text, {tokens.data(), statement.digest_bytes}, statement.digest_key)))
-      entry = nullptr;
+    statement.entry = entry;
+    statement.entry_version = entry->version;
+    return;
   }
+  // The cache has no text with secrets, so a text that is there needs no look at it.
+  bool has_secrets = false;
+  std::string_view read = text;
+  if (MayHaveSecret(text)) [[unlikely]] {
+    has_secrets = MaskSecrets(statement, text, sql);
+    if (has_secrets && TokensKeepLiterals()) read = {sql, statement.sql_bytes};
+  }
+  const auto dialect = static_cast<Dialect>(statement.flags >> kFlagDialectShift);
+  statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(read, dialect, tokens));
+  statement.digest_key = DigestKey({tokens.data(), statement.digest_bytes});
+  if (entry != nullptr && (has_secrets || !cache.Keep(*entry, text, {tokens.data(), statement.digest_bytes}, statement.digest_key)))
+    entry = nullptr;
   statement.entry = entry;
   if (entry != nullptr) statement.entry_version = entry->version;
 }
@@ -298,6 +301,7 @@ void RefineStatement(Statement& statement, uint32_t class_index) {
   statement.class_index = class_index;
   // It goes on with the settings that it began with, but an untimed instrument stops its timing.
   if ((flags & kFlagTimed) == 0) statement.flags &= ~kFlagTimed;
+  if ((flags & kFlagDialectMask) != 0) statement.flags = (statement.flags & ~kFlagDialectMask) | (flags & kFlagDialectMask);
   if (record == nullptr) return;
   record->what.store((record->what.load(kRelaxed) & ~uint64_t{0xffff}) | class_index, kRelease);
   if ((flags & kFlagTimed) == 0) open->begun_state &= ~uint64_t{kFlagTimed};
@@ -317,6 +321,11 @@ void SetStatementSchema(Statement& statement, std::string_view schema) {
   }
 }
 
+void SetStatementDialect(Statement& statement, Dialect dialect) {
+  if (!IsMine(statement) || statement.flags == 0) return;
+  statement.flags = (statement.flags & ~kFlagDialectMask) | static_cast<uint32_t>(dialect) << kFlagDialectShift;
+}
+
 void SetStatementText(Statement& statement, std::string_view text) {
   if (!IsMine(statement)) return;
   const NestedProbe probe(*statement.thread);
@@ -324,18 +333,18 @@ void SetStatementText(Statement& statement, std::string_view text) {
   ThreadState& thread = *statement.thread;
   const OpenStatement* const open = PlaceOf(statement);
   // It was dropped, and its buffer may be another's.
-  if (statement.buffer < g_runtime.statement_stack && open == nullptr) return;
+  if (open == nullptr && statement.buffer < g_runtime.statement_stack) return;
   BufferOwner(thread, statement.buffer) = statement.serial;
   char* const sql = SqlBuffer(thread, statement.buffer);
   uint8_t* const tokens = TokensBehind(sql);
   const TextSizes& sizes = g_runtime.text_sizes;
   statement.sql_bytes = static_cast<uint32_t>(CutText(text, sizes.sql_limit, sql));
-  statement.digest_bytes = 0;
-  statement.entry = nullptr;
   if ((statement.flags & kFlagDigest) != 0 && sizes.digest_limit != 0) {
     SetTokens(statement, text, sql, {tokens, sizes.digest_limit});
-  } else if (MayHaveSecret(text)) {
-    MaskSecrets(statement, text, sql);
+  } else {
+    statement.digest_bytes = 0;
+    statement.entry = nullptr;
+    if (MayHaveSecret(text)) MaskSecrets(statement, text, sql);
   }
   if (open != nullptr && StillHas(open->record, open->begun_state)) ShowText(statement, *open->record, sql, tokens);
 }

@@ -9,6 +9,7 @@
 
 #include <string_view>
 
+#include "base/sql_dialect.h"
 #include "record/family/memory.h"
 #include "record/family/statement_cells.h"
 #include "record/family/token_cache.h"
@@ -53,6 +54,8 @@ void EndStatement(Statement& statement);
 // Changes the instrument of the statement (semantics.md A12, A13).
 void RefineStatement(Statement& statement, uint32_t class_index);
 void SetStatementSchema(Statement& statement, std::string_view schema);
+// Sets the language of later texts.
+void SetStatementDialect(Statement& statement, Dialect dialect);
 // Sets SQL_TEXT and computes the digest.
 void SetStatementText(Statement& statement, std::string_view text);
 void SetStatementCounter(Statement& statement, StatementCounter counter, uint64_t value);

@@ -1,8 +1,8 @@
 // record/family/token_cache.h: the tokens of a thread's recent texts. A text that comes again is compared, which takes a tenth of the
 // time in which the lexer reads it.
 //
-// A text has one place, chosen by its length and samples of it, and an entry holds the whole text: equal texts have equal tokens. The
-// normalizer is chosen at start, so entries never become wrong, and a thread that gets the slot of another may use them.
+// A text has one place, chosen by its length, samples of it and its language, and an entry holds the whole text: equal texts have equal
+// tokens. The normalizer is chosen at start, so entries never become wrong, and a thread that gets the slot of another may use them.
 //
 // A program that writes literals into its texts repeats none. After kMisses misses in a row only one text in kEvery is looked up.
 //
@@ -53,8 +53,9 @@ class TokenCache {
     }
   };
 
-  // Returns the entry in which a text is, or may be kept; nullptr: it is too short or too long, or texts do not repeat.
-  Entry* PlaceOf(std::string_view text) {
+  // Returns the entry in which a text is, or may be kept; nullptr: it is too short or too long, or texts do not repeat. A text has another
+  // place in each of the sixteen languages, in which it may have other tokens.
+  Entry* PlaceOf(std::string_view text, uint32_t language) {
     if (text.size() < sizeof(uint64_t) || text.size() > sizeof Entry::text) return nullptr;
     if (misses_ >= kMisses && ++passed_over_ % kEvery != 0) return nullptr;
     const char* const first = text.data();
@@ -67,7 +68,7 @@ class TokenCache {
     };
     const uint64_t outer = (sample(first) + text.size()) * kMix ^ sample(first + last);
     const uint64_t inner = (sample(first + last / 4) * kMix ^ sample(first + last / 2)) * kMix;
-    return &entries_[(outer * kMix ^ inner) * kMix >> (64 - kPlaceBits)];
+    return &entries_[(outer * kMix ^ inner) * kMix >> (64 - kPlaceBits) ^ language];
   }
   void CountHit() { misses_ = 0; }
   // Keeps the tokens of a text that was not in its entry. Returns whether they fit.

@@ -1,11 +1,11 @@
 """Makes statements of what asyncpg sends: statement/asyncpg/statement."""
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, clean, message_of, number_of, quiet
+from _pfs_run.statements import POSTGRESQL, Keys, clean, message_of, number_of, quiet
 from _pfs_run.wrapping import replace
 
 _SKIPPED = "asyncpg,sqlalchemy,contextlib,_pfs_run"
-_key = Keys("asyncpg")
+_key = Keys("asyncpg", POSTGRESQL)
 
 
 @quiet((0, 0))

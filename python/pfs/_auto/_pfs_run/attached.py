@@ -29,6 +29,7 @@ __all__ = [
 
 _WAITING = ("threading", "queue", "asyncio", "concurrent", "multiprocessing")
 _ROWS_AFFECTED, _ROWS_SENT = 3, 4  # enum pfs_statement_counter
+_DIALECT_SHIFT = 16  # PFS_DIALECT_SHIFT
 _WARNING = 2  # enum pfs_log_priority
 _MOST_TEXT = 1024
 _core = None
@@ -108,11 +109,11 @@ def name_thread(name):
     _core.pfs_set_thread_name(f"python/{name}"[:100].encode("utf-8", "replace"))
 
 
-def key(component, name):
+def key(component, name, dialect=0):
     """Returns the number of the instrument statement/COMPONENT/NAME; 0 if there is none."""
     found = ctypes.c_uint32(0)
     about = b"Requests and queries of a Python program, by pfs attach-run."
-    info = _Info(ctypes.pointer(found), name.encode("utf-8", "replace"), 0, about)
+    info = _Info(ctypes.pointer(found), name.encode("utf-8", "replace"), dialect << _DIALECT_SHIFT, about)
     _core.pfs_register_statement(component.encode(), ctypes.byref(info), 1)
     return found.value
 

@@ -3,7 +3,7 @@
 from threading import local
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, clean, is_shared, message_of, number_of, quiet
+from _pfs_run.statements import MYSQL, Keys, clean, is_shared, message_of, number_of, quiet
 from _pfs_run.wrapping import replace
 
 # Packages between the program's line and the driver.
@@ -17,7 +17,7 @@ class _Call:
 
 
 def _pymysql(module):
-    key = Keys("pymysql")["statement"]
+    key = Keys("pymysql", MYSQL)["statement"]
     query_command = 3  # COM_QUERY
     calls = local()
 

@@ -65,18 +65,22 @@ class ByObject:
         return entry and entry[0]
 
 
+# The languages of texts, as PFS_DIALECT_... in perfschema/statement.h.
+MYSQL, POSTGRESQL = 1, 2
+
+
 class Keys(dict):
     """Maps the name of a statement, in capitals or not, to the number of its instrument."""
 
-    def __init__(self, component):
-        self._component = component
+    def __init__(self, component, dialect=0):
+        self._component, self._dialect = component, dialect
 
     def __missing__(self, name):
         if len(self) >= 100:  # names of a program's making
             name = "other"
             if name in self:
                 return self[name]
-        key = self[name] = native.key(self._component, name.lower())
+        key = self[name] = native.key(self._component, name.lower(), self._dialect)
         return key
 
 
