@@ -156,6 +156,10 @@ void Adopt(int fd, const Site& site) {
   errno = error;
 }
 
+void LeaveAlone(int fd) {
+  if (static_cast<uint32_t>(fd) < kTried) tried[fd].store(1, std::memory_order_relaxed);
+}
+
 void ForgetAdopted(int fd) {
   if (static_cast<uint32_t>(fd) < kTried && tried[fd].load(std::memory_order_relaxed) != 0) tried[fd].store(0, std::memory_order_relaxed);
 }

@@ -22,6 +22,8 @@ const char* KindOfSocket(int domain, int type);
 
 // Gives a descriptor that nothing is known of its name. Does nothing for kinds that have no instrument. Slow.
 [[gnu::noinline]] void Adopt(int fd, const Site& site);
+// Says that the number is another file's now, of which nothing is to be recorded.
+void LeaveAlone(int fd);
 // Says that the number is another file's now.
 void ForgetAdopted(int fd);
 // Makes `to` the same file as `from`, whatever `to` was.

@@ -345,6 +345,7 @@ PFS_REPLACES int chroot(const char* path) noexcept {
   const int error = errno;
   const bool is_recorded = library.text()[0] == 0 || perfschema::capi::IsNull(path) || !perfschema::IsReadable(path) || IsThere(path);
   errno = error;
+  perfschema::DirectoriesMayHaveMoved();
   if (is_recorded) return PFS_REAL(chroot)(path);
   perfschema::Note note(folder.text(), "root", path);
   const int rc = PFS_REAL(chroot)(path);

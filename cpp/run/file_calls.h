@@ -7,11 +7,18 @@
 
 #include "capi/call.h"
 #include "capi/name_below.h"
+#include "record/engine/classes.h"
 #include "run/conversations.h"
 #include "run/descriptors.h"
 #include "run/real.h"
 
 namespace perfschema::run {
+
+// Returns whether events of an instrument of files are recorded. REQUIRES: it is registered.
+inline bool IsOn(pfs_key_t key) {
+  const uint32_t class_index = ClassOfKey(Family::kFile, key);
+  return class_index != 0 && (g_runtime.classes[class_index].flags.load(kRelaxed) & kFlagEnabled) != 0;
+}
 
 inline capi::Site SiteAt(const void* caller) { return {static_cast<const char*>(caller), kIsCode}; }
 
@@ -56,8 +63,9 @@ int Opened(Operation operation, int directory, const char* path, int flags, bool
   const auto open = [=](const char* name) {
     return static_cast<int>(capi::Open(key, operation, name, flags, is_temporary, SiteAt(caller), call, descriptor, is_readable));
   };
-  const int fd = directory == AT_FDCWD || key == 0 ? open(path) : capi::WithNameBelow(directory, path, open);
-  if (fd >= 0) ForgetAdopted(fd);
+  const bool is_on = key != 0 && IsOn(key);
+  const int fd = directory == AT_FDCWD || !is_on ? open(path) : capi::WithNameBelow(directory, path, open);
+  if (fd >= 0) is_on ? ForgetAdopted(fd) : LeaveAlone(fd);
   return fd;
 }
 
@@ -86,7 +94,10 @@ int OnName(Operation operation, int directory, const char* path, const void* cal
         key, operation, name, SiteAt(caller), [=] { return static_cast<int>(call()); },
         [=](NamedFileWait* wait, int rc) { end(wait, name, rc); }, is_readable);
   };
-  return directory == AT_FDCWD || key == 0 ? make(path) : capi::WithNameBelow(directory, path, make);
+  // A name that goes or changes may be that of a file that was known before its instrument was disabled.
+  const bool is_of_file = (operation == Operation::kDelete || operation == Operation::kRename) && KnowsFiles();
+  const bool needs_name = key != 0 && (is_of_file || IsOn(key));
+  return directory == AT_FDCWD || !needs_name ? make(path) : capi::WithNameBelow(directory, path, make);
 }
 
 inline void EndName(NamedFileWait* wait, const char* name, int rc) {

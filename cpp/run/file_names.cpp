@@ -145,7 +145,7 @@ int Renamed(int from_directory, const char* from, int to_directory, const char* 
     const auto end = [=](perfschema::NamedFileWait* wait, const char* old, int rc) { perfschema::EndFileRename(wait, old, name, rc); };
     return capi::IsNull(to) ? call() : OnName(Operation::kRename, from_directory, from, caller, call, end);
   };
-  return to_directory == AT_FDCWD || IsPlain() ? rename(to) : capi::WithNameBelow(to_directory, to, rename);
+  return to_directory == AT_FDCWD || IsPlain() || !perfschema::KnowsFiles() ? rename(to) : capi::WithNameBelow(to_directory, to, rename);
 }
 
 }  // namespace
@@ -200,7 +200,10 @@ PFS_REPLACES int renameat(int from_directory, const char* from, int to_directory
 PFS_REPLACES int renameat2(int from_directory, const char* from, int to_directory, const char* to, unsigned flags) {
   const auto call = [=] { return PFS_REAL(renameat2)(from_directory, from, to_directory, to, flags); };
   // Both names stay if they are exchanged.
-  if ((flags & RENAME_EXCHANGE) != 0) return OnName(Operation::kRename, from_directory, from, PFS_CALLER, call, EndName);
+  if ((flags & RENAME_EXCHANGE) != 0) {
+    perfschema::DirectoriesMayHaveMoved();
+    return OnName(Operation::kRename, from_directory, from, PFS_CALLER, call, EndName);
+  }
   return Renamed(from_directory, from, to_directory, to, PFS_CALLER, call);
 }
 

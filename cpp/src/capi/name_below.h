@@ -7,36 +7,44 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <cstring>
 
 #include "capi/call.h"
 #include "record/family/file_name.h"
+#include "record/family/files.h"
 
 namespace perfschema::capi {
 
-// Is the name of `path` below the directory that `directory` has open, if it has less than `kBytes` bytes. Cold: one system call.
-// Preserves errno.
+// Is the name of `path` below the directory that `directory` has open, if it has less than `kBytes` bytes. If pfs does not know the
+// directory, it asks the system. Preserves errno.
 template <size_t kBytes>
 class NameBelow {
  public:
   NameBelow(int directory, const char* path) : name_(path) {
     if (IsNull(path) || directory == AT_FDCWD || !perfschema::IsReadable(path) || path[0] == '/') return;
-    const int error = errno;
-    char link[32];
-    std::snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
-    const ssize_t length = readlink(link, text_, sizeof text_);
-    if (length > 0 && text_[0] == '/') {
-      const auto bytes = static_cast<size_t>(length);
-      const int more = bytes < sizeof text_ ? std::snprintf(text_ + bytes, sizeof text_ - bytes, "/%s", path) : 0;
-      is_whole_ = more > 0 && bytes + static_cast<size_t>(more) < sizeof text_;
-      text_[sizeof text_ - 1] = 0;
-      name_ = text_;
-    }
-    errno = error;
+    size_t bytes = CopyNameOfDirectory(directory, text_, sizeof text_);
+    if (bytes == 0) bytes = NameInKernel(directory);
+    if (bytes == 0 || text_[0] != '/') return;
+    const size_t more = 1 + std::strlen(path);
+    is_whole_ = bytes + more < sizeof text_;
+    name_ = text_;
+    if (!is_whole_) return;
+    text_[bytes] = '/';
+    std::memcpy(text_ + bytes + 1, path, more);
   }
   const char* get() const { return name_; }
   bool is_whole() const { return is_whole_; }
 
  private:
+  size_t NameInKernel(int directory) {
+    const int error = errno;
+    char link[32];
+    std::snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
+    const ssize_t length = readlink(link, text_, sizeof text_);
+    errno = error;
+    return length > 0 ? static_cast<size_t>(length) : 0;
+  }
+
   const char* name_;
   bool is_whole_ = true;
   char text_[kBytes];

@@ -86,6 +86,19 @@ bool IsNameNow(uint64_t word, std::string_view name) {
          EqualsShared(reinterpret_cast<const char*>(at) + kHeaderBytes, name.data(), name.size()) && at->version.load(kAcquire) == version;
 }
 
+size_t CopyNameNow(uint64_t word, char* to, size_t size) {
+  const auto granule = static_cast<uint32_t>(word);
+  if (granule == 0) return 0;
+  const ShmNameGranule* const at = At(granule);
+  const uint64_t version = word >> 32;
+  if (at->version.load(kAcquire) != version) return 0;  // pairs with AcquireName, as in IsNameNow
+  const size_t bytes = at->bytes.load(kAcquire);
+  if (bytes > size) return 0;
+  CopyFromShared(to, reinterpret_cast<const char*>(at) + kHeaderBytes, bytes);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return at->version.load(kRelaxed) == version ? bytes : 0;
+}
+
 std::string_view NameText(uint32_t granule) {
   if (granule == 0) return {};  // element 0 may have no memory
   const ShmNameGranule* at = At(granule);

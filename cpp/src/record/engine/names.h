@@ -41,6 +41,9 @@ void ReleaseName(uint32_t granule);
 std::string_view NameText(uint32_t granule);
 // Returns whether `word`, as AcquireNameWord() returned it, is the name now. Needs no lock.
 bool IsNameNow(uint64_t word, std::string_view name);
+// Copies the text of `word`, as AcquireNameWord() returned it. Returns how many bytes it has; 0 if it is not the name now, or they are more
+// than `size`. Needs no lock.
+size_t CopyNameNow(uint64_t word, char* to, size_t size);
 // Returns the version that a record stores besides the granule. REQUIRES: cold lock, a live name or 0.
 uint32_t NameVersion(uint32_t granule);
 

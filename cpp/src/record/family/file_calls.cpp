@@ -372,11 +372,12 @@ void WasRenamed(ShmFile* file, const char* new_path) {
 // Does `then` with the file of a name where no event is counted.
 template <typename Then>
 void WithoutEvent(const char* path, Then then) {
-  if (!EnsureStarted() || path == nullptr) return;
+  if (!EnsureStarted() || path == nullptr || !KnowsFiles()) return;
   const int error = errno;
-  if (ColdLock lock; lock && g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed) > 1) {
-    const FileName name(path);
-    then(FindByName(name.view(), HashName(name.view())));
+  const FileName name(path);
+  const uint32_t hash = HashName(name.view());
+  if (!IsNoFile(name.view(), hash)) {
+    if (ColdLock lock; lock) then(FindByName(name.view(), hash));
   }
   errno = error;
 }
@@ -389,6 +390,7 @@ void EndFileDelete(NamedFileWait* call, const char* path, int rc) {
 }
 
 void EndFileRename(NamedFileWait* call, const char* old_path, const char* new_path, int rc) {
+  if (rc == 0) NoteRenamed(new_path);
   if (call == nullptr) return WithoutEvent(old_path, [&](ShmFile* file) { WasRenamed(file, new_path); });
   EndByName(call, old_path, rc, EndWait(call->wait), [&] { WasRenamed(call->file, new_path); });
 }

@@ -1,5 +1,7 @@
 #include "record/family/file_name.h"
 
+#include <link.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -125,6 +127,11 @@ bool IsPageReadable(uintptr_t at) {
   return syscall(SYS_rt_sigprocmask, kNoChange, at & ~uintptr_t{kSetBytes - 1}, nullptr, kSetBytes) != 0 && errno == EINVAL;
 }
 
+// Returns whether a text that begins at `path` ends before `end`, up to which all is readable.
+bool EndsBefore(const char* path, uintptr_t end) {
+  return memchr(path, 0, std::min<size_t>(end - reinterpret_cast<uintptr_t>(path), PATH_MAX)) != nullptr;
+}
+
 uintptr_t EndOfHeap() { return reinterpret_cast<uintptr_t>(sbrk(0)); }
 
 // Returns where the heap of brk(2) begins, or a later place in it. It stays readable up to its end. The pages are not read: most of a
@@ -149,12 +156,65 @@ bool IsInHeap(const char* path) {
   if (__builtin_expect(begin == 0, 0)) heap.store(begin = FindHeap(), std::memory_order_relaxed);
   const auto at = reinterpret_cast<uintptr_t>(path);
   const uintptr_t end = EndOfHeap();
-  return at >= begin && at < end && memchr(path, 0, std::min<size_t>(end - at, PATH_MAX)) != nullptr;
+  return at >= begin && at < end && EndsBefore(path, end);
+}
+
+// Returns whether a name lies in the stack of the main thread, which runs: all of it between this frame and the name of the program, which
+// the kernel has put at its end. No other mapping is so near.
+bool IsInMainStack(const char* path) {
+  constexpr uintptr_t kNear = 8 << 20;
+  static std::atomic<uintptr_t> known{0};
+  uintptr_t end = known.load(std::memory_order_relaxed);
+  if (__builtin_expect(end == 0, 0)) known.store(end = std::max<uintptr_t>(getauxval(AT_EXECFN), 1), std::memory_order_relaxed);
+  const auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0)), at = reinterpret_cast<uintptr_t>(path);
+  return at > frame && at < end && end - frame < kNear && EndsBefore(path, end);
+}
+
+// A part of the main program in memory that nobody writes to: it stays as it is.
+struct Part {
+  uintptr_t begin, end;
+};
+constexpr size_t kMostParts = 6;
+
+// Fills in those parts.
+void FindParts(Part* parts) {
+  const auto* const header = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
+  const size_t count = header != nullptr ? getauxval(AT_PHNUM) : 0;
+  uintptr_t base = 0;
+  bool has_base = false;
+  for (size_t i = 0; i < count; ++i) {
+    if (header[i].p_type != PT_PHDR) continue;
+    base = reinterpret_cast<uintptr_t>(header) - header[i].p_vaddr;
+    has_base = true;
+  }
+  size_t found = 0;
+  for (size_t i = 0; has_base && i < count && found < kMostParts; ++i) {
+    if (header[i].p_type != PT_LOAD || (header[i].p_flags & (PF_R | PF_W)) != PF_R) continue;
+    parts[found++] = {base + header[i].p_vaddr, base + header[i].p_vaddr + header[i].p_memsz};
+  }
+}
+
+// Returns whether a name is a literal of the main program.
+bool IsInProgram(const char* path) {
+  static Part parts[kMostParts];
+  static std::atomic<int> state{0};  // 1: somebody finds the parts, 2: they are known
+  int now = state.load(std::memory_order_acquire);
+  if (__builtin_expect(now != 2, 0)) {
+    if (now != 0 || !state.compare_exchange_strong(now, 1)) return false;
+    FindParts(parts);
+    state.store(2, std::memory_order_release);
+  }
+  const auto at = reinterpret_cast<uintptr_t>(path);
+  for (const Part& part : parts) {
+    if (at >= part.begin && at < part.end) return EndsBefore(path, part.end);
+  }
+  return false;
 }
 
 }  // namespace
 
 bool IsReadable(const char* path) {
+  if (IsInMainStack(path) || IsInProgram(path)) return true;
   const int error = errno;
   bool is_whole = IsInHeap(path);
   for (size_t seen = 0; !is_whole && seen < PATH_MAX;) {

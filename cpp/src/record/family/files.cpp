@@ -1,6 +1,7 @@
 #include "record/family/files.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,8 +17,8 @@ namespace perfschema {
 
 namespace {
 
-// Files, and sockets, that have a slot. Guarded by the cold lock.
-uint64_t live_files = 0, live_sockets = 0;
+// Files, and sockets, that have a slot. Changed under the cold lock.
+constinit Word live_files{0}, live_sockets{0};
 // A forked child has closed descriptors before its first event: its files count too many.
 bool closed_in_forked_child = false;
 
@@ -27,7 +28,7 @@ std::atomic<uint64_t> gifts_begun{0}, gifts_ended{0};
 constexpr uint64_t kHalfGiven = ~uint64_t{0};
 uint64_t gifts_before_fork = 0;
 
-uint64_t& LiveObjects(uint32_t class_index) {
+Word& LiveObjects(uint32_t class_index) {
   return g_runtime.classes[class_index].family == static_cast<uint32_t>(Family::kSocket) ? live_sockets : live_files;
 }
 
@@ -124,7 +125,7 @@ ShmFile* BindDescriptor(uint32_t class_index, int fd, std::string_view name, uin
 }
 
 ShmFile* AllocateFileSlot(uint32_t class_index) {
-  uint64_t& live = LiveObjects(class_index);
+  Word& live = LiveObjects(class_index);
   const FamilyLimits limits = LimitsOf(static_cast<Family>(g_runtime.classes[class_index].family));
   if (live >= static_cast<uint64_t>(StartOptionsLocked().Get(limits.instances))) return nullptr;
   ShmArray& array = g_runtime.segment.array(ArrayId::kFiles);
@@ -213,6 +214,38 @@ bool GiveDescriptorWithoutLock(int fd, ShmFile& file, uint64_t name) {
   if (is_kept) g_runtime.file_of_descriptor[fd].store(IndexOf(&file), kRelease);  // pairs with TakeDescriptor
   gifts_ended.fetch_add(1);
   return is_kept;
+}
+
+namespace {
+
+// Whether names below open directories have been made from the names of these, and whether those may be wrong by now. The kernel knows the
+// right ones: once a directory has moved, it is asked each time.
+constinit std::atomic<bool> uses_names_of_directories{false}, directories_have_moved{false};
+
+}  // namespace
+
+size_t CopyNameOfDirectory(int fd, char* to, size_t size) {
+  if (fd < 0 || directories_have_moved.load(kRelaxed) || IsStillForked()) return 0;
+  const ShmFile* const file = FileOfDescriptor(fd);
+  if (file == nullptr || (file->flags.load(kRelaxed) & kFlagSocket) != 0) return 0;
+  const uint64_t word = file->name.load(kAcquire);
+  const size_t bytes = CopyNameNow(word, to, size);
+  const bool is_whole = bytes != 0 && bytes < kMaxObjectName && to[0] == '/';  // else it may have been shortened, or is no path
+  if (!is_whole || file->name.load(kRelaxed) != word || FileOfDescriptor(fd) != file) return 0;
+  if (!uses_names_of_directories.load(kRelaxed)) uses_names_of_directories.store(true, kRelaxed);
+  return bytes;
+}
+
+bool KnowsFiles() { return live_files.load(kRelaxed) != 0; }
+
+void DirectoriesMayHaveMoved() { directories_have_moved.store(true, kRelaxed); }
+
+void NoteRenamed(const char* new_path) {
+  if (!uses_names_of_directories.load(kRelaxed) || directories_have_moved.load(kRelaxed)) return;
+  const int error = errno;
+  struct stat info;
+  if (lstat(new_path, &info) != 0 || S_ISDIR(info.st_mode)) DirectoriesMayHaveMoved();
+  errno = error;
 }
 
 bool StartFiles() {

@@ -39,6 +39,16 @@ inline ShmFile* FileOfDescriptor(int fd) {
   return index == 0 ? nullptr : &g_runtime.files[index];
 }
 
+// Copies the name of a directory that is open, as the program knows it, without a system call. Returns how many bytes it has; 0 if it is
+// not known, may have changed, or has more than `size` bytes. Needs no lock.
+size_t CopyNameOfDirectory(int fd, char* to, size_t size);
+// Returns whether there is a file. Needs no lock.
+bool KnowsFiles();
+// Says that directories which are open may have other names from now on.
+void DirectoriesMayHaveMoved();
+// Does so if a renamed file is a directory. It asks the system only if names of directories are used. Preserves errno.
+void NoteRenamed(const char* new_path);
+
 inline bool IsLiveFile(const ShmFile* file) { return file != nullptr && (file->flags.load(kRelaxed) & kFlagDead) == 0; }
 
 constexpr uint8_t LaneOf(Operation operation) { return kOperations[static_cast<uint32_t>(operation)].lane; }
