@@ -208,6 +208,30 @@ def test_what_clients_ask_about_the_server(folder: Path) -> None:
         assert ask(client, "select count(*) from information_schema.views where view_definition like '%threads%'")[0][0] > 5
 
 
+def test_shows_as_mysql_has_them(folder: Path) -> None:
+    """Titles with the pattern, columns in their order, and other words for the same."""
+    full = ["Field", "Type", "Collation", "Null", "Key", "Default", "Extra", "Privileges", "Comment"]
+    with served(folder) as (_, path), connected(path) as client, client.cursor() as cursor:
+        for statement, titles, count in (
+            ("show tables like 'thr%'", ["Tables_in_performance_schema (thr%)"], 1),
+            ("show full tables like 'thr%'", ["Tables_in_performance_schema (thr%)", "Table_type"], 1),
+            ("show databases like 'perf%'", ["Database (perf%)"], 1), ("show schemas", ["Database"], 3),
+            ("show full columns from threads like 'name'", full, 1),
+            ("show fields from threads like 'name'", [*full[:2], *full[3:7]], 1),
+            ("show full fields from `threads` from `performance_schema` where Field = 'NAME'", full, 1),
+            ("describe performance_schema.threads 'name'", [*full[:2], *full[3:7]], 1), ("show count(*) warnings", None, 1),
+            ("show count(*) errors", None, 1), ("show grants for current_user()", None, 1),
+            ("show grants for 'me'@'localhost'", None, 1),
+            ("show keys from performance_schema.threads", None, 1), ("show indexes from threads", None, 1),
+        ):  # fmt: skip
+            assert cursor.execute(statement) == count, statement
+            assert titles is None or [column[0] for column in cursor.description] == titles
+        ask(client, "unlock tables")
+        ask(client, "set nothing_like_it = 1")
+        assert ask(client, "show count(*) warnings") == [(1,)]
+        assert len(ask(client, "show warnings")) == 1
+
+
 def test_columns_say_how_large_they_are(folder: Path) -> None:
     """Drivers ask in arithmetic: a number that is NULL for every column is a number all the same."""
     asked = (

@@ -168,7 +168,7 @@ class Client:
         Raises:
             Refusal: it is no statement, or one that nothing answers.
         """
-        is_about_warnings = (statement.word(0), statement.word(1)) == ("SHOW", "WARNINGS")
+        is_about_warnings = statement.word(0) == "SHOW" and statement.word(1) in ("WARNINGS", "COUNT", "ERRORS")
         before, self.warnings = self.warnings, []
         if is_about_warnings:
             self.warnings = before
@@ -193,8 +193,14 @@ class Client:
         if word == "SET":
             self.warnings = set_all(statement, self.variables, self._users)
             return Answer()
-        if word in ("SAVEPOINT", "RELEASE"):
+        if word in ("SAVEPOINT", "RELEASE", "UNLOCK"):
             return Answer()
+        if word == "SHOW" and statement.word(1) == "COUNT":
+            is_of_errors = statement.text.upper().endswith("ERRORS")
+            title = "@@session.error_count" if is_of_errors else "@@session.warning_count"
+            return Answer([Column(title, Kind.LONGLONG, 21)], [(0 if is_of_errors else len(self.warnings),)])
+        if word == "SHOW" and statement.word(1) == "GRANTS":
+            return await self._show(exp.Show(this="GRANTS"), describe)  # for whomever: all are alike
         if len(statement.text) > _LONG:
             async with self._context.turn:
                 tree = await asyncio.to_thread(statement.tree, values)

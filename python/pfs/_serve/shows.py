@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 __all__ = ["select_of"]
 
-_COLUMNS = (
-    'COLUMN_NAME AS "Field", COLUMN_TYPE AS "Type", IS_NULLABLE AS "Null", COLUMN_KEY AS "Key", '
-    'COLUMN_DEFAULT AS "Default", EXTRA AS "Extra"'
+_COLUMNS = "Field=COLUMN_NAME Type=COLUMN_TYPE Null=IS_NULLABLE Key=COLUMN_KEY Default=COLUMN_DEFAULT Extra"
+_FULL_COLUMNS = (
+    "Field=COLUMN_NAME Type=COLUMN_TYPE Collation=COLLATION_NAME Null=IS_NULLABLE Key=COLUMN_KEY Default=COLUMN_DEFAULT Extra"
+    " Privileges Comment=COLUMN_COMMENT"
 )
-_MORE = ', COLLATION_NAME AS "Collation", PRIVILEGES AS "Privileges", COLUMN_COMMENT AS "Comment"'
 _PAIRS = 'SELECT VARIABLE_NAME AS "Variable_name", VARIABLE_VALUE AS "Value" FROM performance_schema.'
 # By what follows SHOW: the SELECT, and the column that LIKE is about.
 _PLAIN: dict[str, tuple[str, str]] = {
@@ -108,16 +108,18 @@ def select_of(show: exp.Show, database: str) -> str | None:
         )
     elif kind == "COLUMNS":
         about = "Field"
-        more = _MORE if show.args.get("full") else ""
+        chosen = _FULL_COLUMNS if show.args.get("full") else _COLUMNS
         inner = (
-            f"SELECT {_COLUMNS}{more} FROM information_schema.columns WHERE TABLE_SCHEMA = {_text(schema)} "
+            f"SELECT {_titled(chosen)} FROM information_schema.columns WHERE TABLE_SCHEMA = {_text(schema)} "
             f"AND TABLE_NAME = {_text(show.text('target').lower())} ORDER BY ORDINAL_POSITION"
         )
     else:
         return None
     like, where = show.args.get("like"), show.args.get("where")
     if like is not None:
-        return f'SELECT * FROM ({inner}) AS shown WHERE "{_name(about)}" LIKE {_text(like.name)}'
+        title = f"{about} ({like.name})".replace("\0", "") if kind in ("TABLES", "DATABASES") else about  # as in MySQL
+        renamed = "" if title == about else f' RENAME ("{_name(about)}" AS "{_name(title)}")'
+        return f'SELECT *{renamed} FROM ({inner}) AS shown WHERE "{_name(about)}" LIKE {_text(like.name)}'
     if where is not None:
         return f"SELECT * FROM ({inner}) AS shown {where.sql(dialect='duckdb')}"
     return inner
