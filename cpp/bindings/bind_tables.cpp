@@ -192,10 +192,11 @@ py::tuple Part(const ColumnFacts& facts, ColumnData&& data, size_t rows) {
 
 using Moment = std::optional<uint64_t>;
 
-py::tuple Read(const std::string& name, const ColumnList& columns, const AttachedSegment* segment, bool elapsed, const Moment& now) {
+py::tuple Read(const std::string& name, const ColumnList& columns, const AttachedSegment* segment, bool elapsed, const Moment& now,
+               bool only_used) {
   const TableFacts& table = GetTable(name);
   const std::vector<size_t> chosen = GetColumns(table, columns);
-  TableData data = ReadColumns(table, chosen, segment, {now, elapsed});
+  TableData data = ReadColumns(table, chosen, segment, {now, elapsed, false, only_used});
   py::list parts;
   for (size_t i = 0; i < chosen.size(); ++i) parts.append(Part(table.columns[chosen[i]], std::move(data.columns[i]), data.rows));
   return py::make_tuple(data.rows, data.skipped, parts);
@@ -279,6 +280,7 @@ void BindTables(PyObject* module) {
   py::class_<AttachedSegment>(m, "Segment", "A segment file, mapped for reading during the lifetime of the object.")
       .def(py::init<std::string>(), py::arg("path"))
       .def_property_readonly("path", &AttachedSegment::path)
+      .def("forget_pages", [](const AttachedSegment& segment) { segment.ForgetPages(); })
       .def_property_readonly("identity",
                              [](const AttachedSegment& segment) { return segment.identity(); })  // a copy, which keeps nothing mapped
       .def_property_readonly("pid", [](const AttachedSegment& segment) { return segment.identity().pid; });
@@ -289,7 +291,7 @@ void BindTables(PyObject* module) {
   m.def("truncate", Truncate, py::arg("table"));
   m.def("now", Now, py::arg("segment").none(true));
   m.def("read", Read, py::arg("table"), py::arg("columns").none(true), py::arg("segment").none(true), py::arg("elapsed") = false,
-        py::arg("now") = py::none());
+        py::arg("now") = py::none(), py::arg("only_used") = false);
   m.def("rows", Rows, py::arg("table"), py::arg("columns").none(true), py::arg("segment").none(true), py::arg("elapsed") = false,
         py::arg("now") = py::none());
 }

@@ -25,6 +25,7 @@ class AttachedSegment {
   }
 
   SegmentView view() const { return file_->view(); }
+  void ForgetPages() const { file_->ForgetPages(); }
   const std::string& path() const { return path_; }
   const Identity& identity() const { return identity_; }
 

@@ -78,6 +78,7 @@ class Segment:
     def pid(self) -> int: ...
     @property
     def identity(self) -> Identity: ...
+    def forget_pages(self) -> None: ...
 
 # name, kind, nullable, values or codes (numpy array; None: each row has its own text), mask (numpy array of bool) or None,
 # texts (numpy array of objects), values of an enum, or None
@@ -90,8 +91,14 @@ def truncate(table: str) -> None: ...
 def now(segment: Segment | None) -> int: ...  # picoseconds on the time line of TIMER_START; 0: pfs is off
 
 # elapsed: running events get TIMER_END and TIMER_WAIT; now: the moment of the reading, None: now(segment)
+# only_used: without buckets of digests in which nothing was counted
 def read(
-    table: str, columns: Sequence[str] | None, segment: Segment | None, elapsed: bool = False, now: int | None = None
+    table: str,
+    columns: Sequence[str] | None,
+    segment: Segment | None,
+    elapsed: bool = False,
+    now: int | None = None,
+    only_used: bool = False,
 ) -> tuple[int, int, list[Part]]: ...
 def rows(
     table: str, columns: Sequence[str] | None, segment: Segment | None, elapsed: bool = False, now: int | None = None

@@ -36,15 +36,16 @@ class Fleet:
     """Gives access to the cuts of many nodes. ``pfs.fleet.read`` returns it. It stays as it is when new cuts come.
 
     Attributes:
-        problems: sentences: files that are damaged, and segments that a node could not read.
+        problems: sentences: files that are damaged, and segments that a node could not read. A table in a file may turn out to
+            be damaged when a statement names it: rows of that node are missing then.
     """
 
     def __init__(self, cuts: list[Cut], before: dict[str, Cut], problems: list[str]) -> None:
         """Is not for users: see ``pfs.fleet.read``."""
         self._cuts = cuts
-        self._tables = FleetTables(cuts, before)
-        self._views = FleetViews(sorted(set[str]().union(*(cut.tables for cut in cuts))))
         self.problems = problems + [f"{cut.node}: {problem}" for cut in cuts for problem in cut.problems]
+        self._tables = FleetTables(cuts, before, self.problems)
+        self._views = FleetViews(sorted(set[str]().union(*(cut.tables for cut in cuts))))
 
     @property
     def nodes(self) -> pd.DataFrame:

@@ -28,7 +28,7 @@ import pfs.fleet
 from pfs._fleet.collector import Collector, _Reading
 from pfs._fleet.cut import Identity, Member
 from pfs._snapshots.held import Columns, Held, declared
-from pfs._snapshots.snapshot import Process, Snapshot, columns_of, take
+from pfs._snapshots.snapshot import Snapshot, columns_of, take
 
 PROCESSES = 100  # of a host
 FACTORS = 37  # three processes of a host have the same, and each is of another program
@@ -98,7 +98,9 @@ def snapshots(names: Sequence[str]) -> list[Snapshot]:
     taken = []
     for code in PROGRAMS.values():
         with program(code) as pid, pfs.attach(pid) as schema:
-            taken.append(take(schema._source, schema._source.identity, None, names))
+            one = take(schema._source, schema._source.identity, None, names)
+            held = Held({name: Columns(*schema._source.used(name)) for name in names})  # as the collector reads them
+            taken.append(Snapshot(held, one.process, one.time, one.duration))
     return taken
 
 
@@ -131,7 +133,7 @@ class Simulated(Collector):
         super().__init__(folder, f"host{host:03}", list)
         self._host, self._multiples, self._turn = host, multiples, 0
 
-    def _read(self, found: Any, over: Any, problems: list[str]) -> tuple[list[_Reading], list[Identity]]:
+    def _read(self, found: Any, over: Any, problems: list[str], unreadable: Any) -> tuple[list[_Reading], list[Identity]]:
         readings = []
         for number in range(PROCESSES):
             which = program_of(number)
@@ -139,9 +141,7 @@ class Simulated(Collector):
             name = list(PROGRAMS)[which]
             old = source.process
             identity = Identity(old.boot_id, old.pid_namespace, 1000 + number, old.process_start_ticks + number, old.started)
-            process = Process(identity.pid, old.pid_namespace, identity.process_start_ticks, old.boot_id, old.started, name)
-            held = Snapshot(source._held, process, source.time, source.duration)
-            readings.append(_Reading(Member(identity, f"python {name}.py", "alive"), held))
+            readings.append(_Reading(Member(identity, f"python {name}.py", "alive"), source._held.columns))
         self._turn += 1
         return readings, []
 

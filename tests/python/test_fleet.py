@@ -11,6 +11,7 @@ import signal
 import struct
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -587,3 +588,107 @@ def test_the_unit_for_systemd_is_right(root: Path, tmp_path: Path, folder: Path)
         run = [*command.split(), "--once", "--node", "here", "--dir", str(folder)]
         subprocess.run(run, env=clean_environment(folder), check=True, capture_output=True, timeout=120)
         assert one(pfs.fleet.read(tmp_path / "fleet")) >= 20
+
+
+# ---- Memory
+
+
+DIGESTS = 10_000
+
+
+def peaks_of_cuts(to: Path, folder: Path, processes_of_it: int) -> list[float]:
+    """Writes two cuts in a process of its own, and returns its largest memory after each, in megabytes.
+
+    More processes than one are the same segment with other ids.
+    """
+    code = f"""
+        import resource, sys
+        from dataclasses import replace
+        from pfs._fleet.collector import Collector
+        from pfs._outside import processes
+        to, folder = sys.argv[1:]
+        class Same:
+            def __init__(self, of, number):
+                self._of, self.pid = of, of.pid + number
+            def __getattr__(self, name): return getattr(self._of, name)
+        def find():
+            [found] = processes.listed(folder)
+            return [replace(found, identity=Same(found.identity, number)) for number in range({processes_of_it})]
+        writer = Collector(to, "here", find)
+        for left in ({processes_of_it}, 0):  # all of them are dead: they are in one cut, and then in the sums
+            cut = writer.cut()
+            assert (cut.problems, len(cut.processes)) == ([], left)
+            print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), str(to), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    return [float(line) for line in done.stdout.split()]
+
+
+@pytest.fixture(scope="module")
+def full_digests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The segment of a dead process with a full table of digests."""
+    made = tmp_path_factory.mktemp("full") / "segments"
+    made.mkdir(mode=0o700)
+    with subject(made) as program:
+        program.do(f"for n in range({DIGESTS}):\n    with pfs.statement('a/s', text='select c%d from t' % n): pass\n")
+        program.kill()
+    return made
+
+
+@pytest.mark.parametrize(("processes_of_it", "megabytes"), [(1, [160, 180]), (20, [280, 300])])
+def test_a_full_table_of_digests_takes_little_memory(
+    tmp_path: Path, full_digests: Path, processes_of_it: int, megabytes: list[float]
+) -> None:
+    """Most of the 450 buckets of a digest are empty, and not more than some processes are in memory."""
+    peaks = peaks_of_cuts(tmp_path / "fleet", full_digests, processes_of_it)
+    print(peaks)
+    fleet = pfs.fleet.read(tmp_path / "fleet")
+    rows = fleet.sql("select count(*), sum(COUNT_STAR)::bigint from events_statements_summary_by_digest").rows()
+    assert rows == [(DIGESTS, DIGESTS * processes_of_it)]
+    assert fleet.sql("select sum(COUNT_BUCKET)::bigint from events_statements_histogram_by_digest").rows() == [(rows[0][1],)]
+    assert [peak < most for peak, most in zip(peaks, megabytes, strict=True)] == [True, True], peaks
+
+
+def test_empty_buckets_are_left_out_of_cuts_and_the_counts_below_stay_exact(tmp_path: Path, folder: Path) -> None:
+    """Two processes use other buckets. The sums, the rates and differences are those of full histograms."""
+    table = "events_statements_histogram_by_digest"
+    fast = "for n in range(5):\n    with pfs.statement('a/s', text='select 1'): pass\n"
+    slow = "import time\nfor n in range(3):\n    with pfs.statement('a/s', text='select 1'): time.sleep(0.01)\n"
+    with subject(folder) as one_, subject(folder) as two, closing(collector_of(tmp_path)) as collector:
+        one_.do(fast + slow)
+        two.do(slow)
+        first = collector.cut()
+        whole = []
+        for code in (fast, slow):
+            one_.do(fast)
+            two.do(code)
+            with pfs.attach(one_.path) as a, pfs.attach(two.path) as b:
+                whole.append(pfs.merge([a.snapshot(), b.snapshot()])[table])
+            last = collector.cut()
+        read = pfs.read_snapshot(last.path)[table]
+        used = whole[-1][whole[-1]["COUNT_BUCKET"] > 0].reset_index(drop=True)
+        assert len(read) < len(whole[-1]) / 10
+        for column in used.columns:
+            assert list(read[column]) == list(used[column]), column
+        quantiles = ["QUANTILE_95", "QUANTILE_99", "QUANTILE_999"]
+        digests = "events_statements_summary_by_digest"
+        with pfs.attach(one_.path) as a, pfs.attach(two.path) as b:
+            merged = pfs.merge([a.snapshot(), b.snapshot()])[digests][quantiles]
+        assert pfs.read_snapshot(last.path)[digests][quantiles].equals(merged)
+        # Between the last two cuts, and between the first and the last.
+        fleet = pfs.fleet.read(tmp_path / "fleet")
+        between = whole[1].assign(then=whole[0]["COUNT_BUCKET_AND_LOWER"], before=whole[0]["COUNT_BUCKET"])
+        between = between[between["COUNT_BUCKET"] > between["before"]]
+        sql = (
+            "select BUCKET_NUMBER, round(sum(COUNT_BUCKET * SECONDS))::bigint as n "
+            f"from rates.{table} join fleet.nodes using (NODE) group by 1 order by 1"
+        )
+        assert fleet.sql(sql).rows() == [
+            (int(number), int(now - then))
+            for number, now, then in zip(between["BUCKET_NUMBER"], between["COUNT_BUCKET"], between["before"], strict=True)
+        ]
+        below = f"select max(COUNT_BUCKET_AND_LOWER * SECONDS) from rates.{table} join fleet.nodes using (NODE)"
+        assert round(fleet.sql(below).rows()[0][0]) == 5
+        difference = pfs.diff(pfs.read_snapshot(first.path), pfs.read_snapshot(last.path))[table]
+        assert int(difference["COUNT_BUCKET"].sum()) == int(difference["COUNT_BUCKET_AND_LOWER"].max()) == 18

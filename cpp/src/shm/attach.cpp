@@ -180,6 +180,8 @@ Status SegmentFile::Open(const std::string& path, std::unique_ptr<SegmentFile>* 
   return {};
 }
 
+void SegmentFile::ForgetPages() const { madvise(range_.base(), range_.bytes(), MADV_DONTNEED); }
+
 SegmentFile::~SegmentFile() {
   for (const auto& [begin, piece] : pieces_) {
     Unguard(piece.guard);

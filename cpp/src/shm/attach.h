@@ -42,6 +42,9 @@ class SegmentFile {
   // Tells after a read whether all bytes were there. A failure stays forever.
   Status Check() const;
 
+  // Lets go of the memory that this process has mapped. The next read maps it again: a reader of many segments needs it only once.
+  PFS_API void ForgetPages() const;
+
   // Counts the rows that this reader has left out, and those that it has shown as a dead or stopped writer left them.
   void CountRows(uint64_t skipped, uint64_t repaired) const {
     rows_skipped_.fetch_add(skipped, std::memory_order_relaxed);

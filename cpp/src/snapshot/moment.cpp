@@ -7,8 +7,13 @@ namespace {
 thread_local ReadMoment* t_moment = nullptr;
 }
 
-ReadMoment::ReadMoment(std::optional<uint64_t> now, bool shows_elapsed, bool any_order)
-    : now_(now), is_given_(now.has_value()), shows_elapsed_(shows_elapsed), any_order_(any_order), before_(t_moment) {
+ReadMoment::ReadMoment(std::optional<uint64_t> now, bool shows_elapsed, bool any_order, bool only_used)
+    : now_(now),
+      is_given_(now.has_value()),
+      shows_elapsed_(shows_elapsed),
+      any_order_(any_order),
+      only_used_(only_used),
+      before_(t_moment) {
   t_moment = this;
 }
 
@@ -28,6 +33,8 @@ uint64_t ReadMoment::NowSeconds(const ShmHeader& header) {
 bool ReadMoment::ShowsElapsed() { return t_moment != nullptr && t_moment->shows_elapsed_; }
 
 bool ReadMoment::AnyOrder() { return t_moment != nullptr && t_moment->any_order_; }
+
+bool ReadMoment::OnlyUsed() { return t_moment != nullptr && t_moment->only_used_; }
 
 uint64_t PresentOf(const ShmHeader& header) {
   const TimerScale& cycle = header.timers[static_cast<uint32_t>(TimerId::kCycle)];

@@ -1,4 +1,4 @@
-// snapshot/moment.h: the moment of a reading, for rows that show what has not ended, and whether the order of rows matters.
+// snapshot/moment.h: the moment of a reading, for rows that show what has not ended; whether the order of rows matters, and empty ones.
 //
 // Like ReadGuard, it belongs to the thread that reads, while the object exists. Without one, the moment is the present, running events
 // have no end, and events come in their order.
@@ -17,7 +17,8 @@ class ReadMoment {
   // `now`: picoseconds since the epoch; of a dead process the last moment at which it was known to run. nullopt: the timer says it.
   // `shows_elapsed`: running events have the end `now`, and the time so far.
   // `any_order`: the reader does not see in which order events come, so that they need not be sorted.
-  ReadMoment(std::optional<uint64_t> now, bool shows_elapsed, bool any_order);
+  // `only_used`: buckets of a digest's histogram in which nothing was counted are left out.
+  ReadMoment(std::optional<uint64_t> now, bool shows_elapsed, bool any_order, bool only_used);
   ~ReadMoment();
   ReadMoment(const ReadMoment&) = delete;
   ReadMoment& operator=(const ReadMoment&) = delete;
@@ -29,10 +30,11 @@ class ReadMoment {
   static uint64_t NowSeconds(const ShmHeader& header);
   static bool ShowsElapsed();
   static bool AnyOrder();
+  static bool OnlyUsed();
 
  private:
   std::optional<uint64_t> now_;
-  const bool is_given_, shows_elapsed_, any_order_;
+  const bool is_given_, shows_elapsed_, any_order_, only_used_;
   ReadMoment* const before_;
 };
 

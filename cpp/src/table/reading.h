@@ -12,6 +12,7 @@ struct ReadTime {
   std::optional<uint64_t> now;  // the moment of the reading, in picoseconds since the epoch; nullopt: the timer says it
   bool shows_elapsed = false;   // TIMER_END and TIMER_WAIT of running events: now, and the time so far; else NULL
   bool any_order = false;       // the reader does not see the order of rows: events need not be sorted by time
+  bool only_used = false;       // buckets of digests in which nothing was counted are left out: 450 rows a digest, most of them empty
 };
 
 // Reads a table as ReadTable() does.

@@ -1,5 +1,6 @@
 // Digests, histograms, stored programs and prepared statements.
 #include "aggregate/statements.h"
+#include "snapshot/moment.h"
 #include "tables/enums.h"
 #include "tables/statement_columns.h"
 
@@ -101,8 +102,12 @@ constexpr auto kDigestBucketColumns = columns(
     col<&DigestBucket::digest>("DIGEST", Unit::kNone, "Digest of the statements; joins events_statements_summary_by_digest.DIGEST."),
     BucketColumns<&DigestBucket::bucket>());
 void ScanDigestHistograms(const Snapshot& snapshot, RowSink<DigestBucket> out) {
+  const bool only_used = ReadMoment::OnlyUsed();
   snapshot.ForEachDigest([&](const DigestRow& row) {
-    if (row.numbers[0] != 0) ForEachBucket(row.histogram, [&](const Bucket& bucket) { out({row.schema, row.digest, bucket}); });
+    if (row.numbers[0] == 0) return;
+    ForEachBucket(row.histogram, [&](const Bucket& bucket) {
+      if (bucket.count != 0 || !only_used) out({row.schema, row.digest, bucket});
+    });
   });
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,15 +19,16 @@ from pfs._fleet import files
 from pfs._fleet.cut import ENDED, FLEET, PROCESS, Cut, Identity, Member, identity_of, read_cut
 from pfs._outside import processes
 from pfs._outside.segment import SegmentSource
-from pfs._snapshots.archive import empty, write_archive
+from pfs._snapshots.archive import ArchiveWriter, archive_writer, empty
 from pfs._snapshots.held import Columns, Held, declared
-from pfs._snapshots.merge import apart, merge
+from pfs._snapshots.merge import DIGESTS, HISTOGRAM, apart, placed, summed, with_quantiles
 from pfs._snapshots.parquet import need_pyarrow
-from pfs._snapshots.snapshot import Merged, Origin, Snapshot, columns_of, has_sums, take
-from pfs.errors import Error, InvalidValue
+from pfs._snapshots.snapshot import Merged, Origin, has_sums
+from pfs.errors import AttachError, Error, InvalidValue
 
 __all__ = ["Collector", "Retention", "tables_of"]
 
+_MOST_ROWS = 50_000  # that are put together at a time
 _OVER = ("dead", "ended")  # states of processes that will count nothing more
 
 
@@ -56,8 +57,22 @@ def tables_of(also: Iterable[str] = ()) -> list[str]:
 
 
 class _Reading(NamedTuple):
+    """A process of a cut. `columns` reads a table of it: not more than one table of some processes is in memory."""
+
     member: Member
-    snapshot: Snapshot
+    columns: Callable[[str], Columns]
+
+
+class _Unreadable(Exception):
+    """A process cannot be read to the end, so that nothing of it is in this cut."""
+
+    def __init__(self, identity: Identity, problem: str) -> None:
+        super().__init__(problem)
+        self.identity = identity
+
+
+class _Damaged(Exception):
+    """The cut before cannot be read to the end, so that this cut goes on from an earlier one."""
 
 
 class Collector:
@@ -100,36 +115,57 @@ class Collector:
             self._lock = files.locked(self.folder)
             files.remove_parts(self.folder)
         there = files.cuts(self.folder)
-        before, problems = self._newest(there)
+        damaged: dict[str, str] = {}
+        unreadable: dict[Identity, str] = {}
+        while True:
+            try:
+                return self._next(there, damaged, unreadable)
+            except _Unreadable as error:
+                unreadable[error.identity] = str(error)
+
+    def _next(self, there: Sequence[files.Named], damaged: dict[str, str], unreadable: Mapping[Identity, str]) -> Cut:
+        """Writes a file. `damaged`: problems of earlier cuts, by path. `unreadable`: problems of processes."""
+        before, problems = self._newest(there, damaged)
         over_before = before.counted | {each.identity for each in before.processes if each.state in _OVER} if before else set()
         found = {identity_of(each.identity): each for each in self._find()}
-        read, failed = self._read(found, over_before, problems)
+        read, failed = self._read(found, over_before, problems, unreadable)
         chosen, ended = _unlike(read, problems)
-        kept = self._kept(before, failed)
-        known = {each.member.identity for each in (*chosen, *kept, *ended)}
+        kept = [each for each in before.processes if each.identity in failed] if before else []
+        known = {each.identity for each in (*(each.member for each in (*chosen, *ended)), *kept)}
         carried = [each for each in before.processes if each.identity not in known] if before else []
-        sums = self._ended(before, carried, [each.snapshot for each in ended])
         counted = (over_before & found.keys()) | ({each.member.identity for each in ended} & found.keys())
-        path = self._write(there, before, [*chosen, *kept], frozenset(counted), sums, problems)
+        try:
+            path = self._write(there, before, chosen, kept, ended, carried, frozenset(counted), problems)
+        except _Damaged as error:
+            assert before is not None
+            damaged[before.path] = str(error)
+            return self._next(there, damaged, unreadable)
         for identity in [each for each in self._sources if each not in found or each in counted]:
             self._sources.pop(identity)[0].close()
         files.remove_old(self.folder, *self._retention)
         return read_cut(path)
 
-    def _newest(self, there: Sequence[files.Named]) -> tuple[Cut | None, list[str]]:
-        """Returns the newest cut that can be read."""
+    def _newest(self, there: Sequence[files.Named], damaged: Mapping[str, str]) -> tuple[Cut | None, list[str]]:
+        """Returns the newest cut that can be read, and the problems of newer ones."""
         problems: list[str] = []
         for named in reversed(there):
             try:
-                return read_cut(named.path), problems
+                if named.path not in damaged:
+                    return read_cut(named.path), problems
+                problems.append(damaged[named.path])
             except InvalidValue as error:
                 problems.append(str(error))
         return None, problems
 
     def _read(
-        self, found: dict[Identity, processes.Found], over: Iterable[Identity], problems: list[str]
+        self,
+        found: dict[Identity, processes.Found],
+        over: Iterable[Identity],
+        problems: list[str],
+        unreadable: Mapping[Identity, str],
     ) -> tuple[list[_Reading], list[Identity]]:
-        """Reads the processes that are there, and for a last time those that have gone. Those that are over were read before."""
+        """Returns the processes that are there, and for a last time those that have gone. Those that are over were read before.
+        Also returns those that cannot be read."""
         read, failed = [], []
         is_over = frozenset(over)
         for identity, each in found.items():
@@ -139,103 +175,154 @@ class Collector:
                 problems.append(f"{each.path}: {each.doubt}")
                 continue
             try:
+                if identity in unreadable:
+                    raise AttachError(unreadable[identity])
                 if identity not in self._sources:
                     self._sources[identity] = SegmentSource(_core.Segment(each.path), write=False), each.command
-                snapshot = self._taken(self._sources[identity][0])
+                columns = self._taken(self._sources[identity][0])
             except (Error, OSError) as error:  # of another version, or of another user
                 failed.append(identity)
                 problems.append(f"{each.path}: {error}")
                 continue
             is_elsewhere = each.state == "unknown" and not processes.is_of_this_boot(each.identity)
-            read.append(_Reading(Member(identity, each.command, "dead" if is_elsewhere else each.state), snapshot))
+            read.append(_Reading(Member(identity, each.command, "dead" if is_elsewhere else each.state), columns))
         for identity in self._sources.keys() - found.keys() - is_over:
             source, command = self._sources[identity]
-            try:
+            if identity in unreadable:
+                problems.append(f"{source.path}: {unreadable[identity]}")
+            else:
                 read.append(_Reading(Member(identity, command, "ended"), self._taken(source)))
-            except (Error, OSError) as error:
-                problems.append(f"{source.path}: {error}")
         return read, failed
 
-    def _taken(self, source: SegmentSource) -> Snapshot:
-        return take(source, source.identity, None, self._tables)
+    def _taken(self, source: SegmentSource) -> Callable[[str], Columns]:
+        """Returns a function that reads a table of a process."""
 
-    def _kept(self, before: Cut | None, failed: Sequence[Identity]) -> list[_Reading]:
-        """Returns the rows of the cut before for processes that run and cannot be read now."""
-        if before is None or not failed:
-            return []
-        there = [each for each in before.processes if each.identity in failed]
-        return [_Reading(each, self._rows(before, [each], self._tables)) for each in there]
+        def columns(name: str) -> Columns:
+            try:
+                return Columns(*source.used(name))
+            except (Error, OSError) as error:
+                raise _Unreadable(identity_of(source.identity), str(error)) from None
 
-    def _rows(self, cut: Cut, members: Sequence[Member], names: Sequence[str]) -> Snapshot:
-        """Returns the rows of processes in an earlier cut."""
-        origins = [_origin(self.node, each.identity) for each in members]
-        places = {name: PROCESS + name if name in self._sums else name for name in names}
-        stored = cut.stored(list(places.values()))
-        held = Held({name: stored.get(place, empty(name)) for name, place in places.items()})
-        chosen = {name: _of(held.columns(name), origins) for name in names}
-        return Merged(Held(chosen), origins, pd.Timestamp(cut.time), 0.0)
-
-    def _ended(self, before: Cut | None, carried: Sequence[Member], more: Sequence[Snapshot]) -> Snapshot:
-        """Returns the sums of all processes that have ended and have no rows of their own in this cut."""
-        when = pd.Timestamp(time.time_ns(), unit="ns").floor("us")
-        parts: list[Snapshot] = [Merged(Held({name: empty(name) for name in self._sums}), [_origin(self.node)], when, 0.0)]
-        if before is not None:
-            stored = before.stored([ENDED + name for name in self._sums])
-            tables = {name: stored[ENDED + name]() for name in self._sums if ENDED + name in stored}
-            parts.append(Merged(Held(tables), [_origin(self.node)], when, 0.0))
-            if carried:
-                parts.append(self._rows(before, carried, self._sums))
-        parts += more
-        only = [_only(each, self._sums) for each in parts]
-        merged = merge(only, [str(number) for number in range(len(only))])
-        tables = {name: _without_gauges(name, columns_of(merged, name) or empty(name)) for name in self._sums}
-        tables |= {name: empty(name) for name in self._tables if name not in tables}
-        return Merged(Held(tables), [_origin(self.node)], when, 0.0)
+        return columns
 
     def _write(
         self,
         there: Sequence[files.Named],
         before: Cut | None,
-        readings: Sequence[_Reading],
+        chosen: Sequence[_Reading],
+        kept: Sequence[Member],
+        ended: Sequence[_Reading],
+        carried: Sequence[Member],
         counted: frozenset[Identity],
-        ended: Snapshot,
         problems: list[str],
     ) -> str:
-        snapshots = [ended, *(each.snapshot for each in readings)]
-        merged = merge(snapshots, [self.node] * len(snapshots))
+        """Writes the file, table by table."""
+        begin = time.perf_counter()
         now, boot, uptime = time.time(), processes.boot_id(), time.clock_gettime(time.CLOCK_BOOTTIME)
         seconds = None if before is None else uptime - before.uptime if before.boot == boot else uptime
         number = there[-1].number + 1 if there else 1
         path = os.path.join(self.folder, files.name_of(number, now))
+        members = [*(each.member for each in chosen), *kept]
+        origins = sorted([_origin(self.node), *(_origin(self.node, each.identity) for each in members)])
+        when = pd.Timestamp(round(now * 1e6), unit="us")
         facts = Cut(
             path=path,
             node=self.node,
             number=number,
-            time=merged.time.isoformat(),
+            time=when.isoformat(),
             boot=boot,
             uptime=uptime,
             seconds=seconds,
             previous=0 if before is None else before.number,
-            processes=[each.member for each in readings],
+            processes=members,
             counted=counted,
             problems=problems,
-            tables=list(merged),
+            tables=sorted(self._tables),
         )
-        stored = {name: columns_of(merged, name) for name in merged}
-        stored |= {ENDED + name: columns_of(ended, name) for name in self._sums}
-        for name in self._sums:
-            origins = [_origin(self.node, each.member.identity) for each in readings]
-            rows = [columns_of(each.snapshot, name) or empty(name) for each in readings]
-            stored[PROCESS + name] = apart(name, list(zip(origins, rows, strict=True)))
-        filled = {name: columns for name, columns in stored.items() if columns is not None and columns.rows}
-        if not self._sql_text:
-            filled = {name: columns.without_literals(name.rpartition("/")[2]) for name, columns in filled.items()}
         try:
-            write_archive(path, merged._summary(list(merged)) | {FLEET: facts.facts()}, filled, 0o666)  # the folder has the mode
+            with archive_writer(path, 0o666) as archive:  # the folder has the mode
+                rows = self._write_tables(archive, before, chosen, kept, ended, carried)
+                duration = time.perf_counter() - begin
+                held = Held({name: empty(name) for name in sorted(self._tables)})
+                merged = Merged(held, origins, when, duration)
+                merged._lacks_buckets = True
+                archive.finish(merged._summary(facts.tables) | {"rows": rows, FLEET: facts.facts()})
         except OSError as error:
             error.filename = error.filename or path
             raise
         return path
+
+    def _write_tables(
+        self,
+        archive: ArchiveWriter,
+        before: Cut | None,
+        chosen: Sequence[_Reading],
+        kept: Sequence[Member],
+        ended: Sequence[_Reading],
+        carried: Sequence[Member],
+    ) -> dict[str, int]:
+        """Writes the tables, and returns the numbers of their rows."""
+        rows: dict[str, int] = {}
+        histogram = empty(HISTOGRAM)
+        gone_histogram = empty(HISTOGRAM)
+        for name in sorted(self._tables):  # the histogram comes before the digests, whose quantiles it has
+            readings = self._readings(name, before, chosen, kept)
+            if name not in self._sums:
+                rows[name] = archive.add(name, (self._said(name, placed(name, each)) for each in _together(readings)))
+                continue
+            gone = _Sum(name)
+            if before is not None:
+                for piece in _pieces(before, ENDED + name):
+                    gone.add(piece)
+                over_now = [_origin(self.node, each.identity) for each in carried]
+                for piece in _pieces(before, PROCESS + name) if carried else ():
+                    gone.add(_of(piece, over_now))
+            for reading in ended:
+                gone.add(reading.columns(name))
+            over = _without_gauges(name, gone.columns())
+            total = _Sum(name)
+            total.add(over)
+
+            def apart_and_summed() -> Iterator[Columns]:
+                for each in _together(readings):  # noqa: B023
+                    for _, columns in each:
+                        total.add(columns)  # noqa: B023
+                    yield self._said(name, apart(name, each))  # noqa: B023
+
+            archive.add(PROCESS + name, apart_and_summed())
+            whole = total.columns()
+            if name == HISTOGRAM:
+                gone_histogram, histogram = over, whole
+            elif name == DIGESTS:
+                over, whole = with_quantiles(over, gone_histogram), with_quantiles(whole, histogram)
+            archive.add(ENDED + name, [self._said(name, over)])
+            rows[name] = archive.add(name, [self._said(name, whole)])
+        return rows
+
+    def _said(self, name: str, columns: Columns) -> Columns:
+        return columns if self._sql_text else columns.without_literals(name)
+
+    def _readings(
+        self, name: str, before: Cut | None, chosen: Sequence[_Reading], kept: Sequence[Member]
+    ) -> Iterator[tuple[Origin, Columns]]:
+        """Yields the rows of each process, in their order. A process that cannot be read now has those of the cut before."""
+        old = {} if before is None else dict(self._of_before(name, before, kept))
+        new = {_origin(self.node, each.member.identity): each for each in chosen}
+        for origin in sorted({*old, *new}):
+            yield origin, old[origin] if origin in old else new[origin].columns(name)
+
+    def _of_before(self, name: str, before: Cut, members: Sequence[Member]) -> Iterator[tuple[Origin, Columns]]:
+        """Yields the rows of processes in an earlier cut."""
+        origins = {_origin(self.node, each.identity) for each in members}
+        found: dict[Origin, list[Columns]] = {origin: [] for origin in origins}
+        for piece in _pieces(before, PROCESS + name if name in self._sums else name) if members else ():
+            parts = {part[0]: part[3] for part in piece.parts}
+            there = {Origin(self.node, *pair) for pair in zip(parts["PID"].tolist(), parts["START"].tolist(), strict=True)}
+            for origin in origins & there:
+                found[origin].append(_of(piece, [origin]))
+        for origin, pieces in found.items():
+            if pieces:
+                yield origin, placed(name, [(origin, piece) for piece in pieces]) if len(pieces) > 1 else pieces[0]
 
     def close(self) -> None:
         """Lets go of the processes and of the folder."""
@@ -287,10 +374,45 @@ def _of(columns: Columns, origins: Sequence[Origin]) -> Columns:
     )
 
 
-def _only(snapshot: Snapshot, names: Iterable[str]) -> Snapshot:
-    """Returns a snapshot with only these tables."""
-    tables = {name: columns for name in names if (columns := columns_of(snapshot, name)) is not None}
-    return Merged(Held(tables), snapshot.origins[:1] or [Origin("", 0, 0)], snapshot.time, snapshot.duration)
+class _Sum:
+    """Adds up the rows of a summary, some processes at a time."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._waiting: list[Columns] = []
+
+    def add(self, columns: Columns) -> None:
+        if columns.rows:
+            self._waiting.append(columns)
+            if sum(each.rows for each in self._waiting[1:]) >= _MOST_ROWS:
+                self._waiting = [summed(self._name, self._waiting)]
+
+    def columns(self) -> Columns:
+        if self._waiting:
+            self._waiting = [summed(self._name, self._waiting)]
+        return self._waiting[0] if self._waiting else empty(self._name)
+
+
+def _together(readings: Iterable[tuple[Origin, Columns]]) -> Iterator[list[tuple[Origin, Columns]]]:
+    """Yields the rows of as many processes as may be in memory."""
+    some: list[tuple[Origin, Columns]] = []
+    for origin, columns in readings:
+        some.append((origin, columns))
+        if sum(each.rows for _, each in some) >= _MOST_ROWS:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _pieces(before: Cut, name: str) -> Iterator[Columns]:
+    """Yields the rows of a table of an earlier cut, in pieces."""
+    try:
+        stored = before.stored([name]).get(name)
+        if stored is not None:
+            yield from stored.pieces()
+    except InvalidValue as error:
+        raise _Damaged(str(error)) from None
 
 
 def _without_gauges(name: str, columns: Columns) -> Columns:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from pfs._fleet.cut import PROCESS, Cut
+from pfs._snapshots.foreign import foreign
 from pfs._snapshots.held import Columns, declared
 from pfs._snapshots.merge import apart
 from pfs._snapshots.snapshot import ORIGIN, has_sums
+from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
@@ -30,8 +33,9 @@ class FleetTables:
     that does not add up has these rows under both names. ``before.x`` is ``process.x`` in the cuts before.
     """
 
-    def __init__(self, cuts: Sequence[Cut], before: Mapping[str, Cut]) -> None:
-        """Takes a cut of each node, and by node the cut before it."""
+    def __init__(self, cuts: Sequence[Cut], before: Mapping[str, Cut], problems: list[str]) -> None:
+        """Takes a cut of each node, and by node the cut before it. Tables that are damaged are left out, and are problems."""
+        self._problems = problems
         self._cuts = cuts
         self._before = before
         self._stored = sorted(set[str]().union(*(cut.tables for cut in cuts)))
@@ -61,8 +65,20 @@ class FleetTables:
         wanted = [column for column in self.columns(table) if columns is None or column in columns or column in front]
         cuts = self._cuts if schema + "." != BEFORE else list(self._before.values())
         with ThreadPoolExecutor(_READERS) as pool:
-            found = pool.map(lambda cut: _rows(cut, member, by_node, wanted), cuts)
-            return _together([_nothing(name, by_node, wanted), *(rows for rows in found if rows is not None)])
+            nothing = _nothing(name, by_node, wanted)
+            found = pool.map(lambda cut: self._rows(cut, member, by_node, nothing), cuts)
+            return _together([nothing, *(rows for rows in found if rows is not None)])
+
+    def _rows(self, cut: Cut, member: str, by_node: bool, nothing: pa.Table) -> pa.Table | None:
+        try:
+            return _rows(cut, member, by_node, nothing.schema)
+        except InvalidValue as error:
+            if not os.path.exists(cut.path):  # it was removed since Fleet was made
+                raise
+            problem = f"{cut.node}: {error}"
+            if problem not in self._problems:
+                self._problems.append(problem)
+            return None
 
     def _facts(self, table: str) -> pa.Table:
         import pyarrow as pa
@@ -91,8 +107,12 @@ def _arrays(rows: Sequence[tuple[object, ...]], types: Sequence[str]) -> list[An
     return [pa.array(column, pa.type_for_alias(kind)) for column, kind in zip(columns, types, strict=True)]
 
 
-def _rows(cut: Cut, member: str, by_node: bool, wanted: Sequence[str]) -> pa.Table | None:
-    """Returns the rows of one node."""
+def _rows(cut: Cut, member: str, by_node: bool, wanted: pa.Schema) -> pa.Table | None:
+    """Returns the rows of one node.
+
+    Raises:
+        InvalidValue: the table is damaged, or has other columns than pfs writes.
+    """
     import pyarrow as pa
 
     stored = cut.stored([member]).get(member)
@@ -104,7 +124,17 @@ def _rows(cut: Cut, member: str, by_node: bool, wanted: Sequence[str]) -> pa.Tab
             pa.nulls(len(table), pa.int32()).fill_null(0), pa.array([cut.node], pa.large_string())
         )
         table = table.add_column(0, "NODE", node)
-    return table.select([column for column in wanted if column in table.column_names])
+    with foreign(f"{cut.path}: {member}"):
+        table = table.select([column for column in wanted.names if column in table.column_names])
+        fields = [_kept(each, wanted.field(each.name)) for each in table.schema]
+        return table.cast(pa.schema(fields))
+
+
+def _kept(there: pa.Field, wanted: pa.Field) -> pa.Field:
+    """Returns the field that a column of a file gets: texts stay as they are, other types become those of this version."""
+    import pyarrow as pa
+
+    return there if pa.types.is_dictionary(there.type) and pa.types.is_dictionary(wanted.type) else wanted
 
 
 def _nothing(name: str, by_node: bool, wanted: Sequence[str]) -> pa.Table:

@@ -51,8 +51,11 @@ def _rates(name: str) -> str:
     there = ", ".join(f"b.{column}" for column in shown)
     same = " and ".join(f"a.{column} is not distinct from b.{column}" for column in key)
     changes = ", ".join(f"b.{column} - case when {fell} then 0 else coalesce(a.{column}, 0) end as {column}" for column in sums)
-    rates = ", ".join(f"{column} / SECONDS as {column}" for column in sums)
-    changed = " or ".join(f"{column} > 0" for column in sums)
+    # Empty buckets are not there: the counts below a bucket come from the buckets.
+    below = f"sum(COUNT_BUCKET) over (partition by {', '.join(c for c in key if c != 'BUCKET_NUMBER')} order by BUCKET_NUMBER)"
+    now = {column: below if column == "COUNT_BUCKET_AND_LOWER" else column for column in sums}
+    rates = ", ".join(f"{value} / SECONDS as {column}" for column, value in now.items())
+    changed = " or ".join(f"{column} > 0" for column in sums if column != "COUNT_BUCKET_AND_LOWER")
     return (
         f"select {', '.join(shown)}, {rates} from"
         f" (select {there}, n.SECONDS, {changes} from process.{name} as b join {NODES} as n on n.NODE = b.NODE and n.SECONDS > 0"

@@ -94,6 +94,18 @@ class SegmentSource:
     ) -> tuple[int, int, list[_core.Part]]:
         return _core.read(table, columns, self.segment(), elapsed, self._moment(table, elapsed, now))
 
+    def used(self, table: str) -> tuple[int, list[_core.Part]]:
+        """Returns the number of rows and the columns of a table, without buckets of digests in which nothing was counted.
+
+        What was read does not stay in the memory of this process.
+        """
+        segment = self.segment()
+        try:
+            rows, _, parts = _core.read(table, None, segment, False, self._moment(table, False, None), True)
+        finally:
+            segment.forget_pages()
+        return rows, parts
+
     def rows(
         self, table: str, columns: Sequence[str] | None, elapsed: bool = False, now: int | None = None
     ) -> list[tuple[Any, ...]]:

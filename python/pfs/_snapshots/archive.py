@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from pfs import _paths
 from pfs._arrow.frames import plain_texts
-from pfs._snapshots.foreign import check_sizes, foreign, members, table_of
+from pfs._snapshots.foreign import batches_of, check_sizes, foreign, members, table_of
 from pfs._snapshots.held import Columns, declared
 from pfs._snapshots.parquet import columns_of_arrow, need_pyarrow
 from pfs.errors import InvalidValue
@@ -23,47 +24,101 @@ if TYPE_CHECKING:
 
     from pfs import _core
 
-__all__ = ["ArchiveTables", "empty", "read_archive", "read_archive_summary", "read_members", "write_archive"]
+__all__ = [
+    "ArchiveTables",
+    "ArchiveWriter",
+    "archive_writer",
+    "empty",
+    "read_archive",
+    "read_archive_summary",
+    "read_members",
+    "write_archive",
+]
 
 _SUMMARY = "snapshot.json"
 _LARGE = 1 << 16
 _ATTRS = b"PANDAS_ATTRS"  # pandas calls them so in Parquet files
 
 
-def write_archive(path: str | os.PathLike[str], summary: Mapping[str, object], tables: Mapping[str, Columns], mode: int) -> None:
-    """Writes the tables, which have rows. Deflate shrinks their schemas. The file has its name only when it is complete."""
+class ArchiveWriter:
+    """Writes tables to a file, one after the other, each in pieces: not more than a piece is in memory."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+
+        self._archive = archive
+        # Threads, and a frame of zstd for each column, cost more than small columns: these are left to deflate.
+        self._small, self._large = (
+            pa.ipc.IpcWriteOptions(compression=name, use_threads=False, emit_dictionary_deltas=True) for name in (None, "zstd")
+        )
+
+    def add(self, name: str, pieces: Iterable[Columns]) -> int:
+        """Writes a table, unless it has no rows. Returns the number of its rows."""
+        import pyarrow as pa
+
+        written = pa.BufferOutputStream()
+        texts: dict[str, dict[str, int]] = {}
+        writer = None
+        rows = 0
+        is_large = False
+        for columns in pieces:
+            if not columns.rows:
+                continue
+            batch = _batch(columns, texts)
+            if writer is None:
+                is_large = batch.nbytes >= _LARGE
+                writer = pa.ipc.new_file(written, batch.schema, options=self._large if is_large else self._small)
+            writer.write_batch(batch)
+            rows += columns.rows
+        if writer is not None:
+            writer.close()
+            # Deflate shrinks the schemas of small tables.
+            self._archive.writestr(f"{name}.arrow", written.getvalue(), zipfile.ZIP_STORED if is_large else None)
+        return rows
+
+    def finish(self, summary: Mapping[str, object]) -> None:
+        """Writes what the file says about its snapshot."""
+        self._archive.writestr(_SUMMARY, json.dumps(summary, indent=1))
+
+
+@contextmanager
+def archive_writer(path: str | os.PathLike[str], mode: int) -> Iterator[ArchiveWriter]:
+    """Makes a file of tables. The file has its name only when it is complete."""
     need_pyarrow()
-    import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
-
-    # Threads, and a frame of zstd for each column, cost more than small columns: these are left to deflate.
-    small, large = (pa.ipc.IpcWriteOptions(compression=name, use_threads=False) for name in (None, "zstd"))
     with _paths.replaced(path, mode) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_SUMMARY, json.dumps(summary, indent=1))
+        yield ArchiveWriter(archive)
+
+
+def write_archive(path: str | os.PathLike[str], summary: Mapping[str, object], tables: Mapping[str, Columns], mode: int) -> None:
+    """Writes the tables that have rows."""
+    with archive_writer(path, mode) as writer:
         for name, columns in tables.items():
-            stored = _batch(columns)
-            written = pa.BufferOutputStream()
-            is_large = stored.nbytes >= _LARGE
-            with pa.ipc.new_file(written, stored.schema, options=large if is_large else small) as writer:
-                writer.write_batch(stored)
-            archive.writestr(f"{name}.arrow", written.getvalue(), zipfile.ZIP_STORED if is_large else None)
+            writer.add(name, [columns])
+        writer.finish(summary)
 
 
-def _batch(columns: Columns) -> Any:
-    """Returns the columns as a batch of Arrow. Texts that are no UTF-8 are escaped."""
+def _batch(columns: Columns, texts: dict[str, dict[str, int]]) -> Any:
+    """Returns the columns as a batch of Arrow. Texts that are no UTF-8 are escaped.
+
+    `texts`: those of the batches before, by column. A file of Arrow adds to the texts of a column, and replaces none.
+    """
     import pyarrow as pa
 
-    arrays = [_array(part) for part in columns.parts]
+    arrays = [_array(part, texts.setdefault(part[0], {})) for part in columns.parts]
     metadata = {_ATTRS: json.dumps(columns.attrs)} if columns.attrs else None
     schema = pa.schema([pa.field(part[0], array.type) for part, array in zip(columns.parts, arrays, strict=True)], metadata)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(part: _core.Part) -> Any:
+def _array(part: _core.Part, known: dict[str, int]) -> Any:
     import pyarrow as pa
 
     _, kind, _, values, mask, texts = part
     if texts is not None:
         values, texts = plain_texts(values, texts)
+        if kind != "enum":
+            places = np.array([known.setdefault(text, len(known)) for text in texts] or [0], np.int32)
+            values, texts = np.where(values < 0, -1, places[values]).astype(np.int32), list(known)
         null = values < 0
         codes = pa.array(values, mask=null if null.any() else None)
         return pa.DictionaryArray.from_arrays(codes, pa.array(texts, pa.large_string()))
@@ -96,6 +151,16 @@ class _Member:
     def arrow(self) -> Any:
         """Returns the table of Arrow."""
         return table_of(f"{self._path}: {self._name}", self._data)
+
+    def pieces(self) -> Iterator[Columns]:
+        """Yields the rows in pieces, as they were written."""
+        name = self._name.rpartition("/")[2]
+        with foreign(f"{self._path}: {self._name}"):
+            for piece in batches_of(f"{self._path}: {self._name}", self._data):
+                found = columns_of_arrow(name, piece, {})
+                if not isinstance(found, Columns):
+                    raise InvalidValue(f"{self._path}: {self._name} has columns of other types")
+                yield found
 
     def __call__(self) -> Columns | pd.DataFrame:
         stored = self.arrow()

@@ -258,6 +258,11 @@ def _summary_diff(
         name: np.append(np.where(less, now, now - then)[kept], np.zeros(len(gone), now.dtype))
         for name, (now, then) in sums.items()
     }
+    if "COUNT_BUCKET_AND_LOWER" in difference:  # cuts have no empty buckets, in which the counts below were
+        of = [name for name in key if name != "BUCKET_NUMBER"]
+        counts = pd.Series(difference["COUNT_BUCKET"][: len(kept)])
+        whole_of = after.iloc[kept].groupby(of, dropna=False, sort=False).ngroup().to_numpy() if of else np.zeros(len(kept))
+        difference["COUNT_BUCKET_AND_LOWER"][: len(kept)] = counts.groupby(whole_of).cumsum().to_numpy()
 
     def is_full(column: _core.ColumnInfo) -> _Places:
         """Returns where a sum of times is at its largest value: later times are not known."""

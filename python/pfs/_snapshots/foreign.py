@@ -19,7 +19,7 @@ from pfs.errors import Error, InvalidValue
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
-__all__ = ["Members", "check_sizes", "foreign", "members", "table_of"]
+__all__ = ["Members", "batches_of", "check_sizes", "foreign", "members", "table_of"]
 
 _MOST_DEFLATED = 8 << 20  # bytes of a member that deflate shrinks: write_archive has 64 KiB, and what 20,000 processes are
 _MOST_DEFLATED_TOTAL = 64 << 20
@@ -153,23 +153,35 @@ def _field(data: bytes, table: int, number: int, missing_is_legal: bool = False)
     return table + offset if offset else 0
 
 
-def table_of(what: str, data: bytes) -> pa.Table:
-    """Returns the table of a member. It reads the messages that ``check_sizes`` has seen; the end of the file may name others.
+def batches_of(what: str, data: bytes) -> Iterator[pa.Table]:
+    """Yields the batches of a member as tables. It reads the messages that ``check_sizes`` has seen; the end of the file may name
+    others.
 
     Raises:
         InvalidValue: it is damaged; a column has a type that pfs does not write.
     """
     import pyarrow as pa
 
-    with foreign(what):
-        file = pa.BufferReader(data)
-        file.seek(_MAGIC)
-        table = pa.ipc.open_stream(file, options=pa.ipc.IpcReadOptions(use_threads=False)).read_all()  # see SavedParquet
-        for field in table.schema:
+    file = pa.BufferReader(data)
+    file.seek(_MAGIC)
+    with pa.ipc.open_stream(file, options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:  # see SavedParquet
+        for field in reader.schema:
             if not _is_known(field.type):
                 raise InvalidValue(f"{what} cannot be read: {field.name} has type {field.type}")
-        table.validate(full=True)  # texts are UTF-8, numbers of texts exist
-        return table
+        for batch in reader:
+            batch.validate(full=True)  # texts are UTF-8, numbers of texts exist
+            yield pa.Table.from_batches([batch])
+
+
+def table_of(what: str, data: bytes) -> pa.Table:
+    """Returns the table of a member. See ``batches_of``."""
+    import pyarrow as pa
+
+    with foreign(what):
+        found = list(batches_of(what, data))
+        if not found:
+            raise InvalidValue(f"{what} cannot be read: it has no rows")
+        return pa.concat_tables(found).unify_dictionaries()
 
 
 def _is_known(kind: pa.DataType) -> bool:

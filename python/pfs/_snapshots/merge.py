@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     Table = dict[str, Column]
 
-__all__ = ["apart", "merge", "needed"]
+__all__ = ["DIGESTS", "HISTOGRAM", "apart", "merge", "needed", "placed", "summed", "with_quantiles"]
 
-_DIGESTS = "events_statements_summary_by_digest"
-_HISTOGRAM = "events_statements_histogram_by_digest"
+DIGESTS = "events_statements_summary_by_digest"
+HISTOGRAM = "events_statements_histogram_by_digest"
 _QUANTILES = {"QUANTILE_95": 950, "QUANTILE_99": 990, "QUANTILE_999": 999}
 _MOST = np.uint64(2**64 - 1)
 _HALF = np.uint64(2**32 - 1)
@@ -34,7 +34,7 @@ _HALF = np.uint64(2**32 - 1)
 
 def needed(table: str) -> list[str]:
     """Returns the tables that a merge reads for one: the quantiles of digests come from their histogram."""
-    return [table, _HISTOGRAM] if table == _DIGESTS else [table]
+    return [table, HISTOGRAM] if table == DIGESTS else [table]
 
 
 def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> Merged:
@@ -69,19 +69,21 @@ def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> 
             if origin in origins:
                 raise InvalidValue(f"process {origin.PID} of {origin.NODE} is in two of the snapshots: it would count twice")
             origins.add(origin)
+    lacks_buckets = any(each._lacks_buckets for each in given)
     tables: dict[str, Table] = {}
     for name in sorted(set().union(*given)):
         info = declared(name)
         found = zip(named, [columns_of(each, name) for each in given], strict=True)
         there = [(origin, columns) for origin, columns in found if columns is not None]
         if has_sums(info):
-            tables[name] = _merged(info, _rows(info, [columns for _, columns in there]))
+            tables[name] = _merged(info, _rows(info, [columns for _, columns in there]), lacks_buckets)
         else:
             tables[name] = _placed(info, there)
     _set_quantiles(tables)
     held = Held({name: _columns(declared(name), table) for name, table in tables.items()})
     merged = Merged(held, sorted(origins), max(each.time for each in given), max(each.duration for each in given))
     merged._mode = reduce(and_, (each._mode for each in given))
+    merged._lacks_buckets = lacks_buckets
     return merged
 
 
@@ -96,6 +98,28 @@ def apart(name: str, readings: Sequence[tuple[Origin, Columns]]) -> Columns:
         if not is_used.all():
             table = {column: values.taken(is_used) for column, values in table.items()}
     return _columns(info, table)
+
+
+def summed(name: str, readings: Sequence[Columns]) -> Columns:
+    """Returns the sums of a summary, as ``merge`` makes them. Quantiles of digests need ``with_quantiles``.
+
+    `readings` may lack buckets of digests in which nothing was counted, and so may the sums.
+    """
+    info = declared(name)
+    return _columns(info, _merged(info, _rows(info, readings), lacks_buckets=True))
+
+
+def placed(name: str, readings: Sequence[tuple[Origin, Columns]]) -> Columns:
+    """Returns the rows of a table of several processes, with the columns NODE, PID and START in front."""
+    info = declared(name)
+    return _columns(info, _placed(info, readings))
+
+
+def with_quantiles(digests: Columns, buckets: Columns) -> Columns:
+    """Returns sums of digests with the quantiles of sums of their histograms."""
+    tables = {name: _rows(declared(name), [columns]) for name, columns in ((DIGESTS, digests), (HISTOGRAM, buckets))}
+    _set_quantiles(tables)
+    return _columns(declared(DIGESTS), tables[DIGESTS])
 
 
 def _rows(info: _core.TableInfo, readings: Sequence[Columns], origin: bool = False) -> Table:
@@ -224,7 +248,7 @@ _REDUCED: dict[str, Callable[[_Groups, Array], Array]] = {
 }
 
 
-def _merged(info: _core.TableInfo, table: Table) -> Table:
+def _merged(info: _core.TableInfo, table: Table, lacks_buckets: bool) -> Table:
     rows = len(next(iter(table.values())).values)
     groups = _Groups([table[name] for name in info["key"]], rows)
     # The last one decides: the time of the sample.
@@ -257,15 +281,29 @@ def _merged(info: _core.TableInfo, table: Table) -> Table:
     if "BUCKET_QUANTILE" in made:
         whole_of = _Groups([made[name] for name in info["key"] if name != "BUCKET_NUMBER"], groups.count)
         until = made["COUNT_BUCKET_AND_LOWER"].values
+        if lacks_buckets:
+            until = _until(whole_of, made["COUNT_BUCKET"].values, until)
+            made["COUNT_BUCKET_AND_LOWER"] = made["COUNT_BUCKET_AND_LOWER"].of(until)
         whole = _most(whole_of, until)[whole_of.ids].astype(np.float64)
         part = until.astype(np.float64)
         made["BUCKET_QUANTILE"] = made["BUCKET_QUANTILE"].of(np.divide(part, whole, out=np.zeros_like(part), where=whole != 0))
     return made
 
 
+def _until(whole_of: _Groups, counts: Array, sums: Array) -> Array:
+    """Returns the counts of each bucket and those below it, of rows in the order of buckets. The sums do not have them: a reading
+    may lack a bucket in which it counted nothing, and with it the counts below.
+    """
+    if int(counts.max(initial=0)) * len(counts) >= 2**64:
+        return sums
+    until: Array = np.cumsum(counts, dtype=counts.dtype)
+    until -= (until - counts)[whole_of.first()][whole_of.ids]
+    return until
+
+
 def _set_quantiles(tables: dict[str, Table]) -> None:
     """Computes the quantiles of digests from merged histograms: the end of the first bucket that is enough, as in the core."""
-    digests, buckets = tables.get(_DIGESTS), tables.get(_HISTOGRAM)
+    digests, buckets = tables.get(DIGESTS), tables.get(HISTOGRAM)
     if digests is None or buckets is None or not len(buckets["DIGEST"].values):
         return
     rows = [len(table["DIGEST"].values) for table in (digests, buckets)]

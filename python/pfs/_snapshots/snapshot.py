@@ -164,6 +164,7 @@ class Snapshot(Frames):
         self.time = when
         self.duration = duration
         self._mode = 0o600  # of files: see _paths.mode_of
+        self._lacks_buckets = False  # there are no rows of buckets of digests in which nothing was counted
 
     @property
     def pid(self) -> int:
@@ -213,6 +214,7 @@ class Snapshot(Frames):
             "process": asdict(self.process),
             "pfs": _core.__version__,
             "rows": {name: self._held.count(name) for name in tables},
+            **({"lacks_buckets": True} if self._lacks_buckets else {}),
         }
 
     def to_file(self, path: str | os.PathLike[str], summaries: bool = False, sql_text: bool = False) -> None:
@@ -357,6 +359,7 @@ def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
         else Snapshot(tables, saved.process, saved.time, saved.duration)
     )
     read._mode = _paths.mode_of([folder])
+    read._lacks_buckets = saved.lacks_buckets
     return read
 
 
@@ -404,6 +407,7 @@ class _Saved(NamedTuple):
     duration: float
     rows: dict[str, int]
     origins: list[Origin]
+    lacks_buckets: bool
 
 
 def _read_summary(folder: Path) -> _Saved:
@@ -439,4 +443,5 @@ def _read_summary(folder: Path) -> _Saved:
             float(summary["duration"]),
             {str(name): int(count) for name, count in dict(summary["rows"]).items()},
             [Origin(str(node), int(pid), int(start)) for node, pid, start in summary.get("origins", ())],
+            bool(summary.get("lacks_buckets")),
         )
