@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,27 @@ def test_idle_workers_and_joins_are_not_blocked_by_a_lock(tmp_path: Path) -> Non
     assert long == [("wait/synch/mutex/python/__main__:3", "pool.py:14")]
     classes = {row["class"]: row for row in report["classes"]}
     assert classes["ends of threads of Python (join)"]["longest"] > 50e9
+
+
+WAITS = """\
+import time
+from pfs._run import launch
+with launch.folder_of_run(keep=False) as folder:
+    print(folder, flush=True)
+    time.sleep(60)  # as the report does, of a large program
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_report_is_made_leaves_no_folder(number: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        folder = Path(child.stdout.readline().strip())
+        assert folder.name.startswith("run-")
+        assert folder.is_dir()
+        child.send_signal(number)
+        assert child.wait(60) == -number
+    assert not folder.exists()
 
 
 FILES = """

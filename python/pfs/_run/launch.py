@@ -152,14 +152,29 @@ def folder_of_run(keep: bool) -> Iterator[str]:
     """Makes the folder of the segments, which ``pfs ps`` and ``pfs top`` find, and removes it at the end.
 
     If another user could replace that folder, or it cannot be made, the segments are in a private one, and stderr says where. If
-    there is no place for a folder at all, the program runs all the same, and makes no segment.
+    there is no place for a folder at all, the program runs all the same, and makes no segment. A signal that ends this process
+    while it makes the report does not leave the folder either.
     """
     folder = _new_folder()
+
+    def remove() -> None:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def end(number: int, frame: FrameType | None) -> None:
+        remove()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    ending = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
+    for number in ending:
+        signal.signal(number, end)
     try:
         yield folder
     finally:
-        if not keep:
-            shutil.rmtree(folder, ignore_errors=True)
+        remove()
+        for number in ending:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _new_folder() -> str:
