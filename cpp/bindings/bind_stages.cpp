@@ -1,6 +1,9 @@
 // bindings/bind_stages.cpp: pfs.stage.
+#include <algorithm>
+#include <iterator>
 #include <new>
 
+#include "record/family/elsewhere.h"
 #include "runs.h"  // Python.h comes first
 
 namespace perfschema::bindings {
@@ -8,7 +11,8 @@ namespace perfschema::bindings {
 // Threads: the GIL is held.
 struct StageObject {
   PyObject_HEAD const KnownName* name;
-  uint64_t estimated;  // initial value of a block
+  uint64_t estimated;                 // initial value of a block
+  std::vector<TaskObject*>* entered;  // tasks that are in a block of it, the newest last; held. nullptr: none yet
 };
 
 namespace {
@@ -51,6 +55,7 @@ PyObject* StageNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
 
 void StageDealloc(PyObject* object) {
   PyTypeObject* const type = Py_TYPE(object);
+  delete AsStage(object)->entered;  // it is empty: a block holds its stage
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -68,6 +73,8 @@ PyObject* StageEnter(PyObject* object, PyObject*) {
   StageObject* const stage = AsStage(object);
   const OpenStageBlock block{stage, FindCallSite(), 0, stage->estimated};
   try {
+    if (stage->entered == nullptr) stage->entered = new std::vector<TaskObject*>;
+    stage->entered->reserve(stage->entered->size() + 1);
     tasks->current->stages->push_back(block);
   } catch (const std::bad_alloc&) {
     return PyErr_NoMemory();
@@ -75,6 +82,9 @@ PyObject* StageEnter(PyObject* object, PyObject*) {
   Py_INCREF(object);  // owned by the block
   if (tasks->current == tasks->own) ++tasks->open_in_own;
   Show(block);
+  tasks->current->owner = EventOwner();
+  Py_INCREF(reinterpret_cast<PyObject*>(tasks->current));
+  stage->entered->push_back(tasks->current);
   return Py_NewRef(object);
 }
 
@@ -86,17 +96,42 @@ std::vector<OpenStageBlock>::iterator FindBlock(std::vector<OpenStageBlock>& blo
   return blocks.end();
 }
 
+// Returns the task whose block of this stage ends: the running one, else the newest of all. nullptr: no block is open. Takes it off the
+// list, with the reference.
+TaskObject* TakeTask(StageObject* stage, const TaskObject* running) {
+  if (stage->entered == nullptr || stage->entered->empty()) return nullptr;
+  std::vector<TaskObject*>& all = *stage->entered;
+  auto place = std::find(all.rbegin(), all.rend(), running);
+  if (place == all.rend()) place = all.rbegin();
+  TaskObject* const task = *place;
+  all.erase(std::next(place).base());
+  return task;
+}
+
 PyObject* StageExit(PyObject* object, PyObject* const*, Py_ssize_t) {
   ThreadTasks* const tasks = SwitchToRunningTask(Purpose::kBlock);
-  if (tasks == nullptr) Py_RETURN_NONE;
-  std::vector<OpenStageBlock>& blocks = *tasks->current->stages;
+  TaskObject* const task = tasks == nullptr ? nullptr : TakeTask(AsStage(object), tasks->current);
+  if (task == nullptr) Py_RETURN_NONE;
+  const bool is_elsewhere = task->thread_number != tasks->number;
+  std::vector<OpenStageBlock>& blocks = *task->stages;
   const auto block = FindBlock(blocks, AsStage(object));
-  if (block == blocks.end()) Py_RETURN_NONE;
-  const bool is_innermost = block + 1 == blocks.end();
-  blocks.erase(block);
-  if (is_innermost) blocks.empty() ? pfs_stage_end() : Show(blocks.back());
-  if (tasks->open_in_own != 0 && tasks->current == tasks->own) --tasks->open_in_own;
-  Py_DECREF(object);
+  if (block != blocks.end()) {
+    const bool is_innermost = block + 1 == blocks.end();
+    blocks.erase(block);
+    if (is_elsewhere) {
+      const ThreadTasks* const its = TasksOf(task);
+      ThreadState* const owner = its != nullptr ? task->owner : nullptr;
+      // The stage around one that ended elsewhere has not begun again.
+      const bool runs = is_innermost && (its == nullptr || its->current != task || its->ended_stages->empty());
+      const uint64_t number = runs ? EndStageElsewhere(owner, reinterpret_cast<Task*>(task->task)) : 0;
+      NoteEndedElsewhere(task, number, true);
+    } else if (SwitchToTask(task)) {
+      if (is_innermost) blocks.empty() ? pfs_stage_end() : Show(blocks.back());
+      if (tasks->open_in_own != 0 && task == tasks->own) --tasks->open_in_own;
+    }
+    Py_DECREF(object);
+  }
+  Py_DECREF(reinterpret_cast<PyObject*>(task));
   Py_RETURN_NONE;
 }
 

@@ -1,10 +1,12 @@
 // bindings/bind_statements.cpp: pfs.statement.
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "base/traceparent.h"
+#include "record/family/elsewhere.h"
 #include "statement_names.h"  // Python.h comes first
 
 namespace perfschema::bindings {
@@ -34,9 +36,12 @@ struct StatementRun {
   PyObject* traceparent;
   bool is_instrumented;
   bool has_error;
+  bool has_more;  // another thread than its own has set text, counters or an error: its own one sets them again at the end
   uint64_t counters[kCounters];
   void* aside;  // PyMem_Raw: the state saved by suspend(); nullptr: it is not suspended
+  int error;    // in another thread than it began in; 0: none
   pfs_statement_t statement;
+  char sqlstate[8], message[128];  // of `error`
 };
 StatementRun* AsRun(PyObject* object) { return reinterpret_cast<StatementRun*>(object); }
 PyObject* AsObject(StatementRun* run) { return reinterpret_cast<PyObject*>(run); }
@@ -54,6 +59,7 @@ bool SetTextOf(StatementRun* run, PyObject* value, const char* what, PyObject** 
   PyObject* const before = *kept;
   Py_XINCREF(value);
   *kept = value;
+  run->has_more |= run->head.is_open && IsElsewhere(&run->head);
   if (run->is_instrumented && MayChange(&run->head)) set(text, static_cast<size_t>(bytes));
   Py_XDECREF(before);
   return true;
@@ -122,15 +128,46 @@ void Resume(StatementRun* run) {
   run->aside = nullptr;
 }
 
+std::string_view HeldText(const StatementRun* run, std::string* holder) {
+  const char* text = "";
+  Py_ssize_t bytes = 0;
+  if (run->text != nullptr && !TextOf(run->text, "text", &text, &bytes, holder)) PyErr_Clear();
+  return {text, static_cast<size_t>(bytes)};
+}
+
+// Sets again what another thread has set: the statement did not take it.
+void SetMore(StatementRun* run) {
+  for (int at = 0; at < kCounters; ++at) {
+    if (run->counters[at] != 0) pfs_statement_set(&run->statement, static_cast<pfs_statement_counter>(at), run->counters[at]);
+  }
+  if (run->error != 0) pfs_statement_set_error(&run->statement, run->error, run->sqlstate, run->message);
+  std::string holder;
+  if (const std::string_view text = HeldText(run, &holder); !text.empty())
+    pfs_statement_set_text(&run->statement, text.data(), text.size());
+}
+
 void EndStatement(StatementRun* run) {
-  Resume(run);
-  EndRun(&run->head, [run] {
-    if (run->is_instrumented) pfs_statement_end(&run->statement);
-  });
+  if (!run->head.is_open || !IsElsewhere(&run->head)) Resume(run);
+  const auto end_elsewhere = [run]() -> uint64_t {
+    std::string holder;
+    StatementRest rest{HeldText(run, &holder), run->counters, static_cast<uint32_t>(run->error), {}, {}, run->aside};
+    if (run->error != 0) rest.sqlstate = run->sqlstate, rest.message = run->message;
+    return run->is_instrumented ? EndStatementElsewhere(*reinterpret_cast<Statement*>(run->statement.opaque), rest) : 0;
+  };
+  EndRun(
+      &run->head,
+      [run] {
+        if (!run->is_instrumented) return;
+        if (run->has_more) SetMore(run);
+        pfs_statement_end(&run->statement);
+      },
+      end_elsewhere);
 }
 
 void SetCounter(StatementRun* run, int counter, uint64_t value) {
-  Resume(run);
+  const bool is_elsewhere = run->head.is_open && IsElsewhere(&run->head);
+  run->has_more |= is_elsewhere;
+  if (!is_elsewhere) Resume(run);
   run->counters[counter] = value;
   if (run->is_instrumented && MayChange(&run->head)) pfs_statement_set(&run->statement, static_cast<pfs_statement_counter>(counter), value);
 }
@@ -138,7 +175,14 @@ void SetCounter(StatementRun* run, int counter, uint64_t value) {
 void SetError(StatementRun* run, int number, const char* sqlstate, const char* message) {
   run->has_error = number != 0;
   run->counters[PFS_ERRORS] = run->has_error ? 1 : 0;
-  if (run->is_instrumented && MayChange(&run->head)) pfs_statement_set_error(&run->statement, number, sqlstate, message);
+  if (!run->is_instrumented || !run->head.is_open) return;
+  const bool is_elsewhere = IsElsewhere(&run->head);
+  if (!MayChange(&run->head)) return;
+  run->has_more |= is_elsewhere;
+  if (!is_elsewhere) return pfs_statement_set_error(&run->statement, number, sqlstate, message);
+  run->error = number;
+  std::snprintf(run->sqlstate, sizeof run->sqlstate, "%.5s", sqlstate != nullptr ? sqlstate : number == 0 ? "00000" : "HY000");
+  run->message[std::string_view(message != nullptr ? message : "").copy(run->message, sizeof run->message - 1)] = 0;
 }
 
 // Handles an exception that leaves the block. An error that the program has set itself stays.
@@ -215,21 +259,6 @@ PyObject* RunError(PyObject* object, PyObject* args, PyObject* keywords) {
   Py_RETURN_NONE;
 }
 
-// Returns the counter, or -1 if a Python exception is set.
-int CounterOf(PyObject* name) {
-  for (int i = 0; i < kCounters; ++i) {
-    if (PyUnicode_CompareWithASCIIString(name, counter_names[i]) == 0) return i;
-  }
-  PyErr_Format(PyExc_TypeError, "a statement does not count %R", name);
-  return -1;
-}
-
-// Converts a number. Returns false if a Python exception is set.
-bool NumberOf(PyObject* value, uint64_t* number) {
-  *number = PyLong_AsUnsignedLongLong(value);
-  return *number != ~uint64_t{0} || PyErr_Occurred() == nullptr;
-}
-
 PyObject* RunAdd(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   if (count != 0) {
     PyErr_SetString(PyExc_TypeError, "add() takes keywords only: add(rows_sent=1)");
@@ -284,7 +313,6 @@ PyObject* RunRepr(PyObject* object) {
 }
 
 // ---- The description
-// -------------------------------------------------------------------------------------------------------------------------
 
 // Finds a dialect by its name. Returns false if a Python exception is set.
 bool FindDialectOf(PyObject* name, Dialect* dialect) {
@@ -448,35 +476,10 @@ void BindStatements(PyObject* module) {
       {"__aenter__", StatementBlock::AsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
       {"__aexit__", AsMethod(StatementBlock::AsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
       {"begin", AsMethod(StatementBegin), METH_VARARGS | METH_KEYWORDS,
-       "begin($self, text=None, schema=None, traceparent=None)\n--\n\nBegins a statement without a block: call end() of the result, in "
-       "this thread."},
+       "begin($self, text=None, schema=None, traceparent=None)\n--\n\nBegins a statement without a block: call end() of the result."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {{"name", StatementName, nullptr, "Full name of the instrument.", nullptr},
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
-  static const char doc[] =
-      "statement(name, text=None, schema=None, traceparent=None, dialect=None)\n--\n\n"
-      "A unit of work that a client requests: SQL, a request, a job. An event statement/<component>/<name> from begin to end of a block\n"
-      "or function.\n\n"
-      "    with pfs.statement('sql/select', text=sql, schema='shop') as s:\n"
-      "        rows = run(sql)\n"
-      "        s.rows_sent = len(rows)\n"
-      "    request = pfs.statement('abstract/request')         # many threads and tasks may use it, repeatedly\n"
-      "    async with request as s:\n"
-      "        s.text = await read()\n"
-      "        s.refine('web/get')                             # the kind is known now\n\n"
-      "    @pfs.statement('myapp/job')\n"
-      "    async def job(): ...\n\n"
-      "`with`, `async with` and decorator. Rows of events_statements_current, _history, _history_long; events_statements_summary_*;\n"
-      "with a text also events_statements_summary_by_digest, which counts statements that differ only in literals together, and\n"
-      "events_statements_histogram_*. Statements, stages and waits in it have it as their parent (NESTING_EVENT_ID); an asyncio task that\n"
-      "is suspended in the block suspends the statement with it, and tasks that are started in the block are nested in it. An exception\n"
-      "that leaves the block goes on; the row has ERRORS 1, MYSQL_ERRNO (sqlite_errorcode, errno, a number in front of the arguments, or\n"
-      "1105), RETURNED_SQLSTATE (sqlstate or pgcode, or 'HY000') and MESSAGE_TEXT, the class and its message.\n\n"
-      "name: 'component/name', or in full; component 'abstract': refine() will name it. text: str or bytes. schema: at most 64\n"
-      "bytes. traceparent: the span of the caller, as W3C's header of this name has it; another text is ignored. dialect: the language of\n"
-      "the text, as pfs.digest() has it: 'postgresql', 'sqlite', 'mysql' ...\n\n"
-      "Raises InvalidValue for a name that breaks the rules of instrument names, and an unknown dialect; TypeError if a generator function "
-      "is decorated.";
   run_type = MakeStatementRunType();
   statement_type = run_type == nullptr
                        ? nullptr
@@ -487,7 +490,7 @@ void BindStatements(PyObject* module) {
                                    {Py_tp_repr, reinterpret_cast<void*>(StatementRepr)},
                                    {Py_tp_methods, methods},
                                    {Py_tp_getset, properties},
-                                   {Py_tp_doc, const_cast<char*>(doc)}});
+                                   {Py_tp_doc, const_cast<char*>(kStatementDoc)}});
   if (statement_type == nullptr) throw PythonError();
   statement_type->tp_vectorcall = StatementVectorcall;
   AddToModule(module, "statement", statement_type);

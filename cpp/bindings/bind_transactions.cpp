@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "record/family/elsewhere.h"
 #include "runs.h"  // Python.h comes first
 
 namespace perfschema::bindings {
@@ -49,7 +50,9 @@ PyObject* BeginTransaction(const TransactionObject& what) {
 
 void EndTransaction(TransactionRun* run, bool is_committed) {
   if (run->head.is_open) run->is_committed = is_committed;
-  EndRun(&run->head, [&] { pfs_transaction_end(&run->transaction, is_committed ? 1 : 0); });
+  EndRun(
+      &run->head, [&] { pfs_transaction_end(&run->transaction, is_committed ? 1 : 0); },
+      [&] { return EndTransactionElsewhere(*reinterpret_cast<Transaction*>(run->transaction.opaque), is_committed); });
 }
 
 void RunDealloc(PyObject* object) {

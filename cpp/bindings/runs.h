@@ -69,12 +69,25 @@ inline bool MayChange(RunHead* run) {
   return true;
 }
 
-// Calls end(), which ends the event, once.
-template <typename End>
-void EndRun(RunHead* run, End end) {
+// Returns whether the run began in another thread: a pool advances the generator whose block it is.
+inline bool IsElsewhere(const RunHead* run) {
+  if (run->task == nullptr) return false;
+  if (t_tasks.thread_state != PyThreadState_Get()->id + 1) SwitchToRunningTask(Purpose::kWait);  // finds t_tasks
+  return t_tasks.tasks != nullptr && run->task->thread_number != t_tasks.tasks->number;
+}
+
+// Calls end(), which ends the event, once; or end_elsewhere(), which returns the event's number for its thread.
+template <typename End, typename EndElsewhere>
+void EndRun(RunHead* run, End end, EndElsewhere end_elsewhere) {
+  const bool is_elsewhere = run->is_open && IsElsewhere(run);
   if (!MayChange(run)) return;
   run->is_open = false;
-  end();
+  if (is_elsewhere) {
+    NoteEndedElsewhere(run->task, end_elsewhere(), false);
+    if (run->link != nullptr) run->link->has_ended = true;
+  } else {
+    end();
+  }
   LinkObject* const link = run->link;
   run->link = nullptr;
   if (t_tasks.tasks != nullptr && run->task != nullptr && run->task->thread_number == t_tasks.tasks->number) {

@@ -1,11 +1,14 @@
 // bindings/tasks.cpp: see tasks.h.
 #include "tasks.h"  // Python.h comes first
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "gil.h"
+#include "record/family/elsewhere.h"
 
 namespace perfschema::bindings {
 
@@ -77,9 +80,18 @@ void LinkDealloc(PyObject* object) {
   Free(link);
 }
 
+// The tasks of all threads, by number. Threads: the GIL is held.
+std::map<uint64_t, ThreadTasks*>& AllTasks() {
+  static auto& all = *new std::map<uint64_t, ThreadTasks*>;
+  return all;
+}
+
 void ThreadTasksDealloc(PyObject* object) {
   auto* const tasks = reinterpret_cast<ThreadTasks*>(object);
   if (t_tasks.tasks == tasks) t_tasks = {};
+  AllTasks().erase(tasks->number);
+  delete tasks->ended;
+  delete tasks->ended_stages;
   Py_XDECREF(tasks->current);
   Py_XDECREF(tasks->blank);
   Py_XDECREF(tasks->own);
@@ -96,6 +108,9 @@ ThreadTasks* MakeThreadTasks(PyThreadState* state) {
     tasks = New<ThreadTasks>(tasks_type);
     if (tasks == nullptr) return nullptr;
     tasks->number = ++numbers;
+    tasks->ended = new std::vector<uint64_t>;
+    tasks->ended_stages = new std::vector<uint64_t>;
+    AllTasks()[tasks->number] = tasks;
     // A thread without a context runs no task, unless it is in a greenlet. If it has a context, that may be a task's: then each context
     // counts as a task's.
     const bool is_outside = state->context == nullptr && CurrentGreenlet() == 0;
@@ -121,6 +136,14 @@ bool IsOf(const TaskObject* task, PyObject* context) {
 #else
   return PyWeakref_GET_OBJECT(task->context) == context;
 #endif
+}
+
+// Takes the events that other threads have ended out of this thread's stack. REQUIRES: the calling thread; `current` still is the task
+// that it ran then.
+void ForgetAllEnded(ThreadTasks* tasks) {
+  for (const uint64_t number : std::exchange(*tasks->ended, {})) ForgetEnded(number);
+  for (const uint64_t number : std::exchange(*tasks->ended_stages, {})) ForgetEndedStage(number);
+  tasks->open_in_own -= std::min(tasks->open_in_own, std::exchange(tasks->ended_in_own, 0u));
 }
 
 LinkObject* CurrentLink() {  // new reference, or nullptr
@@ -187,6 +210,7 @@ ThreadTasks* FindRunningTask(Purpose purpose) {
   PyObject* const context = state->context;
   if (tasks != nullptr) {
     tasks->is_settled = true;
+    if (!tasks->ended->empty() || !tasks->ended_stages->empty() || tasks->ended_in_own != 0) ForgetAllEnded(tasks);
     if (IsOf(tasks->own, context)) {
       Py_INCREF(tasks->own);
       tasks->is_settled = SwitchTo(tasks, tasks->own);
@@ -208,6 +232,19 @@ ThreadTasks* FindRunningTask(Purpose purpose) {
   PyErr_Clear();
   PyErr_Restore(kind, error, trace);
   return tasks;
+}
+
+ThreadTasks* TasksOf(const TaskObject* task) {
+  const auto found = AllTasks().find(task->thread_number);
+  return found == AllTasks().end() ? nullptr : found->second;
+}
+
+void NoteEndedElsewhere(const TaskObject* task, uint64_t number, bool is_stage) {
+  ThreadTasks* const tasks = TasksOf(task);
+  if (tasks == nullptr) return;
+  tasks->ended_in_own += task == tasks->own ? 1 : 0;
+  if (number != 0) (is_stage ? tasks->ended_stages : tasks->ended)->push_back(number);
+  tasks->context_version = 0;  // its next event looks
 }
 
 bool SwitchToTask(TaskObject* task) {

@@ -11,6 +11,10 @@
 
 #include "locks.h"  // Python.h comes first
 
+namespace perfschema {
+struct ThreadState;
+}
+
 namespace perfschema::bindings {
 
 struct StageObject;
@@ -28,6 +32,7 @@ struct TaskObject {
   PyObject* context;                    // weak reference; nullptr: none
   uint64_t thread_number;               // ThreadTasks::number of its thread
   std::vector<OpenStageBlock>* stages;  // outermost first
+  ThreadState* owner;                   // of the stages; nullptr: nothing yet
   void* waits;                          // bind_waits.cpp; PyMem_Raw
 };
 
@@ -52,12 +57,20 @@ struct ThreadTasks {
   TaskObject* own;
   TaskObject* blank;  // for waits in contexts that have no task
   TaskObject* current;
-  pfs_fiber_parent_t own_parent;  // events that `own` was in when the thread switched to another task
+  std::vector<uint64_t>* ended;         // of `current`: statements and transactions that another thread has ended; ForgetEnded
+  std::vector<uint64_t>* ended_stages;  // the same; ForgetEndedStage
+  uint32_t ended_in_own;                // blocks of the thread's own work that another thread has ended
+  pfs_fiber_parent_t own_parent;        // events that `own` was in when the thread switched to another task
 };
 
 // Says what the caller is about to begin: an event in which others may be nested or suspended, or a wait, which ends before any other
 // event begins.
 enum class Purpose { kBlock, kWait };
+
+// Returns the tasks of the thread in which a task runs; nullptr: the thread has ended.
+ThreadTasks* TasksOf(const TaskObject* task);
+// Notes that the calling thread has ended an event of another one. `number`: of record/family/elsewhere.h.
+void NoteEndedElsewhere(const TaskObject* task, uint64_t number, bool is_stage);
 
 struct KnownTasks {
   ThreadTasks* tasks;

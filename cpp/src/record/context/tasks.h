@@ -51,6 +51,17 @@ void DestroyTask(Task* task);
 // REQUIRES: cold lock.
 void ForgetTasks(ThreadState& thread, bool has_records);
 
+// Calls take() for the suspended tasks of a thread, its own work among them, until it returns true. Returns whether it has. REQUIRES: cold
+// lock.
+template <typename Take>
+bool AnyAside(const ThreadState& thread, Take take) {
+  if (thread.task != nullptr && take(*thread.own_work)) return true;
+  for (Task* task = thread.tasks; task != nullptr; task = task->next) {
+    if (task != thread.task && take(*task)) return true;
+  }
+  return false;
+}
+
 // Returns true if is_one() holds for an open event of the kind in a suspended task. REQUIRES: the calling thread.
 template <typename IsOne>
 bool AnyOpenInTasks(const ThreadState& thread, Kind kind, IsOne is_one) {

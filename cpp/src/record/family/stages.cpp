@@ -1,9 +1,15 @@
 #include "record/family/stages.h"
 
+#include <cerrno>
+
+#include "record/context/tasks.h"
+#include "record/family/elsewhere.h"
 #include "record/probe/nested.h"
 
 namespace perfschema {
 namespace {
+
+constexpr uint64_t kNotRecorded = ~uint64_t{0};  // the number of a stage without a row
 
 void CloseStage(ThreadState& thread, uint64_t end_ticks) {
   const OpenStage stage = thread.stage;
@@ -56,6 +62,50 @@ void BeginStage(uint32_t class_index, const char* file, uint32_t line) {
 void EndStage() {
   ThreadState* const thread = t_locals.state;
   if (thread != nullptr && thread->shared->stage.load(kRelaxed) + thread->stage.class_index != 0) ChangeStage(*thread, 0, nullptr, 0);
+}
+
+uint64_t EndStageElsewhere(ThreadState* owner, Task* task) {
+  ThreadState* const here = CurrentThread();
+  if (here == nullptr || owner == here || IsInterrupted(*here)) return 0;
+  const int error = errno;
+  OpenStage stage{};
+  uint64_t number = 0, end_ticks = 0;
+  if (const ColdLock lock; lock) {
+    if (task != nullptr) owner = task->thread.load(kRelaxed);  // nullptr: it has ended
+    const bool runs = owner != nullptr && owner->task == task;
+    OpenStage* const place = runs ? &owner->stage : task != nullptr ? &task->stage : owner == nullptr ? nullptr : &owner->own_work->stage;
+    if (place != nullptr) stage = *place;
+    end_ticks = TicksOf(stage.flags);
+    if (owner != nullptr && stage.record != nullptr) (void)EndRecordOf(*owner, stage.record, stage.begun_state, end_ticks);
+    if (!runs && place != nullptr) {
+      *place = {};
+      Task& aside = task != nullptr ? *task : *owner->own_work;
+      aside.shown_stage = 0;
+    } else if (stage.class_index != 0) {
+      number = stage.event_id != 0 ? stage.event_id : kNotRecorded;
+    }
+  }
+  errno = error;
+  if (stage.class_index == 0) {  // it does not run; or the thread and its stage are gone
+    if (owner == nullptr && task == nullptr) CountLoss(Loss::kLockers);
+    return 0;
+  }
+  if (const NestedProbe probe(*here); probe) {
+    const Measured measured = MeasuredUntil(stage.flags, stage.start_ticks, end_ticks);
+    AddToSums<Kind::kStage>(*here, stage.class_index, stage.flags,
+                            [&](ShmCell& cell) { AddToStat(cell.stat, measured.timed, measured.wait_ps); });
+  }
+  return number;
+}
+
+void ForgetEndedStage(uint64_t number) {
+  ThreadState* const thread = t_locals.state;
+  if (thread == nullptr || thread->stage.class_index == 0 || thread->stage.event_id != (number == kNotRecorded ? 0 : number)) return;
+  const NestedProbe probe(*thread);
+  if (!probe) return;
+  thread->stage = {};
+  thread->shared->stage.store(0, kRelaxed);
+  SetParentOfWaits(*thread);
 }
 
 void SetStageProgress(const uint64_t* completed, const uint64_t* estimated) {

@@ -171,7 +171,7 @@ uint32_t FreeBuffer(const ThreadState& thread) {
   return buffer;
 }
 
-void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
+PFS_ALWAYS_INLINE void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
   ThreadState& thread = *statement.thread;
   AddToSums<Kind::kStatement>(thread, statement.class_index, statement.flags, [&](ShmCell& cell) { AddStatement(cell, numbers); });
   if (numbers.time.timed) CountInHistogram(thread, numbers.bucket);
@@ -287,6 +287,8 @@ void EndStatement(Statement& statement) {
   statement.thread = nullptr;
 }
 
+void CountStatement(Statement& statement, const StatementNumbers& numbers) { CountEverywhere(statement, numbers); }
+
 void RefineStatement(Statement& statement, uint32_t class_index) {
   if (!IsMine(statement) || statement.flags == 0) return;
   const uint32_t flags = FlagsInThread(*statement.thread, class_index);
@@ -394,11 +396,7 @@ void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_
   ShmStatementRecord* const record = RecordOf(statement);
   if (record == nullptr) return;
   const CellWriter writer(record->seq);
-  record->error.store(number, kRelease);
-  uint64_t state = 0;
-  std::memcpy(&state, sqlstate.data(), std::min<size_t>(sqlstate.size(), 5));
-  record->sqlstate.store(state, kRelease);
-  StoreText(record->message, CutText(message, 128));
+  StoreDiagnostics(*record, number, sqlstate, message);
   record->bits.store(record->bits.load(kRelaxed) | kStatementHasDiagnostics, kRelease);
 }
 

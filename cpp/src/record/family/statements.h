@@ -7,9 +7,13 @@
 // thread's row, the global histogram, the digest, the stored program and the prepared statement.
 #pragma once
 
+#include <algorithm>
+#include <cstring>
 #include <string_view>
 
 #include "base/sql_dialect.h"
+#include "base/text.h"
+#include "record/engine/texts.h"
 #include "record/family/memory.h"
 #include "record/family/statement_cells.h"
 #include "record/family/token_cache.h"
@@ -66,6 +70,18 @@ struct Traceparent;
 void SetStatementTraceparent(Statement& statement, const Traceparent* parent);
 // Sets MYSQL_ERRNO, RETURNED_SQLSTATE, MESSAGE_TEXT. `number` 0: success.
 void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_view sqlstate, std::string_view message);
+
+// Stores MYSQL_ERRNO, RETURNED_SQLSTATE, MESSAGE_TEXT. REQUIRES: the record's seq is odd.
+inline void StoreDiagnostics(ShmStatementRecord& record, uint32_t number, std::string_view sqlstate, std::string_view message) {
+  record.error.store(number, kRelease);
+  uint64_t state = 0;
+  std::memcpy(&state, sqlstate.data(), std::min<size_t>(sqlstate.size(), 5));
+  record.sqlstate.store(state, kRelease);
+  StoreText(record.message, CutText(message, 128));
+}
+
+// Counts a statement of the calling thread that has ended, as EndStatement() does.
+[[gnu::noinline]] void CountStatement(Statement& statement, const StatementNumbers& numbers);
 
 // Takes the innermost running statement off the thread's stack without ending it, and saves its state in `saved`. This
 // thread may end or resume it later. Returns the number of bytes that the state needs. If `bytes` is smaller, or on

@@ -1,7 +1,11 @@
 #include "record/family/transactions.h"
 
+#include <cerrno>
+
+#include "record/context/tasks.h"
 #include "record/engine/classes.h"
 #include "record/engine/texts.h"
+#include "record/family/elsewhere.h"
 
 namespace perfschema {
 namespace {
@@ -65,6 +69,47 @@ void EndTransaction(Transaction& transaction, bool is_committed) {
   AddToSums<Kind::kTransaction>(*thread, transaction.class_index, transaction.flags, [&](ShmCell& cell) {
     AddToStat(StatAt(cell, transaction.is_read_only != 0 ? kReadOnlyWord : kReadWriteWord), measured.timed, measured.wait_ps);
   });
+}
+
+uint64_t EndTransactionElsewhere(Transaction& transaction, bool is_committed) {
+  ThreadState* const owner = transaction.thread;
+  ThreadState* const here = CurrentThread();
+  if (owner == nullptr) return 0;
+  if (here == nullptr || IsInterrupted(*here)) return CountLoss(Loss::kLockers), 0;
+  // The serial alone might be that of a later owner of the slot.
+  const auto is_it = [&](const OpenTransaction& open) {
+    return open.serial == transaction.serial && open.record != nullptr &&
+           open.record->start_ticks.load(kRelaxed) == transaction.start_ticks;
+  };
+  if (owner == here && is_it(here->transaction)) return EndTransaction(transaction, is_committed), 0;
+  transaction.thread = nullptr;
+  const Measured measured = MeasuredUntil(transaction.flags, transaction.start_ticks, TicksOf(transaction.flags));
+  const auto end_row = [&](const OpenTransaction& open) {
+    if (!StillHas(open.record, open.begun_state)) return;
+    ChangeFacts(*open.record, TransactionFacts::kStateMask, is_committed ? kTransactionCommitted : kTransactionRolledBack);
+    (void)EndRecordOf(*owner, open.record, open.begun_state, measured.end_ticks);
+  };
+  const int error = errno;
+  uint64_t number = 0;
+  if (const ColdLock lock; lock) {
+    const bool is_aside = AnyAside(*owner, [&](Task& task) {
+      if (!is_it(task.transaction)) return false;
+      end_row(task.transaction);
+      task.transaction = {};
+      return true;
+    });
+    if (!is_aside && is_it(owner->transaction)) {
+      end_row(owner->transaction);
+      number = transaction.serial;
+    }
+  }
+  errno = error;
+  if (const NestedProbe probe(*here); probe) {
+    AddToSums<Kind::kTransaction>(*here, transaction.class_index, transaction.flags, [&](ShmCell& cell) {
+      AddToStat(StatAt(cell, transaction.is_read_only != 0 ? kReadOnlyWord : kReadWriteWord), measured.timed, measured.wait_ps);
+    });
+  }
+  return number;
 }
 
 void SetTransactionXid(const Transaction& transaction, const Xid& xid) {

@@ -126,6 +126,17 @@ inline void EndRecord(ThreadState& thread, ShmRecord* record, uint64_t begun_sta
   if (reinterpret_cast<const char*>(thread.CursorOf(kKind).next) != behind) KeepChunkOf(thread, kKind, record);
 }
 
+// Completes and publishes an event of another thread. Returns false if the owner has lost the record. REQUIRES: cold lock, so that the
+// owner does not end meanwhile.
+inline bool EndRecordOf(const ThreadState& owner, ShmRecord* record, uint64_t begun_state, uint64_t end_ticks) {
+  if (!StillHas(record, begun_state)) return false;
+  const uint64_t newest = __atomic_load_n(&owner.event_id, __ATOMIC_RELAXED);  // the owner may be in a wait
+  record->end_info.store(newest - record->event_id.load(kRelaxed), kRelease);
+  record->end_ticks.store(end_ticks, kRelease);
+  uint64_t expected = begun_state;
+  return record->state.compare_exchange_strong(expected, begun_state ^ (kRecordOpen | kRecordClosed), kRelease, kRelaxed);
+}
+
 // Hides an event from all views if its record will never be completed.
 inline void DropRecord(ShmRecord* record, uint64_t begun_state) {
   if (StillHas(record, begun_state)) record->state.store(begun_state & ~kRecordOpen, kRelease);
