@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pfs import _paths
+from pfs._cli.sql import history_file
 from pfs._places.own_names import names_for
 from tests.python._programs.subject import Subject, clean_environment, subject
 from tests.python.test_run import PFS
@@ -380,6 +381,16 @@ def test_pfs_collect_trusts_no_folder_of_another_user(program: Subject, theirs: 
     assert not (tmp_path / "new").exists()
     assert precious.read_text() == "precious"
     assert not list(node.glob("*.part"))
+
+
+@ROOT_ONLY
+def test_the_history_of_root_is_in_no_home_of_another_user(theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under sudo, HOME may be that of the user."""
+    monkeypatch.setenv("HOME", str(theirs))
+    assert history_file() is None
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert history_file() == str(tmp_path / ".pfs_sql_history")
 
 
 # ---- Pipes among the files that are read

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
 
 import pfs
+from pfs import _paths
 from pfs._cli.options import Process, output_options
 from pfs._cli.rows import write_frame
 from pfs._views.declared import VIEWS
@@ -85,12 +87,22 @@ def _completions() -> Callable[[str], list[str]]:
     return complete
 
 
+def history_file() -> str | None:
+    """Returns where the history of the prompt is, or None if another user could have put something else there.
+
+    Under sudo, HOME may be that of another user: root would write where a link in it leads.
+    """
+    home = os.path.expanduser("~")
+    try:
+        return os.path.join(home, ".pfs_sql_history") if _paths.keeps_entries(os.path.realpath(home)) else None
+    except OSError:
+        return None
+
+
 def _reader() -> Any:
     """Returns a function that reads a statement, with history and completion on a terminal. It returns None at the end."""
     if sys.stdin.isatty():
-        import os
         import readline
-        from contextlib import suppress
 
         completions = _completions()
 
@@ -98,9 +110,10 @@ def _reader() -> Any:
             found = completions(text)
             return found[state] if state < len(found) else None
 
-        history = os.path.join(os.path.expanduser("~"), ".pfs_sql_history")
+        history = history_file()
         with suppress(OSError):
-            readline.read_history_file(history)
+            if history is not None:
+                readline.read_history_file(history)
         readline.set_completer(complete)
         readline.set_completer_delims(" \t\n,()=<>;")
         readline.parse_and_bind("tab: complete")
@@ -109,7 +122,8 @@ def _reader() -> Any:
 
         def save() -> None:
             with suppress(OSError):
-                readline.write_history_file(history)
+                if history is not None:
+                    readline.write_history_file(history)
 
         atexit.register(save)
     prompt = "pfs> " if sys.stdin.isatty() else ""
