@@ -23,6 +23,7 @@ struct Protocol {
   const char* name;
   bool (*recognizes)(std::string_view first);
   Decoder* (*make)();
+  uint32_t dialect;
   bool is_on;
 };
 
@@ -40,8 +41,8 @@ bool LooksLikeHttp(std::string_view first) {
 }
 
 constinit Protocol protocols[] = {
-    {"http", LooksLikeHttp, MakeHttpDecoder, false},
-    {"redis", LooksLikeResp, MakeRespDecoder, false},  // after http, whose requests look like commands
+    {"http", LooksLikeHttp, MakeHttpDecoder, PFS_DIALECT_HTTP, false},
+    {"redis", LooksLikeResp, MakeRespDecoder, PFS_DIALECT_REDIS, false},  // after http, whose requests look like commands
 };
 
 // The instruments of commands, by protocol and name. Grows only; beyond the limit commands share "other".
@@ -73,7 +74,7 @@ pfs_key_t KeyOfCommand(const Protocol& protocol, std::string_view name) {
   Command& command = commands[count];
   command.protocol = &protocol;
   command.name[name.copy(command.name, sizeof command.name - 1)] = 0;
-  pfs_instrument_info info = {&command.key, command.name, 0, "Requests that this server answers, by pfs run --decode."};
+  pfs_instrument_info info = {&command.key, command.name, protocol.dialect, "Requests that this server answers, by pfs run --decode."};
   (void)pfs_register_statement(protocol.name, &info, 1);
   command_count.store(count + 1, std::memory_order_release);  // pairs with the load above
   return command.key;
@@ -228,7 +229,9 @@ void CommandText::Add(std::string_view piece) {
 
 void CommandText::AddPath(std::string_view path) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  const auto is_plain = [&](char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.'; };
+  const auto is_plain = [&](char c) {
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || c == '-' || c == '~';
+  };
   const size_t end = path.find('?');
   std::string_view rest = path.substr(0, end);
   Put(' ');

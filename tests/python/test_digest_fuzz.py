@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+BASE = ("digest", "sql_lexer", "request_digest", "text_rules")
+
 
 @pytest.mark.native
 def test_mutated_statements(root: Path, tmp_path: Path) -> None:
     """I2 to I4: some thousand mutations, the same ones in each run; needs g++ only."""
-    sources = ["tests/fuzz/digest_fuzz.cpp", *(f"cpp/src/base/{name}.cpp" for name in ("digest", "sql_lexer", "text_rules"))]
+    sources = ["tests/fuzz/digest_fuzz.cpp", *(f"cpp/src/base/{name}.cpp" for name in BASE)]
     flags = [
         "-std=c++20",
         "-O1",

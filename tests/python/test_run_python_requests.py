@@ -203,4 +203,4 @@ def test_requests_to_addresses_of_any_kind(tmp_path: Path) -> None:
     for kept in ("segments", "attached"):
         texts = [row[1] for row in recorded(tmp_path / kept)]
         assert texts[:2] == ["GET /shop/orders/7 '?a=1'", "GET /shop/orders/8"]
-        assert texts[2:] == ["GET //relative", "GET /sh '?p/??'", "GET /made/'of-client'"]
+        assert texts[2:] == ["GET //relative", "GET /sh '?p/??'", "GET /made/of-client"]

@@ -69,8 +69,7 @@ enum pfs_statement_counter {
   PFS_NO_GOOD_INDEX_USED = 18
 };
 
-/* The language of a statement's text, by which its literals are found. One of these may be added to the flags of a statement's
- * instrument. Without one: SQL of an unknown dialect, or what performance_schema_digest_normalizer names. */
+/* The language of a text, one of the flags of an instrument. Without: SQL, or what performance_schema_digest_normalizer names. */
 #define PFS_DIALECT_SHIFT 16
 #define PFS_DIALECT_MYSQL (1u << PFS_DIALECT_SHIFT) /* MariaDB as well: the digest is that of the server */
 #define PFS_DIALECT_POSTGRESQL (2u << PFS_DIALECT_SHIFT)
@@ -79,9 +78,10 @@ enum pfs_statement_counter {
 #define PFS_DIALECT_ORACLE (5u << PFS_DIALECT_SHIFT)
 #define PFS_DIALECT_DUCKDB (6u << PFS_DIALECT_SHIFT)
 #define PFS_DIALECT_ANSI (7u << PFS_DIALECT_SHIFT) /* "text" is a name, and no backslash escapes */
-
+#define PFS_DIALECT_REDIS (8u << PFS_DIALECT_SHIFT)
+#define PFS_DIALECT_HTTP (9u << PFS_DIALECT_SHIFT) /* a request: "GET /users/17" */
+#define PFS_DIALECT_PYTHON (10u << PFS_DIALECT_SHIFT)
 #ifndef PFS_DISABLE
-
 /* Registers statements as pfs_register_mutex() does mutexes. PFS_MUTABLE: the kind is not known yet at the begin; pfs_statement_refine()
  * sets it (statement/abstract/...). PFS_DIALECT_...: the language of their texts. */
 PFS_API int pfs_register_statement(const char* component, pfs_statement_info_t* info, int count); /* statement/COMPONENT/NAME */

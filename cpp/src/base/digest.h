@@ -18,8 +18,9 @@ namespace perfschema {
 // Writes the tokens of `sql` into `out` and returns their length in bytes. `sql` may hold any bytes: nothing is rejected. The result is
 // the longest beginning of the whole stream that fits, so two texts of one normal form have one stream, whatever the size of `out`; a
 // list of a million literals needs one byte. One pass, one to two nanoseconds per byte; for probes. Dialect::kMysql has the rules of
-// MySQL 8.4 (base/mysql_words.h), so that DIGEST_TEXT is that of a server.
-PFS_API size_t DigestTokens(std::string_view sql, std::span<uint8_t> out, Dialect dialect = Dialect::kSql);
+// MySQL 8.4 (base/mysql_words.h), so that DIGEST_TEXT is that of a server. `names`: of the paths of requests, or nullptr.
+class PathNames;
+PFS_API size_t DigestTokens(std::string_view sql, std::span<uint8_t> out, Dialect dialect = Dialect::kSql, PathNames* names = nullptr);
 
 // Writes the tokens of a text that is no SQL: the text itself, as much of it as fits, without half a character. For probes.
 PFS_API size_t VerbatimTokens(std::string_view text, std::span<uint8_t> out);

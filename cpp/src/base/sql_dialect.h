@@ -17,7 +17,10 @@ namespace perfschema {
   X(kTsql, "tsql")              \
   X(kOracle, "oracle")          \
   X(kDuckdb, "duckdb")          \
-  X(kAnsi, "ansi")
+  X(kAnsi, "ansi")              \
+  X(kRedis, "redis")            \
+  X(kHttp, "http")              \
+  X(kPython, "python")
 
 // The language of a text. kSql: a dialect that nobody has named.
 enum class Dialect : uint8_t {

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/digest.h"
+#include "base/request_digest.h"
 #include "base/sql_passing_names.h"
 
 namespace perfschema {
@@ -461,7 +462,7 @@ class SqlLexer final : SqlPassingNames<kRules> {
 
 }  // namespace
 
-size_t DigestTokens(std::string_view sql, std::span<uint8_t> out, Dialect dialect) {
+size_t DigestTokens(std::string_view sql, std::span<uint8_t> out, Dialect dialect, PathNames* names) {
   if (out.empty()) return 0;
   switch (dialect) {
     case Dialect::kMysql:
@@ -476,6 +477,10 @@ size_t DigestTokens(std::string_view sql, std::span<uint8_t> out, Dialect dialec
       return SqlLexer<kTsqlRules>(sql, out).Run();
     case Dialect::kOracle:
       return SqlLexer<kOracleRules>(sql, out).Run();
+    case Dialect::kHttp:
+      return HttpTokens(sql, names, out);
+    case Dialect::kPython:
+      return PythonTokens(sql, out);
     default:
       return SqlLexer<kSqlRules>(sql, out).Run();
   }

@@ -460,14 +460,14 @@ Status Normalizer::Make(std::string_view name, std::string_view rules, Normalize
   return {};
 }
 
-size_t Normalizer::Tokens(std::string_view text, Dialect dialect, std::span<uint8_t> out) const {
+size_t Normalizer::Tokens(std::string_view text, Dialect dialect, std::span<uint8_t> out, PathNames* names) const {
   switch (kind_) {
     case Kind::kIdentity:
       return VerbatimTokens(text, out);
     case Kind::kRegex:
       return ApplyRules(text, out);
     default:
-      return DigestTokens(text, out, dialect == Dialect::kSql ? dialect_ : dialect);
+      return DigestTokens(text, out, dialect == Dialect::kSql ? dialect_ : dialect, names);
   }
 }
 

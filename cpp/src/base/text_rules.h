@@ -18,6 +18,8 @@
 
 namespace perfschema {
 
+class PathNames;
+
 // Is one pattern and the replacement of its matches: the leftmost match first, and the longest of these. A pattern has: literals, . [abc]
 // [^a-z] \d \w \s \D \W \S \t \n \r \xHH, ( ) (?: ) | * + ? {m} {m,} {m,n}; at its start ^ or \b, at its end $ or \b. Bytes from 0x80 on
 // belong to words; a dot or a class takes all bytes of a UTF-8 character. It must not match the empty text.
@@ -57,7 +59,7 @@ class Normalizer {
   PFS_API static Status Make(std::string_view name, std::string_view rules, Normalizer* made);
 
   // For probes. Rules need 2 * kWindow bytes of the stack.
-  PFS_API size_t Tokens(std::string_view text, Dialect dialect, std::span<uint8_t> out) const;
+  PFS_API size_t Tokens(std::string_view text, Dialect dialect, std::span<uint8_t> out, PathNames* names = nullptr) const;
   // Returns whether literals may stay in the tokens.
   bool keeps_literals() const { return kind_ == Kind::kIdentity || kind_ == Kind::kRegex; }
 

@@ -19,7 +19,7 @@ using perfschema::capi::TextOf;
 namespace {
 
 static_assert(sizeof(Statement) <= sizeof(pfs_statement_t::opaque));
-static_assert(PFS_DIALECT_ANSI == static_cast<uint32_t>(perfschema::Dialect::kAnsi) << PFS_DIALECT_SHIFT);
+static_assert(PFS_DIALECT_PYTHON == static_cast<uint32_t>(perfschema::Dialect::kPython) << PFS_DIALECT_SHIFT);
 #define PFS_SAME_(counter, name) static_assert(static_cast<int>(StatementCounter::counter) == name)
 PFS_SAME_(kLockTime, PFS_LOCK_TIME);
 PFS_SAME_(kErrors, PFS_ERRORS);

@@ -9,6 +9,7 @@
 
 #include "base/digest.h"
 #include "base/hash.h"
+#include "base/request_digest.h"
 #include "base/text.h"
 #include "base/text_rules.h"
 
@@ -35,6 +36,7 @@ uint32_t next_text = 1;
 
 // Made at start, constant afterwards. Never destroyed: threads may outlive main().
 const Normalizer* normalizer = nullptr;
+constinit PathNames path_names{};  // untouched memory in a program without requests
 
 struct Wanted {
   uint64_t key;
@@ -261,7 +263,9 @@ bool StartDigests() {
   return Normalizer::Make(options.Get(TextOptionId::digest_normalizer), options.Get(TextOptionId::digest_rules), made).ok();
 }
 
-size_t TokensForDigest(std::string_view text, Dialect dialect, std::span<uint8_t> out) { return normalizer->Tokens(text, dialect, out); }
+size_t TokensForDigest(std::string_view text, Dialect dialect, std::span<uint8_t> out) {
+  return normalizer->Tokens(text, dialect, out, &path_names);
+}
 
 bool TokensKeepLiterals() { return normalizer->keeps_literals(); }
 

@@ -32,6 +32,7 @@ _ROWS_AFFECTED, _ROWS_SENT = 3, 4  # enum pfs_statement_counter
 _DIALECT_SHIFT = 16  # PFS_DIALECT_SHIFT
 _WARNING = 2  # enum pfs_log_priority
 _MOST_TEXT = 1024
+_MARKS = dict.fromkeys(map(ord, "_.-~"))  # that names in a path may have
 _core = None
 _kept = {}  # bytes that the core keeps the address of
 _named = threading.local()
@@ -123,7 +124,7 @@ def request_text(method, target):
     path, question, query = target.partition("?")
 
     def part(text):
-        letters = text.replace("_", "").replace(".", "")
+        letters = text.translate(_MARKS)
         is_name = (not letters or (letters.isascii() and letters.isalnum())) and not text[:1].isdigit()
         is_id = len(text) >= 16 and any(c.isdigit() for c in text)
         return text if not text or text.isdigit() or (is_name and not is_id) else _literal(text)

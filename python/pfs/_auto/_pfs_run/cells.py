@@ -6,11 +6,11 @@ Cells of a kernel may run in turns with other tasks, so waits are not nested in 
 from contextvars import ContextVar
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, clean, fail, number_of
+from _pfs_run.statements import PYTHON, Keys, clean, fail, number_of
 from _pfs_run.wrapping import replace
 
 _SKIPPED = "IPython,ipykernel,_pfs_run"
-_key = Keys("notebook")
+_key = Keys("notebook", PYTHON)
 _is_in_cell = ContextVar("pfs_run_is_in_cell", default=False)  # a magic may run a cell inside a cell
 
 

@@ -4,10 +4,10 @@ The text has the host as the first part of the path. A statement ends when the h
 """
 
 import _pfs_run_native as native
-from _pfs_run.statements import Methods, fail, http_end
+from _pfs_run.statements import HTTP, Methods, fail, http_end
 from _pfs_run.wrapping import replace
 
-_keys = Methods("http-client")
+_keys = Methods("http-client", HTTP)
 _SKIPPED = "http,urllib,urllib3,requests,httpx,httpcore,aiohttp,anyio,contextlib,_pfs_run"
 
 

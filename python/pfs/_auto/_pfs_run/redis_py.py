@@ -4,10 +4,10 @@ A command of a pipeline takes as long as the pipeline.
 """
 
 import _pfs_run_native as native
-from _pfs_run.statements import Keys, is_shared, literal, message_of, number_of, quiet
+from _pfs_run.statements import REDIS, Keys, is_shared, literal, message_of, number_of, quiet
 from _pfs_run.wrapping import replace
 
-_keys = Keys("redis-py")
+_keys = Keys("redis-py", REDIS)
 _SKIPPED = "redis,_pfs_run"
 _MOST_ARGUMENTS, _MOST_LETTERS = 20, 64
 

@@ -8,12 +8,12 @@ from contextvars import ContextVar
 from types import MethodType
 
 import _pfs_run_native as native
-from _pfs_run.statements import Methods, fail, fail_wsgi, http_end, is_shared, quiet
+from _pfs_run.statements import HTTP, Methods, fail, fail_wsgi, http_end, is_shared, quiet
 from _pfs_run.wrapping import replace
 
 __all__ = ["PATCHES", "WSGI", "answer_asgi"]
 
-_keys = Methods("http")
+_keys = Methods("http", HTTP)
 _is_in_request = ContextVar("pfs_run_is_in_request", default=False)
 # The line that calls an application is one of a test. A server's package, with a !, ends the search: below it is no such line.
 _SKIPPED = (

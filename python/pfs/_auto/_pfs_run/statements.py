@@ -66,7 +66,7 @@ class ByObject:
 
 
 # The languages of texts, as PFS_DIALECT_... in perfschema/statement.h.
-MYSQL, POSTGRESQL = 1, 2
+MYSQL, POSTGRESQL, REDIS, HTTP, PYTHON = 1, 2, 8, 9, 10
 
 
 class Keys(dict):
