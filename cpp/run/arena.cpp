@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "base/placement.h"
+#include "base/private_memory.h"
 
 namespace {
 
@@ -49,6 +50,7 @@ char* Base() {
     if (fresh == MAP_FAILED) continue;
     if (mprotect(fresh, kStep, PROT_READ | PROT_WRITE) == 0) {
       *static_cast<size_t*>(fresh) = bytes;
+      perfschema::LeaveOutOfCores(fresh, bytes);
       if (base.compare_exchange_strong(memory, static_cast<char*>(fresh))) return static_cast<char*>(fresh);
     }
     munmap(fresh, bytes);

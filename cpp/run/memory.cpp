@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "base/private_memory.h"
 #include "record/engine/runtime.h"
 #include "run/descriptors.h"
 #include "run/real.h"
@@ -35,8 +36,8 @@ Line* Table() {
   Line* lines = table.load(std::memory_order_acquire);
   if (__builtin_expect(lines != nullptr, 1)) return lines;
   constexpr size_t kBytes = sizeof(Line) << kBits;
-  void* const fresh = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (fresh == MAP_FAILED) return nullptr;
+  void* const fresh = MapPrivate(kBytes);
+  if (fresh == nullptr) return nullptr;
   if (table.compare_exchange_strong(lines, static_cast<Line*>(fresh))) return static_cast<Line*>(fresh);
   munmap(fresh, kBytes);
   return lines;

@@ -102,6 +102,7 @@ PFS_IN_EVERY_PROCESS void HearOfForksEarly() {
 __attribute__((constructor)) void StartRun(int count, char** arguments, char**) {
   HearOfForksEarly();
   RememberPid();
+  g_is_alone_in_object = true;
   const Children children = WantedChildren();
   if (children != Children::kAll) LeavePreload();
   if (!HasThreads()) return;

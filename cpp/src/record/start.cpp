@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/private_memory.h"
 #include "record/context/actors.h"
 #include "record/context/principals.h"
 #include "record/context/threads.h"
@@ -26,6 +27,8 @@
 #include "record/probe/chunk_pool.h"
 #include "record/probe/trace.h"
 #include "shm/place.h"
+
+extern "C" const char __bss_start[] PFS_HIDDEN, _end[] PFS_HIDDEN;  // of this object, by the linker
 
 namespace perfschema {
 
@@ -130,6 +133,13 @@ void RemoveAtExit() {
   if (!KeepsSegment()) g_runtime.segment.Remove();
 }
 
+// Leaves the zeros of this object out of core dumps. They are 12 MB of tables, of which a program stores to a few pages.
+void LeaveZerosOutOfCores() {
+  constexpr uintptr_t kLargestPage = 65536;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(__bss_start) + kLargestPage - 1) & -kLargestPage;
+  LeaveOutOfCores(reinterpret_cast<void*>(begin), reinterpret_cast<uintptr_t>(_end) - begin);
+}
+
 void StartNow() {
   if (options.Get(OptionId::performance_schema) == 0) {
     NoteReason("performance_schema is OFF");
@@ -147,6 +157,7 @@ void StartNow() {
   CachePointers();
   ShmHeader* header = g_runtime.header;
   CopyText(header->status_reason, sizeof header->status_reason, status_reason);
+  if (g_is_alone_in_object) LeaveZerosOutOfCores();
   StartBarriers();
   StartClocks(header);
   StartConsumers(header);

@@ -1,11 +1,10 @@
 #include "record/context/principals.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cerrno>
 
 #include "base/hash.h"
+#include "base/private_memory.h"
 #include "record/engine/texts.h"
 #include "record/family/memory.h"
 #include "record/probe/cells.h"
@@ -346,8 +345,8 @@ void RepairPrincipals() {
 }
 
 bool StartPrincipals() {
-  void* memory = mmap(nullptr, kLevelCount * sizeof *buckets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
+  void* const memory = MapPrivate(kLevelCount * sizeof *buckets);
+  if (memory == nullptr) return false;
   buckets = static_cast<uint32_t(*)[kBuckets]>(memory);
   return true;
 }

@@ -1,7 +1,6 @@
 #include "record/context/threads.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <iterator>
 #include <new>
 
+#include "base/private_memory.h"
 #include "base/rounding.h"
 #include "record/context/actors.h"
 #include "record/context/principals.h"
@@ -102,9 +102,8 @@ void KeepCaches(ThreadState& thread) {
 
 ThreadState* NewState(uint32_t slot) {
   if (slots[slot].state == nullptr) {
-    void* memory =
-        mmap(nullptr, kTextsOffset + BytesOfTextBuffers(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return nullptr;
+    void* const memory = MapPrivate(kTextsOffset + BytesOfTextBuffers());
+    if (memory == nullptr) return nullptr;
     slots[slot].state = reinterpret_cast<ThreadState*>(static_cast<char*>(memory) + kStateOffset);
     for (KnownRead& read : slots[slot].state->reads) read = {};
   }
@@ -153,8 +152,8 @@ void EndThread(void*) {
 
 bool StartThreads() {
   const size_t bytes = g_runtime.segment.array(ArrayId::kThreads).capacity * sizeof(*slots);
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
+  void* const memory = MapPrivate(bytes);
+  if (memory == nullptr) return false;
   slots = static_cast<ThreadSlot*>(memory);
   return pthread_key_create(&exit_key, EndThread) == 0;
 }

@@ -1,7 +1,6 @@
 #include "record/declared/facts.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/like.h"
+#include "base/private_memory.h"
 #include "record/context/threads.h"
 
 namespace perfschema {
@@ -178,8 +178,8 @@ bool KeepWhileOff() {
 }  // namespace
 
 bool StartFacts() {
-  void* memory = mmap(nullptr, sizeof(Lists), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return false;
+  void* const memory = MapPrivate(sizeof(Lists));
+  if (memory == nullptr) return false;
   lists = static_cast<Lists*>(memory);
   return true;
 }

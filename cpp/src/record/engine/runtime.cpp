@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "base/placement.h"
 #include "record/engine/cold_lock.h"
 #include "record/engine/free_lists.h"
 #include "record/engine/own_stack.h"
@@ -12,6 +13,7 @@ thread_local constinit uint32_t t_no_signals __attribute__((tls_model("initial-e
 thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec"))) = {};
 constinit Runtime g_runtime = {};
 bool g_is_off_for_good = false;
+PFS_SET_IN_EVERY_PROCESS constinit bool g_is_alone_in_object = false;
 
 bool IsInterruptedInColdPath() {
   if (!WasLeft(t_locals.in_cold_lock.place(), AboveHandlersOf(__builtin_dwarf_cfa()))) return true;

@@ -159,6 +159,8 @@ PFS_ALWAYS_INLINE ShmInstanceList& ListOf(const ShmInstance& object) {
 }
 
 inline bool IsStillForked() { return g_runtime.phase.load(std::memory_order_relaxed) == Phase::kForked; }
+// Set by libperfschema-run.so: all variables of this object are those of pfs, and none is the program's.
+extern bool g_is_alone_in_object PFS_HIDDEN;
 // Whether pfs is off for good: in a child without memory of its own, and in a process that dies if pfs makes a system call.
 extern bool g_is_off_for_good PFS_HIDDEN;
 

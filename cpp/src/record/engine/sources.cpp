@@ -1,7 +1,6 @@
 #include "record/engine/sources.h"
 
 #include <dlfcn.h>
-#include <sys/mman.h>
 
 #include <cerrno>
 #include <charconv>
@@ -12,6 +11,7 @@
 
 #include "base/clip.h"
 #include "base/placement.h"
+#include "base/private_memory.h"
 
 namespace perfschema {
 namespace {
@@ -74,8 +74,8 @@ PFS_SET_IN_EVERY_PROCESS const char* (*g_text_of_code)(const void* address) = nu
 bool StartSources() {
   uint64_t size = 64;
   while (size < g_runtime.segment.array(ArrayId::kSources).capacity * 2) size *= 2;
-  void* memory = mmap(nullptr, size * sizeof(HalfWord), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
+  void* const memory = MapPrivate(size * sizeof(HalfWord));
+  if (memory == nullptr) return false;
   buckets = static_cast<HalfWord*>(memory);
   bucket_mask = size - 1;
   return true;

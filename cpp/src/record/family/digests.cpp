@@ -9,6 +9,7 @@
 
 #include "base/digest.h"
 #include "base/hash.h"
+#include "base/private_memory.h"
 #include "base/request_digest.h"
 #include "base/text.h"
 #include "base/text_rules.h"
@@ -254,8 +255,8 @@ inline void KeepSample(const Found& found, std::string_view sql, uint64_t wait_p
 bool StartDigests() {
   digest_bucket_count = 64;
   while (digest_bucket_count < static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::digests_size)) * 2) digest_bucket_count *= 2;
-  void* memory = mmap(nullptr, BytesOfBuckets(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
+  void* const memory = MapPrivate(BytesOfBuckets());
+  if (memory == nullptr) return false;
   digest_buckets = static_cast<HalfWord*>(memory);
   const Options& options = StartOptionsLocked();
   auto* const made = new Normalizer;

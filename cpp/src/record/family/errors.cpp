@@ -1,11 +1,10 @@
 #include "record/family/errors.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 
 #include "base/clock.h"
+#include "base/private_memory.h"
 #include "base/text.h"
 #include "record/engine/classes.h"
 #include "record/probe/nested.h"
@@ -79,8 +78,8 @@ PFS_ALWAYS_INLINE void Count(int32_t number, uint32_t word) {
 bool StartErrors() {
   const uint64_t size = std::min(static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::error_size)), kMostErrors);
   const uint64_t slots = std::bit_ceil(2 * size + 2);
-  void* memory = mmap(nullptr, slots * sizeof(Word), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
+  void* const memory = MapPrivate(slots * sizeof(Word));
+  if (memory == nullptr) return false;
   table.slots = static_cast<Word*>(memory);
   table.mask = static_cast<uint32_t>(slots - 1);
   table.shift = 32 - static_cast<uint32_t>(std::countr_zero(slots));

@@ -1,12 +1,12 @@
 #include "record/family/files.h"
 
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
+#include "base/private_memory.h"
 #include "record/engine/classes.h"
 #include "record/engine/names.h"
 #include "record/family/file_index.h"
@@ -251,8 +251,8 @@ void NoteRenamed(const char* new_path) {
 bool StartFiles() {
   const auto descriptors = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::max_file_handles));
   const size_t table = (descriptors + 1) * sizeof(HalfWord);
-  void* memory = mmap(nullptr, table + kFileIndexBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
+  void* const memory = MapPrivate(table + kFileIndexBytes);
+  if (memory == nullptr) return false;
   g_runtime.file_of_descriptor = static_cast<HalfWord*>(memory);
   StartFileIndex(static_cast<char*>(memory) + table);
   g_runtime.max_descriptors = descriptors;  // last: a caller that finds a descriptor in range finds the table

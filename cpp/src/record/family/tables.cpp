@@ -1,12 +1,11 @@
 #include "record/family/tables.h"
 
-#include <sys/mman.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <new>
 
 #include "base/hash.h"
+#include "base/private_memory.h"
 #include "record/engine/classes.h"
 #include "record/engine/names.h"
 #include "record/engine/slots.h"
@@ -207,9 +206,8 @@ void SetOwner(ShmTableHandle& row, uint64_t thread_id, uint64_t event_id) {
 }  // namespace
 
 bool StartTables() {
-  void* memory =
-      mmap(nullptr, kTableBuckets * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
+  void* const memory = MapPrivate(kTableBuckets * sizeof(uint32_t));
+  if (memory == nullptr) return false;
   table_buckets = static_cast<uint32_t*>(memory);
   return true;
 }

@@ -1,12 +1,11 @@
 #include "record/probe/cells.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <type_traits>
 #include <utility>
 
+#include "base/private_memory.h"
 #include "record/engine/free_lists.h"
 #include "record/engine/slots.h"
 
@@ -26,8 +25,8 @@ uint64_t* retired_keys = nullptr;
 void NoteRetiredKey(uint32_t index, uint64_t key) {
   if (retired_keys == nullptr) {
     const size_t bytes = g_runtime.segment.array(ArrayId::kRetired).capacity * sizeof *retired_keys;
-    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return;
+    void* const memory = MapPrivate(bytes);
+    if (memory == nullptr) return;
     retired_keys = static_cast<uint64_t*>(memory);
   }
   retired_keys[index] = key;

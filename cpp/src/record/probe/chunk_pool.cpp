@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/private_memory.h"
 #include "record/probe/chunk_queue.h"
 
 namespace perfschema {
@@ -280,8 +281,8 @@ bool StartQueues(Kind kind, uint32_t queues) {
   while (SmallChunk(kind) != 0 && all.small_places < 2 * capacity) all.small_places *= 2;
   while (all.places_per_queue < all.most_chunks + 64 || all.places_per_queue * queues < capacity * 2) all.places_per_queue *= 2;
   const size_t bytes = BytesOfPlaces(kind, all);
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
+  void* const memory = MapPrivate(bytes);
+  if (memory == nullptr) return false;
   for (uint32_t i = 0; i < queues; ++i)
     all.queues[i].places = static_cast<ChunkPlace*>(memory) + static_cast<size_t>(i) * all.places_per_queue;
   all.small.places = static_cast<ChunkPlace*>(memory) + static_cast<size_t>(queues) * all.places_per_queue;
