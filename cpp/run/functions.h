@@ -269,6 +269,28 @@
   F(epoll_wait) \
   F(epoll_pwait)
 
+// Of these, some C libraries that pfs supports lack some: F(name, version) for each version of glibc that has it. This library has them under
+// these versions only. So a reference without a version, such as a weak one or dlsym(), finds what the C library has, or nothing.
+#define PFS_RUN_NEWER(F) \
+  F(pthread_mutex_clocklock, 2.30) \
+  F(pthread_mutex_clocklock, 2.34) \
+  F(pthread_rwlock_clockrdlock, 2.30) \
+  F(pthread_rwlock_clockrdlock, 2.34) \
+  F(pthread_rwlock_clockwrlock, 2.30) \
+  F(pthread_rwlock_clockwrlock, 2.34) \
+  F(pthread_cond_clockwait, 2.30) \
+  F(pthread_cond_clockwait, 2.34) \
+  F(sem_clockwait, 2.30) \
+  F(sem_clockwait, 2.34) \
+  F(_Fork, 2.34) \
+  F(close_range, 2.34) \
+  F(closefrom, 2.34) \
+  F(epoll_pwait2, 2.35) \
+  F(__isoc23_vfscanf, 2.38) \
+  F(__isoc23_fscanf, 2.38) \
+  F(__isoc23_vscanf, 2.38) \
+  F(__isoc23_scanf, 2.38)
+
 // These are only called. The C library of the compiler has them under a version that older ones do not know. A reference to that version
 // would keep a program from starting that has such a C library.
 #define PFS_RUN_BORROWED(F) \

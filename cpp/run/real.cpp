@@ -56,6 +56,14 @@ PFS_RUN_ALL(PFS_RUN_JUMPS)
 #undef PFS_RUN_JUMPS
 #undef PFS_RUN_CODE
 
+// The functions that an older C library lacks, under their versions. The linker's --wrap leaves __real_name to the replacement.
+#define PFS_RUN_VERSION(name, version)                                                                                                     \
+  asm(".pushsection .text.pfs_newer,\"ax\"\n.globl pfs_newer_" #name "_" #version "\n.type pfs_newer_" #name "_" #version                  \
+      ", %function\npfs_newer_" #name "_" #version ": " PFS_RUN_GO("__real_" #name) "\n.popsection\n.symver pfs_newer_" #name "_" #version \
+                                                                                    ", " #name "@GLIBC_" #version "\n");
+PFS_RUN_NEWER(PFS_RUN_VERSION)
+#undef PFS_RUN_VERSION
+
 // What newer C libraries have, and the code inside this one would take from there.
 extern "C" {
 // Of glibc 2.32, for the C++ library. False: std::shared_ptr counts with atomic instructions.

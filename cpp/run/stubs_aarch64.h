@@ -6,6 +6,8 @@
 #define PFS_RUN_JUMP(pointer) "adrp x16, " pointer "\nldr x16, [x16, #:lo12:" pointer "]\nbr x16"
 // Does so when all functions have been found.
 #define PFS_RUN_FIRST(pointer) "adrp x17, " pointer "\nadd x17, x17, #:lo12:" pointer "\nb pfs_run_first"
+// Jumps to a function of this library.
+#define PFS_RUN_GO(function) "b " function
 
 // Saves the registers of the arguments, finds all functions and jumps to the one that x17 points to.
 asm(R"(

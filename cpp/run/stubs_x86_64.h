@@ -5,6 +5,8 @@
 #define PFS_RUN_JUMP(pointer) "jmp *" pointer "(%rip)"
 // Does so when all functions have been found.
 #define PFS_RUN_FIRST(pointer) "lea " pointer "(%rip), %r11\njmp pfs_run_first"
+// Jumps to a function of this library.
+#define PFS_RUN_GO(function) "jmp " function
 
 // Saves the registers of the arguments, finds all functions and jumps to the one that %r11 points to.
 asm(R"(
