@@ -116,6 +116,7 @@ __attribute__((constructor)) void StartRun(int count, char** arguments, char**) 
   // Not earlier: an allocator's constructor takes locks before the static objects of the core exist.
   g_runtime.run_is_off = false;
   if (HasForeignAllocator()) (void)EnsureStarted();
+  NoteFreeThreadedPython();
 }
 
 }  // namespace

@@ -101,6 +101,11 @@ PFS_IN_EVERY_PROCESS void StartPython(int count, char** arguments) {
   if (g_is_python && ReadsPythonPath(count, arguments)) AddPythonLayer();
 }
 
+void NoteFreeThreadedPython() {
+  if (__builtin_expect(!g_python_is_free_threaded, 1)) return;
+  (void)pfs_log(PFS_LOG_WARNING, "PFS-RUN", "python", "a free-threaded Python: recorded as a C program, without lines of Python");
+}
+
 bool IsOfPythonLayer(const char* path) {
   const size_t length = std::strlen(layer);
   return length != 0 && std::strncmp(path, layer, length) == 0 && (path[length] == '/' || path[length] == 0);

@@ -18,6 +18,9 @@ extern bool g_is_python __attribute__((visibility("hidden")));
 // Looks for the interpreter, and gives it the folder of the Python layer. Called once, at the start, with the arguments of the program.
 void StartPython(int count, char** arguments);
 
+// Says in the error log that a free-threaded Python is recorded as any C program is. REQUIRES: StartPython() was called.
+void NoteFreeThreadedPython();
+
 // Returns whether this is a file of the Python layer, or its folder: the program does not know of them.
 bool IsOfPythonLayer(const char* path);
 

@@ -9,6 +9,7 @@
 namespace perfschema::run {
 
 PythonApi g_py = {};
+bool g_python_is_free_threaded = false;
 
 namespace {
 
@@ -39,6 +40,9 @@ bool HasAll(const PythonApi& api) {
 PFS_IN_EVERY_PROCESS const link_map* FindPython() {
   const link_map* const interpreter = Interpreter();
   if (interpreter == nullptr) return nullptr;
+  constexpr SymbolName of_free_threads("_Py_MergeZeroLocalRefcount");
+  g_python_is_free_threaded = Exported(*interpreter).Find(of_free_threads) != nullptr;
+  if (g_python_is_free_threaded) return nullptr;
   // The first object that has a name has it for all: a program can have the interpreter's variables itself (copy relocations).
   void* found[kAddresses] = {};
   FindAll(FirstObject(), kNames, kPlaces, found);

@@ -149,6 +149,10 @@ inline bool IsOfType(PyObject* object, unsigned long flag) {
   return (g_py.PyType_GetFlags(reinterpret_cast<Head*>(object)->type) & flag) != 0;
 }
 
+// True if the interpreter was built without the GIL: its objects have another form, and several threads run at once. Nothing of it is
+// called then. FindPython() sets it.
+extern bool g_python_is_free_threaded __attribute__((visibility("hidden")));
+
 // Fills `g_py`, and returns the object of the program that is the interpreter; nullptr if there is none that has all of them.
 const link_map* FindPython();
 
