@@ -52,7 +52,7 @@ def test_a_function_that_the_c_library_lacks_is_not_found(tmp_path: Path, linked
     flags: tuple[str, ...] = ()
     if linked != "to the C library":  # to one without versions, so the references have none
         (tmp_path / "old.c").write_text("".join(f"void {name}(void) {{}}\n" for name in ("__libc_start_main", "printf", "dlsym")))
-        library = ["-shared", "-nostdlib", "-Wl,-soname,libc.so.6", "-o", tmp_path / "old.so", tmp_path / "old.c"]
+        library = ["-shared", "-nostdlib", "-Wl,-soname,libc.so.6", "-o", f"{tmp_path}/old.so", f"{tmp_path}/old.c"]
         subprocess.run(["cc", "-w", "-fno-builtin", *library], check=True)
         flags = ("-nodefaultlibs", str(tmp_path / "old.so"))
     program = compiled(tmp_path, text, *flags)

@@ -206,7 +206,7 @@ def test_a_library_between_pfs_and_the_c_library_is_not_called(tmp_path: Path) -
     if shutil.which("fakeroot") is None:
         pytest.skip("fakeroot is not installed")
     (tmp_path / "sanitized.c").write_text(SANITIZED)
-    program = tmp_path / "plain"
+    program = str(tmp_path / "plain")
     subprocess.run(["cc", "-pthread", tmp_path / "sanitized.c", "-o", program], check=True)
     for command in (
         ["fakeroot", *PFS, "run", "--no-report", "--", program],

@@ -32,12 +32,12 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("how", ["prctl", "seccomp", "raw", "errno", "arguments", "strict", "tsc"])
 def test_a_program_in_a_sandbox_lives(tmp_path: Path, programs: Path, how: str, allowed: str, first: int) -> None:
     """It died at the first call of pfs that it does not make itself, or at the timer."""
-    program = [programs / "filtered", how, allowed, str(first)]
+    program = [str(programs / "filtered"), how, allowed, str(first)]
     plain = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
     said = "first\ndone\n" if first else "done\n"
     assert (plain.returncode, plain.stdout, plain.stderr) == (0, said, "")
     file = tmp_path / "report.json"
-    command = [*PFS, "run", "--json", "-o", file, "--", *program]
+    command = [*PFS, "run", "--json", "-o", str(file), "--", *program]
     seen = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
     assert (seen.returncode, seen.stdout, seen.stderr) == (plain.returncode, plain.stdout, plain.stderr)
     report = json.loads(file.read_text())
@@ -63,7 +63,7 @@ def test_what_pfs_calls_is_what_it_asks_the_filter_about(tmp_path: Path, program
         return set(re.findall(r"^\d+ +(\w+)\(", text[text.index("getpriority(") :], re.MULTILINE))
 
     plain = called(dict(os.environ))
-    for options in ({}, {"all_on": True}):
-        own = called({**os.environ, **launch.environment(str(tmp_path), **options)}) - plain
+    for all_on in (False, True):
+        own = called({**os.environ, **launch.environment(str(tmp_path), all_on=all_on)}) - plain
         assert len(own) > 10
         assert own - listed == set()
