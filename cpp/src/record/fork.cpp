@@ -62,6 +62,7 @@ Segment::Keep KeptByChild(ArrayId id) {
     case ArrayId::kRetired:
     case ArrayId::kGlobalCells:
     case ArrayId::kStatementCells:
+    case ArrayId::kStatementRests:
     case ArrayId::kHistograms:
     case ArrayId::kHistogramBlocks:
     case ArrayId::kDigests:

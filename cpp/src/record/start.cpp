@@ -59,6 +59,7 @@ void CachePointers() {
   rt.instances = segment.element<ShmInstance>(ArrayId::kInstances, 0);
   rt.instance_lists = segment.element<ShmInstanceList>(ArrayId::kInstanceLists, 0);
   rt.holds = segment.element<ShmHold>(ArrayId::kHolds, 0);
+  rt.statement_rests = segment.element<ShmStatementRest>(ArrayId::kStatementRests, 0);
   rt.histogram_blocks = segment.element<ShmHistogramBlock>(ArrayId::kHistogramBlocks, 0);
   rt.digest_texts = segment.element<ShmDigestText>(ArrayId::kDigestTexts, 0);
   rt.free_lists = segment.element<ShmFreeLists>(ArrayId::kFreeLists, 0);

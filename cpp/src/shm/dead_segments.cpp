@@ -51,23 +51,28 @@ bool IsDead(int folder, uid_t user, Leftover* file) {
   return S_ISREG(info.st_mode) && info.st_uid == user && info.st_nlink == 1;
 }
 
-// Returns all files with names of segments. Its descriptor is closed again when it returns: a process that has one for its own file has one
-// to look at those of the dead. It reads the directory by the system call, for opendir() takes memory of malloc(): a child that a signal
-// handler forked may have come out of the midst of malloc().
-std::vector<Leftover> FilesIn(int folder) {
-  std::vector<Leftover> found;
+// Calls each(name, pid) for all files with names of segments. Its descriptor is closed again when it returns: a process that has one for
+// its own file has one to look at those of the dead. It reads the directory by the system call, for opendir() takes memory of malloc(): a
+// child that a signal handler forked may have come out of the midst of malloc().
+template <typename Each>
+void ForEachFileIn(int folder, Each each) {
   const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return found;
+  if (fd < 0) return;
   alignas(dirent64) char buffer[4096];  // glibc has the entries as the kernel writes them
   long bytes;
   while ((bytes = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
     for (long at = 0; at < bytes;) {
       const auto* const entry = reinterpret_cast<const dirent64*>(buffer + at);
-      if (const uint64_t pid = PidOfName(entry->d_name); pid != 0) found.push_back({entry->d_name, pid, 0, {}});
+      if (const uint64_t pid = PidOfName(entry->d_name); pid != 0) each(entry->d_name, pid);
       at += entry->d_reclen;
     }
   }
   close(fd);
+}
+
+std::vector<Leftover> FilesIn(int folder) {
+  std::vector<Leftover> found;
+  ForEachFileIn(folder, [&](const char* name, uint64_t pid) { found.push_back({name, pid, 0, {}}); });
   return found;
 }
 
@@ -99,10 +104,11 @@ bool Remove(int folder, const Leftover& file, uint64_t pid_namespace) {
 }  // namespace
 
 void CollectDeadSegments(int folder, const DeadLimits& limits, uint64_t pid_namespace) try {
-  auto [most, most_bytes] = limits;
+  uint64_t most_bytes = limits.most_bytes;
+  const uint64_t most = limits.most;
   uint64_t used_bytes = UINT64_MAX;  // of the file system
   if (struct statvfs system{}; fstatvfs(folder, &system) == 0 && system.f_blocks != 0) {
-    most_bytes = std::min<uint64_t>(most_bytes, system.f_blocks / 4 * system.f_frsize);
+    most_bytes = std::min<uint64_t>(most_bytes, system.f_blocks / limits.part * system.f_frsize);
     used_bytes = (system.f_blocks - system.f_bfree) * system.f_frsize;
   }
   std::vector<Leftover> dead = FilesIn(folder);
@@ -123,6 +129,19 @@ void CollectDeadSegments(int folder, const DeadLimits& limits, uint64_t pid_name
     bytes -= std::min(bytes, file.bytes);
   }
 } catch (const std::bad_alloc&) {  // out of memory: leave the files to another process
+}
+
+uint64_t BytesOfTheDead(const char* folder) {
+  const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return 0;
+  uint64_t bytes = 0;
+  ForEachFileIn(fd, [&, user = geteuid()](const char* name, uint64_t pid) {
+    struct stat info;
+    if (IsGone(pid) && fstatat(fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) && info.st_uid == user)
+      bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+  });
+  close(fd);
+  return bytes;
 }
 
 }  // namespace perfschema

@@ -26,12 +26,15 @@ inline bool IsUnfinished(const void* head) {
 // Says how many dead segments may stay, and with how much memory.
 struct DeadLimits {
   uint64_t most, most_bytes;
+  uint64_t part;  // they may take one part in so many of the file system
 };
 
-// Removes segments of dead processes of this user from a folder, given by its descriptor, the oldest first. Those within the limits and a
-// quarter of the file system stay; the newest always stays. If there are too many, an eighth of their limit goes besides: looking at all of
-// them takes long, and so the next processes need not. Keeps files that it cannot be sure of: those of processes of other pid
-// namespaces (`pid_namespace`: this one), those of other users, and files that are no segments. Threads: any; two may remove the same file.
+// Removes segments of dead processes of this user from a folder, given by its descriptor, the oldest first. Those within the limits stay;
+// the newest always stays. If there are too many, an eighth of their limit goes besides: looking at all of them takes long, and so the next
+// processes need not. Keeps files that it cannot be sure of: those of processes of other pid namespaces (`pid_namespace`: this one), those
+// of other users, and files that are no segments. Threads: any; two may remove the same file.
 void CollectDeadSegments(int folder, const DeadLimits& limits, uint64_t pid_namespace);
+// Returns the memory of the files in a folder that are this user's and named like segments of dead processes. Allocates nothing.
+uint64_t BytesOfTheDead(const char* folder);
 
 }  // namespace perfschema

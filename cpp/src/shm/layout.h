@@ -63,6 +63,7 @@ inline constexpr uint32_t kMostArrays = 64, kMostOptions = 96, kMostLosses = 96,
   X(kMetadataLocks, ShmMetadataLock)           \
   X(kCells, ShmCell)                           \
   X(kStatementCells, ShmStatementCell)         \
+  X(kStatementRests, ShmStatementRest)         \
   X(kHistograms, ShmHistogramPart)             \
   X(kHistogramBlocks, ShmHistogramBlock)       \
   X(kDigests, ShmDigest)                       \

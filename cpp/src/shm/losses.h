@@ -44,6 +44,7 @@ namespace perfschema {
   X(kNames, "Performance_schema_names_lost")                            \
   X(kSources, "Performance_schema_source_locations_lost")               \
   X(kStatusVariables, "Performance_schema_status_variables_lost")       \
+  X(kSegmentMemory, "Performance_schema_segment_memory_lost")           \
   X(kTornRows, "Performance_schema_rows_skipped")                       \
   PFS_FOR_EACH_PROGRAM_LOSS(X)                                          \
   X(kTraceErrors, "Performance_schema_trace_errors")                    \

@@ -119,6 +119,7 @@ uint64_t Capacity(ArrayId id, uint64_t classes, const Options& options) {
     case ArrayId::kCells:
       return get(OptionId::max_object_cells) + classes * kMostLanes + 1;  // plus those of the classes themselves
     case ArrayId::kStatementCells:
+    case ArrayId::kStatementRests:
       return get(OptionId::max_object_cells) / 4 + 1;
     case ArrayId::kHistograms:
       return kHistogramParts;  // one is in the header: index 0 stays unused here, too

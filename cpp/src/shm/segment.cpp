@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -73,6 +72,7 @@ bool NeedsExtentAtStart(ArrayId id) {
     case ArrayId::kTableHandles:
     case ArrayId::kMetadataLocks:
     case ArrayId::kStatementCells:
+    case ArrayId::kStatementRests:
     case ArrayId::kHistograms:
     case ArrayId::kHistogramBlocks:
     case ArrayId::kDigests:
@@ -250,7 +250,8 @@ bool Segment::MoveToFile(std::string* reason) {
   std::string path, remark;
   mode_t mode = 0600;
   const auto option = [head](OptionId id) { return head->options[static_cast<uint32_t>(id)]; };
-  const DeadLimits limits{option(OptionId::max_dead_segments), option(OptionId::max_dead_megabytes) << 20};
+  const DeadLimits limits{option(OptionId::max_dead_segments), option(OptionId::max_dead_megabytes) << 20,
+                          head->program.option_is_set[static_cast<uint32_t>(OptionId::max_dead_megabytes)] != 0 ? 4u : 16u};
   head->file_bytes.store(length, kRelaxed);
   struct stat info {};
   int fd = -1, error = 0;
@@ -267,6 +268,7 @@ bool Segment::MoveToFile(std::string* reason) {
   (void)TryLockFile(fd, F_UNLCK);
   if (error == 0 && (fchmod(fd, mode) != 0 /* whatever the umask */ || !MapFile(fd))) error = errno;
   if (error == 0 && with_pool != length) MapPool(fd, length, with_pool - length);
+  if (error == 0) FindLimit(fd);
   close(fd);  // the program may close descriptors that it does not know, so we keep none open
   if (error != 0) {
     *reason = Reason("cannot allocate the file", path, error);
@@ -331,19 +333,6 @@ bool Segment::MapFile(int fd) {
 // Returns the protection of unreserved pages of the file. The leak check of valgrind reads all writable pages, and would give memory to
 // every hole.
 int Segment::UnreservedProtection() const { return range_.is_reserved() ? PROT_READ : PROT_READ | PROT_WRITE; }
-
-// Returns whether some descriptors below RLIMIT_NOFILE are free. Another thread of the program may need the last one while this one has it:
-// its open() would fail. The kernel gives the lowest free number, so a high one in use means that few are left.
-static bool HasDescriptorsToSpare() {
-  constexpr rlim_t kSpare = 4;
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT_MAX) return true;
-  if (limit.rlim_cur <= kSpare) return false;
-  for (rlim_t i = 1; i <= kSpare; ++i) {
-    if (fcntl(static_cast<int>(limit.rlim_cur - i), F_GETFD) >= 0) return false;
-  }
-  return true;
-}
 
 // Opens the file again by its name. Returns -1 if it is gone, another file has its name, it may not be opened, or the program may need the
 // descriptor.
@@ -457,16 +446,24 @@ bool Segment::AllocateInFile(const ShmArray& array, uint64_t begin, uint64_t end
   return error == 0;
 }
 
-bool Segment::ReserveUpTo(ArrayId id, uint64_t elements) {
+bool Segment::ReserveUpTo(ArrayId id, uint64_t elements, uint64_t spare) {
   ShmArray& array = this->array(id);
   const uint64_t reserved = array.reserved.load(kRelaxed);
   const uint64_t needed = elements * array.stride;
   if (needed <= reserved) return true;
-  if (elements > array.capacity || !MapUpTo(array, RoundToPages(needed))) return false;
+  if (elements > array.capacity) return false;
   // Reserves ahead of the need, so that a run of new objects rarely calls the kernel: a page first, for most arrays of a small program
-  // need no other; then twice as much, and from 64 KiB on a quarter more.
-  const uint64_t ahead = reserved < 64 * 1024 ? reserved : std::clamp<uint64_t>(reserved / 4, 16 * 1024, 1024 * 1024);
+  // need no other; then twice as much, and from 64 KiB on an eighth more.
+  const uint64_t ahead = reserved < 64 * 1024 ? reserved : std::clamp<uint64_t>(reserved / 8, 16 * 1024, 128 * 1024);
   uint64_t goal = RoundToPages(std::max(needed, reserved + ahead));
+  if (!Fits(id, goal - reserved, spare)) {
+    goal = RoundToPages(needed);
+    if (!Fits(id, goal - reserved, spare)) {
+      NoteLimit(id);
+      return false;
+    }
+  }
+  if (!MapUpTo(array, RoundToPages(needed))) return false;
   goal = std::min(goal, array.mapped.load(kRelaxed));
   if (!Reserve(array, reserved, goal)) {
     goal = RoundToPages(needed);
@@ -478,15 +475,19 @@ bool Segment::ReserveUpTo(ArrayId id, uint64_t elements) {
 
 bool Segment::ReserveRange(ArrayId id, uint64_t begin, uint64_t end) {
   ShmArray& array = this->array(id);
+  if (!Fits(id, end - begin, 0)) {
+    NoteLimit(id);
+    return false;
+  }
   if (!MapUpTo(array, RoundToPages(end)) || !Reserve(array, begin, end)) return false;
   array.reserved.store(array.reserved.load(kRelaxed) + end - begin, kRelease);
   return true;
 }
 
-int64_t Segment::AllocateFresh(ArrayId id, uint64_t count) {
+int64_t Segment::AllocateFresh(ArrayId id, uint64_t count, uint64_t spare) {
   ShmArray& array = this->array(id);
   const uint64_t index = array.used.load(kRelaxed);
-  if (index + count > array.capacity || !ReserveUpTo(id, index + count)) return -1;
+  if (index + count > array.capacity || !ReserveUpTo(id, index + count, spare)) return -1;
   array.used.store(index + count, kRelease);
   return static_cast<int64_t>(index);
 }

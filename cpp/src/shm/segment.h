@@ -22,6 +22,9 @@ namespace perfschema {
 class SegmentFile;  // shm/attach.h
 struct Plan;        // shm/plan.h
 
+// Returns whether this process may open a descriptor more without taking the program's last one.
+bool HasDescriptorsToSpare();
+
 // Is a run of bytes [begin, end) of a segment: either all of them have memory, or none has.
 struct ByteRun {
   uint64_t begin = 0, end = 0;
@@ -123,11 +126,13 @@ class Segment {
   ShmArray& array(ArrayId id) const { return header()->arrays[static_cast<uint32_t>(id)]; }
 
   // Makes the first `elements` of an array safe to store to (never SIGBUS). Returns false if there is no memory: nothing may be stored.
-  bool ReserveUpTo(ArrayId id, uint64_t elements);
+  bool ReserveUpTo(ArrayId id, uint64_t elements, uint64_t spare = 0);
   // Does the same for bytes [begin, end) of an array that does not grow from its start.
   bool ReserveRange(ArrayId id, uint64_t begin, uint64_t end);
-  // Takes a never-used element. Returns its index, or -1 if the array is full.
-  int64_t AllocateFresh(ArrayId id, uint64_t count = 1);
+  // Takes a never-used element. Returns its index, or -1 if the array is full. `spare`: parts of the limit (shm/budget.h) that others keep.
+  int64_t AllocateFresh(ArrayId id, uint64_t count = 1, uint64_t spare = 0);
+  // Returns the rows of history_long that there is memory for; UINT64_MAX: no limit.
+  uint64_t MostRows(Kind kind) const;
 
  private:
   // Holds the initial contents of a forked child, which the parent put aside: the header, and whole pages of each array that it keeps.
@@ -159,6 +164,10 @@ class Segment {
   bool GrowFile(int fd, uint64_t bytes);
   void MapPool(int fd, uint64_t in_file, uint64_t bytes);
   void DropPool();
+  void FindLimit(int fd);
+  uint64_t LimitBesideTheDead();
+  bool Fits(ArrayId id, uint64_t more, uint64_t spare);
+  void NoteLimit(ArrayId id);
   bool TakeFromPool(uint64_t offset, uint64_t bytes);
   bool MapUpTo(ShmArray& array, uint64_t bytes);
   bool Reserve(const ShmArray& array, uint64_t begin, uint64_t end);
@@ -180,6 +189,8 @@ class Segment {
   ArrayId order_[kArrayCount] = {};     // by address
   Pool pool_;
   Copy copy_;
+  uint64_t limit_ = 0;            // bytes that the arrays may take whose size no option sets; 0 = no limit
+  uint64_t beside_the_dead_ = 0;  // what the dead leave of it; 0 = not known yet
   // No std::string: a segment needs no constructor at run time, and no destructor.
   static constexpr size_t kMostPath = 4096;
   char path_[kMostPath] = "";

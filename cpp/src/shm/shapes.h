@@ -117,8 +117,8 @@ inline constexpr Shape kShapes[kKindCount] = {shapes::Times(),  shapes::Times(),
 inline constexpr Shape kObjectShape = shapes::Objects();
 constexpr const Shape& ShapeOf(Kind kind) { return kShapes[static_cast<uint32_t>(kind)]; }
 constexpr uint32_t ColumnsOf(Kind kind) { return kind == Kind::kNone ? 1 : ShapeOf(kind).columns; }
-static_assert(WordsOf(5) <= kMostWords && sizeof(ShmStatementCell) == 5 * 64 && kSecondaryWord < WordsOf(4) &&
-              kReadOnlyWord + 4 <= WordsOf(2));
+static_assert(WordsOf(5) <= kMostWords && kLastSeenWord < kRestBegin + std::extent_v<decltype(ShmStatementRest::words)> &&
+              kSecondaryWord < WordsOf(4) && kReadOnlyWord + 4 <= WordsOf(2));
 
 // Returns the words of a cell in its row. Those of a wide cell continue over its further columns.
 inline Word* CellWords(ShmCell& cell) { return reinterpret_cast<Word*>(&cell.stat); }
@@ -212,6 +212,35 @@ inline void StoreNumbers(const Shape& shape, const Numbers& numbers, ShmCell& ce
     if (shape.rules[i] > Rule::kInStat) words[i].store(numbers[i], kRelease);
   }
 }
+// The same for a cell of an object; `rest` is its rest, or nullptr.
+inline void LoadObject(const ShmStatementCell& cell, const ShmStatementRest* rest, Numbers* numbers) {
+  const Word* const words = CellWords(AsCell(cell));
+  PutStatIn(numbers, 0, LoadStat(cell.stat));
+  for (uint32_t i = 4; i < kOwnWords; ++i) (*numbers)[i] = words[i].load(kAcquire);
+  if (rest != nullptr) {
+    for (uint32_t i = kOwnWords; i < kLastSeenWord; ++i) {
+      if (kObjectShape.rules[i] == Rule::kStat) {
+        PutStatIn(numbers, i, LoadStat(reinterpret_cast<const ShmStat&>(rest->words[i - kRestBegin])));
+      } else if (kObjectShape.rules[i] > Rule::kInStat) {
+        (*numbers)[i] = rest->words[i - kRestBegin].load(kAcquire);
+      }
+    }
+  }
+  (*numbers)[kFirstSeenWord] = cell.first_seen.load(kAcquire);
+  (*numbers)[kLastSeenWord] = cell.last_seen.load(kAcquire);
+}
+// REQUIRES: a CellWriter of the cell.
+inline void ClearObject(ShmStatementCell& cell, ShmStatementRest* rest) {
+  ClearStat(cell.stat);
+  for (Word& word : cell.more) word.store(0, kRelease);
+  cell.first_seen.store(0, kRelease);
+  cell.last_seen.store(0, kRelease);
+  if (rest == nullptr) return;
+  for (Word& word : rest->words) word.store(0, kRelease);
+}
+static_assert(offsetof(ShmStatementCell, more) + 8 * (kOwnWords - 4) == offsetof(ShmStatementCell, first_seen));
+static_assert((kInnerWord - kRestBegin) % 2 == 0);  // a ShmStat is 16-byte aligned
+
 inline bool IsEmpty(const Shape& shape, const ShmCell& cell) {
   const Word* words = CellWords(cell);
   for (uint32_t i = 0; i < WordsOf(shape.columns); ++i) {

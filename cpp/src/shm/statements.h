@@ -10,16 +10,27 @@
 
 namespace perfschema {
 
-// Holds the statistics of one object as one thread has seen it. Words behind the head: kObjectShape of shapes.h.
+// Holds the statistics of one object as one thread has seen it: those words of kObjectShape (shapes.h) that most statements have. The
+// others are in its ShmStatementRest, if it has needed one.
 // Threads: the thread in slot `owner` writes, any reads.
 struct alignas(64) ShmStatementCell {
   HalfWord seq, gen;  // gen: the object's generation that the numbers belong to
   HalfWord owner;     // thread slot index
   HalfWord next;      // next cell of the same object
   ShmStat stat;
-  Word more[34];
+  Word more[7];  // words 4 to 10
+  Word first_seen, last_seen;
+  HalfWord rest;  // in kStatementRests; 0 = its words are zero. Stays for good
+  HalfWord unused;
 };
-static_assert(sizeof(ShmStatementCell) == 320);
+static_assert(sizeof(ShmStatementCell) == 128);
+inline constexpr uint32_t kOwnWords = 11;  // the first word that a cell does not hold itself
+// Holds words 10 to 33 of a cell, of which the first is unused. The cell's seq covers them.
+inline constexpr uint32_t kRestBegin = 10;
+struct alignas(64) ShmStatementRest {
+  Word words[24];
+};
+static_assert(sizeof(ShmStatementRest) == 192);
 
 // Is an object that statements count for. Its cells belong to the slot and stay in its list for good; `generation`
 // says which of their numbers count. A writer stores the generation that it found. If the object has died or was

@@ -19,7 +19,7 @@ bool Snapshot::AddUpStatements(const ShmStatementObject& object, uint32_t genera
         cell->seq,
         [&] {
           numbers = {};
-          if (cell->gen.load(kAcquire) == generation) LoadNumbers(kObjectShape, AsCell(*cell), &numbers);
+          if (cell->gen.load(kAcquire) == generation) LoadObject(*cell, statement_rests_.at(cell->rest.load(kAcquire)), &numbers);
         },
         [&] { MendNumbers(kObjectShape, &numbers); });
     if (!whole) return false;

@@ -67,6 +67,7 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& 
   names_ = {view, ArrayId::kNames};
   sources_ = {view, ArrayId::kSources};
   statement_cells_ = {view, ArrayId::kStatementCells};
+  statement_rests_ = {view, ArrayId::kStatementRests};
   histogram_parts_ = {view, ArrayId::kHistograms};
   histogram_blocks_ = {view, ArrayId::kHistogramBlocks};
   digests_ = {view, ArrayId::kDigests};

@@ -277,6 +277,7 @@ class Snapshot {
   ArrayView<ShmClass> class_array_;
   PoolView pools_[kEventKinds];
   ArrayView<ShmStatementCell> statement_cells_;
+  ArrayView<ShmStatementRest> statement_rests_;
   ArrayView<ShmHistogramPart> histogram_parts_;
   ArrayView<ShmHistogramBlock> histogram_blocks_;
   ArrayView<ShmDigest> digests_;

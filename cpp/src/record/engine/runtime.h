@@ -129,6 +129,7 @@ struct Runtime {
   ShmCell* thread_cells;
   ShmInstanceList* instance_lists;
   ShmHold* holds;
+  ShmStatementRest* statement_rests;
   ShmHistogramBlock* histogram_blocks;
   ShmDigestText* digest_texts;
   ShmFreeLists* free_lists;

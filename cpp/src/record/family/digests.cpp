@@ -13,6 +13,7 @@
 #include "base/request_digest.h"
 #include "base/text.h"
 #include "base/text_rules.h"
+#include "shm/budget.h"
 
 namespace perfschema {
 namespace {
@@ -90,7 +91,7 @@ Found Search(const Wanted& wanted) {
 uint32_t TakeText(uint64_t bytes) {
   const uint64_t parts = (bytes + sizeof(ShmDigestText) - 1) / sizeof(ShmDigestText);
   const uint64_t used = g_runtime.segment.array(ArrayId::kDigestTexts).used.load(kRelaxed), end = next_text + parts;
-  if (end > used && g_runtime.segment.AllocateFresh(ArrayId::kDigestTexts, end - used) < 0) return 0;
+  if (end > used && g_runtime.segment.AllocateFresh(ArrayId::kDigestTexts, end - used, kPartsOfStatementCells) < 0) return 0;
   return std::exchange(next_text, static_cast<uint32_t>(end));
 }
 
@@ -136,9 +137,10 @@ Found Bear(uint32_t index, const Wanted& wanted) {
 
 // Makes element `index` safe to store to.
 bool Reserve(uint32_t index) {
+  const uint64_t spare = index == kForOthers ? 0 : kPartsOfStatementCells;
   ShmArray& array = g_runtime.segment.array(ArrayId::kDigests);
   while (array.used.load(kRelaxed) <= index) {
-    if (g_runtime.segment.AllocateFresh(ArrayId::kDigests) < 0) return false;
+    if (g_runtime.segment.AllocateFresh(ArrayId::kDigests, 1, spare) < 0) return false;
   }
   return true;
 }
@@ -277,11 +279,10 @@ void CountDigest(ThreadState& thread, const DigestedText& text, const StatementN
   if (__builtin_expect(found.digest == nullptr, 0)) return;
   ShmDigest& digest = *found.digest;
   const uint32_t histogram_generation = g_runtime.header->digest_histogram_generation.load(kAcquire);  // pairs with EmptyDigestHistograms
-  AddToObject(thread, digest.object, found.generation, [&](ShmCell& cell) {
+  AddToObject(thread, digest.object, found.generation, NeedsRest(numbers), [&](ShmStatementCell& cell) {
     AddStatement(cell, numbers);
-    Word* const words = CellWords(cell);
-    if (words[kFirstSeenWord].load(kRelaxed) == 0) words[kFirstSeenWord].store(now_micros, kRelease);
-    words[kLastSeenWord].store(now_micros, kRelease);
+    if (cell.first_seen.load(kRelaxed) == 0) cell.first_seen.store(now_micros, kRelease);
+    cell.last_seen.store(now_micros, kRelease);
   });
   // A TRUNCATE since the digest was found would have changed its generation before that of the histogram.
   if (numbers.time.timed && digest.object.generation.load(kRelaxed) == found.generation)

@@ -11,6 +11,7 @@
 #include "record/engine/names.h"
 #include "record/family/file_index.h"
 #include "record/family/file_name.h"
+#include "shm/budget.h"
 #include "shm/limits.h"
 
 namespace perfschema {
@@ -133,7 +134,8 @@ ShmFile* AllocateFileSlot(uint32_t class_index) {
   if (index != 0) {
     array.free_head.store(g_runtime.files[index].hash_next.load(kRelaxed), kRelaxed);
   } else {
-    const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kFiles);
+    const bool is_socket = limits.instances == OptionId::max_socket_instances;
+    const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kFiles, 1, is_socket ? 0 : kPartsOfSockets);
     if (fresh < 0) return nullptr;
     index = static_cast<uint64_t>(fresh);
   }

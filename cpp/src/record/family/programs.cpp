@@ -123,15 +123,16 @@ void CountCall(ThreadState& thread, ShmStoredProgram& program, uint32_t version,
   const uint32_t generation = GenerationOf(program, version);
   if (generation == 0 || (program.flags.load(kRelaxed) & kTableEnabled) == 0) return;
   const bool timed = time.timed && (program.flags.load(kRelaxed) & kTableTimed) != 0;
-  AddToObject(thread, program.object, generation, [&](ShmCell& cell) { AddToStat(cell.stat, timed, time.wait_ps); });
+  AddToObject(thread, program.object, generation, false, [&](ShmStatementCell& cell) { AddToStat(cell.stat, timed, time.wait_ps); });
 }
 
 void CountInProgram(ThreadState& thread, ShmStoredProgram& program, uint32_t version, const StatementNumbers& numbers) {
   const uint32_t generation = GenerationOf(program, version);
   if (generation == 0 || (program.flags.load(kRelaxed) & kTableEnabled) == 0) return;
-  AddToObject(thread, program.object, generation, [&](ShmCell& cell) {
+  AddToObject(thread, program.object, generation, true, [&](ShmStatementCell& cell) {
     AddCounters(cell, numbers);
-    AddToStat(StatAt(cell, kInnerWord), numbers.time.timed, numbers.time.wait_ps);
+    if (ShmStatementRest* const rest = RestOf(cell); rest != nullptr)
+      AddToStat(reinterpret_cast<ShmStat&>(rest->words[kInnerWord - kRestBegin]), numbers.time.timed, numbers.time.wait_ps);
   });
 }
 
@@ -195,7 +196,8 @@ void SetPreparedSecondary(ShmPrepared& prepared, bool is_secondary) { prepared.i
 
 void CountExecution(ThreadState& thread, ShmPrepared& prepared, uint32_t version, const StatementNumbers& numbers) {
   const uint32_t generation = GenerationOf(prepared, version);
-  if (generation != 0) AddToObject(thread, prepared.object, generation, [&](ShmCell& cell) { AddStatement(cell, numbers); });
+  if (generation == 0) return;
+  AddToObject(thread, prepared.object, generation, NeedsRest(numbers), [&](ShmStatementCell& cell) { AddStatement(cell, numbers); });
 }
 
 void EmptyPrograms() {

@@ -48,6 +48,32 @@ ShmStatementCell* FindStatementCell(ThreadState& thread, ShmStatementObject& obj
   return entry.cell;
 }
 
+void MakeRest(ShmStatementCell& cell) {
+  const int error = errno;
+  int64_t fresh = -1;
+  if (const ColdLock lock; lock) fresh = g_runtime.segment.AllocateFresh(ArrayId::kStatementRests);
+  errno = error;
+  if (fresh > 0) {
+    cell.rest.store(static_cast<uint32_t>(fresh), kRelease);  // pairs with Snapshot
+  } else {
+    CountLoss(Loss::kStatistics);
+  }
+}
+
+void AddToRest(const ShmStatementCell& cell, const StatementNumbers& numbers) {
+  ShmStatementRest* const rest = RestOf(cell);
+  if (rest == nullptr) return;
+  for (uint32_t set = numbers.set & ~kOwnCounters; set != 0; set &= set - 1) {
+    const auto i = static_cast<uint32_t>(std::countr_zero(set));
+    Word& word = rest->words[kCounterWords + i - kRestBegin];
+    if (numbers.counters[i] != 0) word.store(word.load(kRelaxed) + numbers.counters[i], kRelease);
+  }
+  Word& secondary = rest->words[kSecondaryWord - kRestBegin];
+  if (numbers.secondary != 0) secondary.store(secondary.load(kRelaxed) + numbers.secondary, kRelease);
+}
+
+void ClearNumbers(ShmStatementCell& cell) { ClearObject(cell, RestOf(cell)); }
+
 void ForgetStatementCells() {
   Segment& segment = g_runtime.segment;
   const auto forget = [&](auto* kind, ArrayId id) {

@@ -27,19 +27,26 @@ struct StatementNumbers {
   uint64_t secondary;
 };
 
+// Counters that a cell of an object holds itself; the others are in its rest.
+inline constexpr uint32_t kOwnCounters = (1u << (kOwnWords - kCounterWords)) - 1;
+
+inline void RaiseTo(Word& word, uint64_t value) {
+  if (value > word.load(kRelaxed)) word.store(value, kRelease);
+}
+PFS_ALWAYS_INLINE void AddCountersOf(uint32_t set, const StatementNumbers& numbers, Word* words) {
+  for (; set != 0; set &= set - 1) {
+    const auto i = static_cast<uint32_t>(std::countr_zero(set));
+    Word& word = words[i];
+    if (numbers.counters[i] != 0) word.store(word.load(kRelaxed) + numbers.counters[i], kRelease);
+  }
+}
+
 // Adds all but the time. REQUIRES: a CellWriter of the cell, which has at least the columns of kStatement.
 inline void AddCounters(ShmCell& cell, const StatementNumbers& numbers) {
   Word* const words = CellWords(cell);
-  const auto raise = [](Word& word, uint64_t value) {
-    if (value > word.load(kRelaxed)) word.store(value, kRelease);
-  };
-  raise(words[kControlledMemoryWord], numbers.controlled_memory);
-  raise(words[kTotalMemoryWord], numbers.total_memory);
-  for (uint32_t set = numbers.set; set != 0; set &= set - 1) {
-    const auto i = static_cast<uint32_t>(std::countr_zero(set));
-    Word& word = words[kCounterWords + i];
-    if (numbers.counters[i] != 0) word.store(word.load(kRelaxed) + numbers.counters[i], kRelease);
-  }
+  RaiseTo(words[kControlledMemoryWord], numbers.controlled_memory);
+  RaiseTo(words[kTotalMemoryWord], numbers.total_memory);
+  AddCountersOf(numbers.set, numbers, words + kCounterWords);
   if (numbers.secondary != 0) words[kSecondaryWord].store(words[kSecondaryWord].load(kRelaxed) + numbers.secondary, kRelease);
 }
 
@@ -48,22 +55,53 @@ inline void AddStatement(ShmCell& cell, const StatementNumbers& numbers) {
   AddCounters(cell, numbers);
 }
 
+// Returns the rest of a cell, or nullptr.
+inline ShmStatementRest* RestOf(const ShmStatementCell& cell) {
+  const uint32_t rest = cell.rest.load(kRelaxed);
+  return rest == 0 ? nullptr : &g_runtime.statement_rests[rest];
+}
+// Returns whether a statement has numbers for the rest of a cell.
+inline bool NeedsRest(const StatementNumbers& numbers) {
+  if (numbers.secondary != 0) return true;
+  for (uint32_t set = numbers.set & ~kOwnCounters; set != 0; set &= set - 1) {
+    if (numbers.counters[std::countr_zero(set)] != 0) return true;
+  }
+  return false;
+}
+// Adds to the rest of a cell, if it has one. REQUIRES: a CellWriter.
+void AddToRest(const ShmStatementCell& cell, const StatementNumbers& numbers);
+
+// Adds all but the time. REQUIRES: a CellWriter, and the cell of AddToObject() with NeedsRest().
+inline void AddCounters(ShmStatementCell& cell, const StatementNumbers& numbers) {
+  Word* const words = CellWords(AsCell(cell));
+  RaiseTo(words[kControlledMemoryWord], numbers.controlled_memory);
+  RaiseTo(words[kTotalMemoryWord], numbers.total_memory);
+  AddCountersOf(numbers.set & kOwnCounters, numbers, words + kCounterWords);
+  if (__builtin_expect((numbers.set & ~kOwnCounters) != 0 || numbers.secondary != 0, 0)) AddToRest(cell, numbers);
+}
+inline void AddStatement(ShmStatementCell& cell, const StatementNumbers& numbers) {
+  AddToStat(cell.stat, numbers.time.timed, numbers.time.wait_ps);
+  AddCounters(cell, numbers);
+}
+
 // Returns the calling thread's cell of an object; `object` is its address in the segment. nullptr: the segment is
 // full, counted as lost. The first call is cold. Preserves errno.
 ShmStatementCell* FindStatementCell(ThreadState& thread, ShmStatementObject& object);
-
+// Gives a cell of the calling thread a rest, unless the segment is full, which counts as lost. Preserves errno.
+void MakeRest(ShmStatementCell& cell);
 // Clears all numbers. REQUIRES: a CellWriter.
-[[gnu::noinline]] inline void ClearObject(ShmStatementCell& cell) { StoreNumbers(kObjectShape, {}, AsCell(cell)); }
+void ClearNumbers(ShmStatementCell& cell);
 
 // Calls add(cell) with the thread's cell of the object. `generation` is the object's generation when it was found
-// live.
+// live. `needs_rest`: the cell must have a rest, if there is memory for it.
 template <typename Add>
-PFS_ALWAYS_INLINE void AddToObject(ThreadState& thread, ShmStatementObject& object, uint32_t generation, Add add) {
+PFS_ALWAYS_INLINE void AddToObject(ThreadState& thread, ShmStatementObject& object, uint32_t generation, bool needs_rest, Add add) {
   ShmStatementCell* const cell = FindStatementCell(thread, object);
   if (cell == nullptr) return;
+  if (__builtin_expect(needs_rest, 0) && cell->rest.load(kRelaxed) == 0) MakeRest(*cell);
   const CellWriter writer(cell->seq);
-  if (StartsGeneration(cell->gen, generation)) ClearObject(*cell);
-  add(AsCell(*cell));
+  if (__builtin_expect(StartsGeneration(cell->gen, generation), 0)) ClearNumbers(*cell);
+  add(*cell);
 }
 
 // Forgets all cells of the parent in a forked child. REQUIRES: cold lock.

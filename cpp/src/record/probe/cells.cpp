@@ -8,6 +8,7 @@
 #include "base/private_memory.h"
 #include "record/engine/free_lists.h"
 #include "record/engine/slots.h"
+#include "shm/budget.h"
 
 namespace perfschema {
 namespace {
@@ -69,7 +70,7 @@ ShmCell* TakeCell() {
     return &cell;
   }
   if (object_cells >= static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_object_cells))) return nullptr;
-  const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kCells);
+  const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kCells, 1, kPartsOfClassCells);
   if (fresh < 0) return nullptr;
   ++object_cells;
   return &g_runtime.cells[fresh];

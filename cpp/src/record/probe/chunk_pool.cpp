@@ -272,7 +272,8 @@ size_t BytesOfPlaces(Kind kind, const Queues& all) {
 bool StartQueues(Kind kind, uint32_t queues) {
   Queues& all = QueuesOf(kind);
   all.last_queue = queues - 1;
-  const auto rows = static_cast<uint64_t>(StartOptionsLocked().Get(kPools[static_cast<uint32_t>(kind)].history_long_size));
+  const auto rows = std::min(static_cast<uint64_t>(StartOptionsLocked().Get(kPools[static_cast<uint32_t>(kind)].history_long_size)),
+                             g_runtime.segment.MostRows(kind));
   all.least_chunks = ChunksInPool(ChunksFor(rows, PerChunk(kind)));
   all.most_chunks = ChunksInPool(MostChunksFor(kind, rows));
   const uint64_t capacity = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).capacity;
