@@ -460,30 +460,32 @@ class SqlLexer final : SqlPassingNames<kRules> {
   bool behind_string_ = false;
 };
 
+// Apart from the lexer of texts without a dialect, whose function stays small so.
+[[gnu::noinline]] size_t TokensInDialect(std::string_view text, std::span<uint8_t> out, Dialect dialect, PathNames* names) {
+  switch (dialect) {
+    case Dialect::kMysql:
+      return SqlLexer<kMysqlRules>(text, out).Run();
+    case Dialect::kSqlite:
+      return SqlLexer<kSqliteRules>(text, out).Run();
+    case Dialect::kTsql:
+      return SqlLexer<kTsqlRules>(text, out).Run();
+    case Dialect::kOracle:
+      return SqlLexer<kOracleRules>(text, out).Run();
+    case Dialect::kHttp:
+      return HttpTokens(text, names, out);
+    case Dialect::kPython:
+      return PythonTokens(text, out);
+    default:
+      return SqlLexer<kPostgresqlRules>(text, out).Run();
+  }
+}
+
 }  // namespace
 
 size_t DigestTokens(std::string_view sql, std::span<uint8_t> out, Dialect dialect, PathNames* names) {
   if (out.empty()) return 0;
-  switch (dialect) {
-    case Dialect::kMysql:
-      return SqlLexer<kMysqlRules>(sql, out).Run();
-    case Dialect::kPostgresql:
-    case Dialect::kDuckdb:
-    case Dialect::kAnsi:
-      return SqlLexer<kPostgresqlRules>(sql, out).Run();
-    case Dialect::kSqlite:
-      return SqlLexer<kSqliteRules>(sql, out).Run();
-    case Dialect::kTsql:
-      return SqlLexer<kTsqlRules>(sql, out).Run();
-    case Dialect::kOracle:
-      return SqlLexer<kOracleRules>(sql, out).Run();
-    case Dialect::kHttp:
-      return HttpTokens(sql, names, out);
-    case Dialect::kPython:
-      return PythonTokens(sql, out);
-    default:
-      return SqlLexer<kSqlRules>(sql, out).Run();
-  }
+  if (dialect != Dialect::kSql && dialect != Dialect::kRedis) return TokensInDialect(sql, out, dialect, names);
+  return SqlLexer<kSqlRules>(sql, out).Run();
 }
 
 }  // namespace perfschema
