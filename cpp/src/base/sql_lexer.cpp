@@ -76,9 +76,10 @@ class SqlLexer final : SqlPassingNames<kRules> {
       if ((entry->traits & kBeforePassingName) != 0) return ReadPassing(word, behind, entry->code);
       if (At(at_) != '(') return PutName(word, behind);
     }
-    if (entry->code == sql_tokens::kInWord) return out_.PutSoft(entry->code);
-    if (entry->code == sql_tokens::kNullWord && out_.AtExpression() && last != sql_tokens::kNotWord && last != sql_tokens::kIsWord) {
-      return out_.PutValue();
+    static_assert(sql_tokens::kInWord == kFirstSqlWord && sql_tokens::kNullWord == kFirstSqlWord + 1);
+    if (entry->code <= sql_tokens::kNullWord) {  // one comparison for nearly all words
+      if (entry->code == sql_tokens::kInWord) return out_.PutSoft(entry->code);
+      if (out_.AtExpression() && last != sql_tokens::kNotWord && last != sql_tokens::kIsWord) return out_.PutValue();
     }
     out_.Put(entry->code);
   }
