@@ -20,6 +20,9 @@ __all__ = ["serve"]
 @click.option("--port", type=click.IntRange(0, 65535), help="Listen at TCP instead. It needs --password-file.")
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="The address of --port.")
 @click.option("--password-file", metavar="FILE", help="Its first line is the password. Only its owner may read it.")
+@click.option(
+    "--timeout", "seconds", type=click.FloatRange(0.1), default=60, show_default=True, help="Seconds that a statement may take."
+)
 @click.option("--write", is_flag=True, help="Allow UPDATE of setup tables, and TRUNCATE.")
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
 def serve(
@@ -29,6 +32,7 @@ def serve(
     port: int | None,
     host: str,
     password_file: str | None,
+    seconds: float,
     write: bool,
     directory: str | None,
 ) -> None:
@@ -71,13 +75,8 @@ def serve(
         name = path or os.path.join(directory or default_directory(), f"{number}.sock")
         listening = server.open_unix(name)
     try:
-
-        async def answer() -> None:
-            await server.serve(
-                listening, Context(served, listening), password, lambda: click.echo(f"serving at {name}", err=True)
-            )
-
-        asyncio.run(answer())
+        context = Context(served, listening, seconds)
+        asyncio.run(server.serve(listening, context, password, lambda: click.echo(f"serving at {name}", err=True)))
     finally:
         listening.close()
         if port is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 from pfs._serve.wire import BINARY_VALUE, IS_BLOB, UNSIGNED, Column, Kind, Refusal
 
 if TYPE_CHECKING:
-    import duckdb
-
     from pfs._sql.result import Result
 
 __all__ = ["MOST_OF_ROW", "MOST_ROWS", "MOST_WAITING", "Answer", "Rows", "Waiting", "answer_of", "text_answer"]
@@ -32,9 +32,8 @@ MOST_OF_ROW = 4 << 20  # bytes of its texts
 MOST_WAITING = 256 << 20  # bytes of all answers that clients have not taken
 _IDLE = 2.0  # seconds in which a client has taken nothing
 _BATCH, _BATCH_BYTES = 1000, 1 << 20  # rows that leave DuckDB at a time
-_IN_DUCKDB, _IN_PYTHON = 16, 64  # bytes of a value without its text
-MOST_ROWS = MOST_WAITING // _IN_DUCKDB  # of one column
-_DATABASE = 4 << 20  # bytes that DuckDB needs for an answer of any size
+_OF_VALUE = 16  # bytes without its text
+MOST_ROWS = MOST_WAITING // _OF_VALUE  # of one column
 _MOST_COLUMNS = 4096  # as in MySQL
 _TOO_LARGE, _NO_MEMORY, _ROW_TOO_LONG, _TOO_MANY_COLUMNS = 1104, 1041, 1153, 1117
 
@@ -48,21 +47,13 @@ class Rows:
         touched: when its client has last taken rows.
     """
 
-    def __init__(self, result: Result, chosen: str, count: int, most: int, text_bytes: int) -> None:
-        """``most``: bytes of the texts of its longest row."""
-        self._size_of_batch = max(1, min(_BATCH, _BATCH_BYTES // max(most, 1)))
-        self._result: Result | None = result  # the rows stay in DuckDB, which needs a quarter of Python's memory
-        self._cursor: duckdb.DuckDBPyConnection | None = result._select(chosen)
-        self._ready: list[tuple[Any, ...]] = []
+    def __init__(self, count: int, batches: Sequence[bytes]) -> None:
+        """``batches``: pickled, for they take a quarter of the memory then."""
+        self._batches = deque(batches)
         self._is_dropped = False
         self.count = count
-        values = count * len(result.columns)
-        self.size = _IN_DUCKDB * values + text_bytes + _DATABASE
+        self.size = sum(map(len, batches))
         self.touched = time.monotonic()
-        if count <= self._size_of_batch:
-            self._ready = self._cursor.fetchall()
-            self.size = _IN_PYTHON * values + text_bytes
-            self._result = self._cursor = None
 
     def batches(self) -> Iterator[list[tuple[Any, ...]]]:
         """Yields lists of rows.
@@ -70,24 +61,17 @@ class Rows:
         Raises:
             ConnectionResetError: `drop` was called.
         """
-        while batch := self._next():
-            yield batch
+        while self._batches:
+            yield pickle.loads(self._batches.popleft())
             self.touched = time.monotonic()
-        self.drop()
-
-    def _next(self) -> list[tuple[Any, ...]]:
         if self._is_dropped:
             raise ConnectionResetError
-        if self._cursor is not None:
-            return self._cursor.fetchmany(self._size_of_batch)
-        batch, self._ready = self._ready, []
-        return batch
+        self.drop()
 
     def drop(self) -> None:
         """Lets go of the rows."""
         self._is_dropped = True
-        self._ready = []
-        self._result = self._cursor = None
+        self._batches.clear()
         self.size = 0
 
 
@@ -101,11 +85,8 @@ class Waiting:
         """Takes one more answer. If they take too much, it hangs up on clients that have stopped reading, the idlest first.
 
         Raises:
-            Refusal: the answer is too large; all other clients read.
+            Refusal: all other clients read.
         """
-        if rows.size > MOST_WAITING:
-            text = f"the answer takes {rows.size >> 20} MiB: at most {MOST_WAITING >> 20} are legal; add LIMIT, or name columns"
-            raise Refusal(_TOO_LARGE, text)
         while sum(each.size for each in self._answers) + rows.size > MOST_WAITING:
             idlest = min((each for each in self._answers if each.size), key=lambda each: each.touched)
             if time.monotonic() - idlest.touched < _IDLE:
@@ -140,14 +121,16 @@ def text_answer(names: Sequence[str], rows: Sequence[tuple[object, ...]]) -> Ans
     return Answer([_column(name, "VARCHAR") for name in names], [tuple(map(str, row)) for row in rows])
 
 
-def answer_of(result: Result, titles: Sequence[str | None] | None) -> Answer:
-    """Returns the columns, and the rows as `Rows`.
+def answer_of(
+    result: Result, titles: Sequence[str | None] | None
+) -> tuple[tuple[Sequence[Column], int], Iterator[bytes]]:
+    """Returns the columns, how many rows there are, and the rows for `Rows`.
 
     Args:
         titles: of what was selected, None for a star; None if DuckDB's names are right.
 
     Raises:
-        Refusal: a row is too long, or has too many columns.
+        Refusal: a row is too long, or has too many columns, or the answer is too large.
     """
     quoted = ['"' + name.replace('"', '""') + '"' for name in result.columns]
     columns = list(zip(quoted, result._types, strict=True))
@@ -155,11 +138,11 @@ def answer_of(result: Result, titles: Sequence[str | None] | None) -> Answer:
         raise Refusal(_TOO_MANY_COLUMNS, f"Too many columns: {len(columns)}; at most {_MOST_COLUMNS} are legal")
     texts = [name if kind == "VARCHAR" else f"{name}::varchar" for name, kind in columns if _has_text(kind)]
     sizes = [f"coalesce(strlen({text}), 0)" for text in texts]
-    size = " + ".join(sizes) or "0"
+    of_row = " + ".join(sizes) or "0"
     facts = [
         "count(*)",
-        f"coalesce(max({size}), 0)",
-        f"coalesce(sum({size}), 0)",
+        f"coalesce(max({of_row}), 0)",
+        f"coalesce(sum({of_row}), 0)",
         *(f"coalesce(max({each}), 0)" for each in sizes),
     ]
     ((count, most, text_bytes, *longest),) = result._select(", ".join(facts)).fetchall()
@@ -169,7 +152,17 @@ def answer_of(result: Result, titles: Sequence[str | None] | None) -> Answer:
     names = _titled(titles, result.columns) if titles is not None else result.columns
     rest = iter(longest)
     made = [_column(title, kind, next(rest) if _has_text(kind) else 0) for title, (_, kind) in zip(names, columns, strict=True)]
-    return Answer(made, Rows(result, ", ".join(map(_chosen, columns)), count, most, int(text_bytes)))
+    size = _OF_VALUE * count * len(columns) + int(text_bytes)
+    if size > MOST_WAITING:
+        text = f"the answer takes {size >> 20} MiB: at most {MOST_WAITING >> 20} are legal; add LIMIT, or name columns"
+        raise Refusal(_TOO_LARGE, text)
+    return (made, count), _batches(result, ", ".join(map(_chosen, columns)), max(1, min(_BATCH, _BATCH_BYTES // max(most, 1))))
+
+
+def _batches(result: Result, chosen: str, size: int) -> Iterator[bytes]:
+    cursor = result._select(chosen)
+    while batch := cursor.fetchmany(size):
+        yield pickle.dumps(batch, pickle.HIGHEST_PROTOCOL)
 
 
 def _chosen(column: tuple[str, str]) -> str:

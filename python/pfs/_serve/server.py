@@ -37,14 +37,14 @@ class _Server:
         self._clients += 1
         self._last = self._last % 0xFFFFFFFF + 1
         stream = Stream(reader, writer)
-        client = Client(self._context, self._last, stream.peer(), stream.hang_up)
+        client = Client(self._context, self._last, stream)
         patience = asyncio.get_running_loop().call_later(PATIENCE, _hang_up, client, stream)
         try:
             if self._clients > MOST_CLIENTS:
                 await stream.write([Refusal(_TOO_MANY, "Too many connections").packet(has_state=False)])
                 return
             await Connection(stream, client, self._last, self._password, self._tls).serve()
-        except ConnectionClosed:
+        except (ConnectionClosed, asyncio.CancelledError):  # the latter at the end of the server
             pass
         except Exception as error:  # about bytes that are no packets: it ends this client and no other
             logging.getLogger("pfs.serve").info("client: %s", error)
@@ -130,3 +130,4 @@ async def serve(listening: socket.socket, context: Context, password: str | None
         task.cancel()
     if tasks:
         await asyncio.wait(tasks, timeout=1)
+    context.workers.close()

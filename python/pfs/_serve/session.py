@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from pfs._serve import changes
-from pfs._serve.answers import MOST_ROWS, Answer, Waiting, answer_of, text_answer
+from pfs._serve.answers import MOST_ROWS, Answer, Rows, Waiting, answer_of, text_answer
 from pfs._serve.functions import replaced
 from pfs._serve.information import SCHEMAS
 from pfs._serve.settings import set_all
@@ -19,6 +19,7 @@ from pfs._serve.status import statistics
 from pfs._serve.tables import INFORMATION, Served
 from pfs._serve.variables import Session, Value, codec_of, of_server
 from pfs._serve.wire import BINARY, UTF8, Column, Kind, Refusal, Status
+from pfs._serve.workers import Workers
 from pfs._sql.mysql import translated
 from pfs._sql.query import run
 from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, UnknownTable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import socket
 
     from pfs._serve.sources import Source
+    from pfs._serve.stream import Stream
 
 __all__ = ["Client", "Context"]
 
@@ -51,11 +53,14 @@ _GUESSES: tuple[object, ...] = (None, 1, "1")  # values of parameters that nobod
 class Context:
     """Holds what all clients of a server share."""
 
-    def __init__(self, source: Source, listening: socket.socket | None = None) -> None:
+    def __init__(self, source: Source, listening: socket.socket | None = None, seconds: float = 60) -> None:
+        """``seconds``: that a statement may take. REQUIRES: the process has no other thread."""
         self.source = source
+        self.seconds = seconds
         self.variables = of_server(source, listening)
         self.tables = Served(source, self.variables)
-        self.turn = asyncio.Semaphore(2)  # statements that run at one time: each may take memory
+        self.workers = Workers(self.tables)
+        self.turn = asyncio.Semaphore(2)  # what takes time in this process
         self.waiting = Waiting()
         self.described: dict[tuple[str | None, str], Sequence[Column]] = {}  # columns by database and statement
 
@@ -69,12 +74,12 @@ class Client:
         warnings: about its last statement.
     """
 
-    def __init__(self, context: Context, number: int, host: str, hang_up: Callable[[], None]) -> None:
-        """``number``: of the connection. ``hang_up``: ends it."""
+    def __init__(self, context: Context, number: int, stream: Stream) -> None:
+        """``number``: of the connection."""
         self._context = context
         self._number = number
-        self._host = host
-        self._hang_up = hang_up
+        self._host = stream.peer()
+        self._stream = stream
         self.user: str | None = None
         self.database: str | None = None
         self.reset()
@@ -287,18 +292,24 @@ class Client:
         database = self.database or "performance_schema"
         limit = int(self.variables["sql_select_limit"]) if titles is not None else MOST_ROWS + 1
 
-        def answer() -> Answer:
-            named = _named(tree.this if is_plan else tree, database)
-            if not is_plan and isinstance(named, exp.Query) and (describe or named.args.get("limit") is None):
-                # DuckDB stops at an answer that is too large.
-                named = named.limit(0 if describe else min(limit, MOST_ROWS + 1))
-            return answer_of(run(f"explain {translated(named)}" if is_plan else named, self._tables), titles)
+        named = _named(tree.this if is_plan else tree, database)
+        if not is_plan and isinstance(named, exp.Query) and (describe or named.args.get("limit") is None):
+            # DuckDB stops at an answer that is too large.
+            named = named.limit(0 if describe else min(limit, MOST_ROWS + 1))
+        (columns, count), batches = await self._context.workers.ask(
+            _answer, dict(self.variables), named, is_plan, titles, seconds=self._context.seconds, is_gone=self._stream.is_gone
+        )
+        rows = Rows(count, batches)
+        self._context.waiting.add(rows, self._stream.hang_up)
+        return Answer(columns, rows)
 
-        async with self._context.turn:
-            answered = await asyncio.to_thread(answer)
-            if not isinstance(answered.rows, list):
-                self._context.waiting.add(answered.rows, self._hang_up)
-            return answered
+
+def _answer(
+    tables: Served, session: Mapping[str, Value], tree: exp.Expression, is_plan: bool, titles: Sequence[str | None] | None
+) -> tuple[tuple[Sequence[Column], int], Iterable[bytes]]:
+    """Answers a statement, in a worker."""
+    found = run(f"explain {translated(tree)}" if is_plan else tree, tables.of(session))
+    return answer_of(found, titles)
 
 
 def parsed_duckdb(select: str) -> exp.Expression:

@@ -110,6 +110,10 @@ class Stream:
         host = address[0] if isinstance(address, tuple) else "localhost"
         return "localhost" if host in ("127.0.0.1", "::1") else str(host)
 
+    def is_gone(self) -> bool:
+        """Returns whether the client has left."""
+        return self._reader.at_eof() or self._plain.is_closing()
+
     def close(self) -> None:
         self._close_login()
         self._writer.close()

@@ -29,8 +29,11 @@ class Refusal(Exception):
     """Is the answer to a command that is refused, with the number that MySQL has for the reason."""
 
     def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
+        super().__init__(code, text)  # both, so that it can be sent to another process
         self.code = code
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
     def packet(self, has_state: bool = True) -> bytes:
         state = b"#" + _SQLSTATES.get(self.code, b"HY000") if has_state else b""
