@@ -121,9 +121,7 @@ def text_answer(names: Sequence[str], rows: Sequence[tuple[object, ...]]) -> Ans
     return Answer([_column(name, "VARCHAR") for name in names], [tuple(map(str, row)) for row in rows])
 
 
-def answer_of(
-    result: Result, titles: Sequence[str | None] | None
-) -> tuple[tuple[Sequence[Column], int], Iterator[bytes]]:
+def answer_of(result: Result, titles: Sequence[str | None] | None) -> tuple[tuple[Sequence[Column], int], Iterator[bytes]]:
     """Returns the columns, how many rows there are, and the rows for `Rows`.
 
     Args:

@@ -175,9 +175,7 @@ class Workers:
         self._turn = asyncio.Semaphore(_AT_ONCE)
         self._idle: list[_Worker] = []
 
-    async def ask(
-        self, job: Job, *arguments: object, seconds: float, is_gone: Callable[[], bool]
-    ) -> tuple[Any, list[bytes]]:
+    async def ask(self, job: Job, *arguments: object, seconds: float, is_gone: Callable[[], bool]) -> tuple[Any, list[bytes]]:
         """Returns what a job returns.
 
         Args:

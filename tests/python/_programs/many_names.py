@@ -25,6 +25,7 @@ def main(digests: int, files: int, own_megabytes: int, folder: Path) -> None:
     pairs = [pfs.socketpair("web/pair") for _ in range(50)]
     if own_megabytes:
         block = shared_memory.SharedMemory(create=True, size=own_megabytes * MIB)
+        assert block.buf is not None
         for at in range(0, own_megabytes * MIB, 4096):
             block.buf[at] = 1  # SIGBUS where there is no memory
         block.close()
@@ -42,4 +43,4 @@ def main(digests: int, files: int, own_megabytes: int, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]), Path(sys.argv[4]))
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
