@@ -173,7 +173,7 @@ thread_local constinit ShmDigest* t_sampled __attribute__((tls_model("initial-ex
 
 // Gives a sample a longer place. Returns the bytes that it has now, fewer if the segment is full, which counts as lost; 0 if the
 // digest has died meanwhile. REQUIRES: the calling thread has claimed the sample.
-[[gnu::noinline]] size_t LengthenSample(const Found& found, size_t bytes) {
+[[gnu::noinline]] size_t LengthenSample(Found found, size_t bytes) {
   ShmDigest& digest = *found.digest;
   const size_t before = digest.sample_capacity.load(kRelaxed);
   // A sample that outgrows its place may do so again.
@@ -201,7 +201,7 @@ thread_local constinit ShmDigest* t_sampled __attribute__((tls_model("initial-ex
 }
 
 // Replaces the sample. If another thread is replacing it, that thread wins.
-[[gnu::noinline]] void ReplaceSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint64_t now_micros) {
+[[gnu::noinline]] void ReplaceSample(Found found, std::string_view sql, uint64_t wait_ps, uint64_t now_micros) {
   ShmDigest& digest = *found.digest;
   uint32_t seq = digest.sample_seq.load(kRelaxed);
   if ((seq & 1) != 0 || !digest.sample_seq.compare_exchange_strong(seq, seq + 1, kAcquire, kRelaxed)) return;
@@ -219,13 +219,14 @@ thread_local constinit ShmDigest* t_sampled __attribute__((tls_model("initial-ex
 }
 
 // Replaces the sample if this statement is slower, if the sample is too old, or if there is none (semantics.md I8).
-inline void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint64_t now_micros) {
+inline void KeepSample(Found found, std::string_view sql, uint64_t wait_ps, uint64_t now_micros) {
   const ShmDigest& digest = *found.digest;
   const auto max_age =
       static_cast<uint64_t>(g_runtime.header->options[static_cast<uint32_t>(OptionId::max_digest_sample_age)]) * 1'000'000u;
   const bool is_first = digest.sample_generation.load(kRelaxed) != found.generation;
   const bool is_old = max_age != 0 && now_micros > digest.sample_seen.load(kRelaxed) + max_age;
-  if (is_first || is_old || wait_ps > digest.sample_wait.load(kRelaxed)) ReplaceSample(found, sql, wait_ps, now_micros);
+  if (is_first || is_old || wait_ps > digest.sample_wait.load(kRelaxed)) [[unlikely]]
+    ReplaceSample(found, sql, wait_ps, now_micros);
 }
 
 // Returns the digest of a statement, made if it is new. Remembers it in the text's entry, unless it stands for others.
@@ -275,8 +276,10 @@ bool TokensKeepLiterals() { return normalizer->keeps_literals(); }
 void CountDigest(ThreadState& thread, const DigestedText& text, const StatementNumbers& numbers, uint64_t now_micros) {
   if (g_runtime.header->options[static_cast<uint32_t>(OptionId::digests_size)] == 0) return;
   Found found = Remembered(text);
-  if (found.digest == nullptr) found = FindDigest(text);
-  if (__builtin_expect(found.digest == nullptr, 0)) return;
+  if (found.digest == nullptr) [[unlikely]] {
+    found = FindDigest(text);
+    if (found.digest == nullptr) return;
+  }
   ShmDigest& digest = *found.digest;
   const uint32_t histogram_generation = g_runtime.header->digest_histogram_generation.load(kAcquire);  // pairs with EmptyDigestHistograms
   AddToObject(thread, digest.object, found.generation, NeedsRest(numbers), [&](ShmStatementCell& cell) {
@@ -285,7 +288,7 @@ void CountDigest(ThreadState& thread, const DigestedText& text, const StatementN
     cell.last_seen.store(now_micros, kRelease);
   });
   // A TRUNCATE since the digest was found would have changed its generation before that of the histogram.
-  if (numbers.time.timed && digest.object.generation.load(kRelaxed) == found.generation)
+  if (numbers.time.timed && digest.object.generation.load(kRelaxed) == found.generation) [[likely]]
     CountInDigestHistogram(digest, histogram_generation, numbers.bucket);
   KeepSample(found, text.sql, numbers.time.wait_ps, now_micros);
 }

@@ -31,11 +31,7 @@ uint32_t FindOrMakeCell(const ThreadState& thread, ShmStatementObject& object) {
 
 }  // namespace
 
-ShmStatementCell* FindStatementCell(ThreadState& thread, ShmStatementObject& object) {
-  // Cells stay in their list, and change owners only after the owner has ended. So a cached cell of this thread is
-  // still this object's.
-  auto& entry = thread.statement_cells[(reinterpret_cast<uintptr_t>(&object) / 64) % ThreadState::kStatementCellEntries];
-  if (entry.object == &object && entry.cell->owner.load(kRelaxed) == thread.slot) return entry.cell;
+ShmStatementCell* SearchStatementCell(ThreadState& thread, ShmStatementObject& object) {
   const int error = errno;
   uint32_t index = 0;
   if (const ColdLock lock; lock) index = FindOrMakeCell(thread, object);
@@ -44,6 +40,7 @@ ShmStatementCell* FindStatementCell(ThreadState& thread, ShmStatementObject& obj
     CountLoss(Loss::kStatistics);
     return nullptr;
   }
+  auto& entry = StatementCellEntry(thread, object);
   entry = {&object, &CellAt(index)};
   return entry.cell;
 }
@@ -58,6 +55,14 @@ void MakeRest(ShmStatementCell& cell) {
   } else {
     CountLoss(Loss::kStatistics);
   }
+}
+
+bool HasNumbersForRest(const StatementNumbers& numbers) {
+  if (numbers.secondary != 0) return true;
+  for (uint32_t set = numbers.set & ~kOwnCounters; set != 0; set &= set - 1) {
+    if (numbers.counters[std::countr_zero(set)] != 0) return true;
+  }
+  return false;
 }
 
 void AddToRest(const ShmStatementCell& cell, const StatementNumbers& numbers) {

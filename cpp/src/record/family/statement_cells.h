@@ -50,7 +50,7 @@ inline void AddCounters(ShmCell& cell, const StatementNumbers& numbers) {
   if (numbers.secondary != 0) words[kSecondaryWord].store(words[kSecondaryWord].load(kRelaxed) + numbers.secondary, kRelease);
 }
 
-inline void AddStatement(ShmCell& cell, const StatementNumbers& numbers) {
+PFS_ALWAYS_INLINE void AddStatement(ShmCell& cell, const StatementNumbers& numbers) {
   AddToStat(cell.stat, numbers.time.timed, numbers.time.wait_ps);
   AddCounters(cell, numbers);
 }
@@ -60,14 +60,10 @@ inline ShmStatementRest* RestOf(const ShmStatementCell& cell) {
   const uint32_t rest = cell.rest.load(kRelaxed);
   return rest == 0 ? nullptr : &g_runtime.statement_rests[rest];
 }
-// Returns whether a statement has numbers for the rest of a cell.
-inline bool NeedsRest(const StatementNumbers& numbers) {
-  if (numbers.secondary != 0) return true;
-  for (uint32_t set = numbers.set & ~kOwnCounters; set != 0; set &= set - 1) {
-    if (numbers.counters[std::countr_zero(set)] != 0) return true;
-  }
-  return false;
-}
+// Returns whether a statement may have numbers for the rest of a cell, and whether they are other than 0.
+inline bool MayNeedRest(const StatementNumbers& numbers) { return (numbers.set & ~kOwnCounters) != 0 || numbers.secondary != 0; }
+[[gnu::cold]] bool HasNumbersForRest(const StatementNumbers& numbers);
+inline bool NeedsRest(const StatementNumbers& numbers) { return __builtin_expect(MayNeedRest(numbers), 0) && HasNumbersForRest(numbers); }
 // Adds to the rest of a cell, if it has one. REQUIRES: a CellWriter.
 void AddToRest(const ShmStatementCell& cell, const StatementNumbers& numbers);
 
@@ -77,16 +73,27 @@ inline void AddCounters(ShmStatementCell& cell, const StatementNumbers& numbers)
   RaiseTo(words[kControlledMemoryWord], numbers.controlled_memory);
   RaiseTo(words[kTotalMemoryWord], numbers.total_memory);
   AddCountersOf(numbers.set & kOwnCounters, numbers, words + kCounterWords);
-  if (__builtin_expect((numbers.set & ~kOwnCounters) != 0 || numbers.secondary != 0, 0)) AddToRest(cell, numbers);
+  if (__builtin_expect(MayNeedRest(numbers), 0)) AddToRest(cell, numbers);
 }
 inline void AddStatement(ShmStatementCell& cell, const StatementNumbers& numbers) {
   AddToStat(cell.stat, numbers.time.timed, numbers.time.wait_ps);
   AddCounters(cell, numbers);
 }
 
+inline auto& StatementCellEntry(ThreadState& thread, const ShmStatementObject& object) {
+  return thread.statement_cells[(reinterpret_cast<uintptr_t>(&object) / 64) % ThreadState::kStatementCellEntries];
+}
+// Returns the calling thread's cell of an object that its entry does not have: see FindStatementCell.
+[[gnu::noinline]] ShmStatementCell* SearchStatementCell(ThreadState& thread, ShmStatementObject& object);
 // Returns the calling thread's cell of an object; `object` is its address in the segment. nullptr: the segment is
 // full, counted as lost. The first call is cold. Preserves errno.
-ShmStatementCell* FindStatementCell(ThreadState& thread, ShmStatementObject& object);
+inline ShmStatementCell* FindStatementCell(ThreadState& thread, ShmStatementObject& object) {
+  // Cells stay in their list, and change owners only after the owner has ended. So a cached cell of this thread is
+  // still this object's.
+  const auto& entry = StatementCellEntry(thread, object);
+  if (__builtin_expect(entry.object == &object && entry.cell->owner.load(kRelaxed) == thread.slot, 1)) return entry.cell;
+  return SearchStatementCell(thread, object);
+}
 // Gives a cell of the calling thread a rest, unless the segment is full, which counts as lost. Preserves errno.
 void MakeRest(ShmStatementCell& cell);
 // Clears all numbers. REQUIRES: a CellWriter.

@@ -71,18 +71,9 @@ void ShowText(const Statement& statement, ShmStatementRecord& record, const char
   return bytes != 0;
 }
 
-void SetTokens(Statement& statement, std::string_view text, char* sql, std::span<uint8_t> tokens) {
-  TokenCache& cache = TokenCacheOf(*statement.thread);
-  TokenCache::Entry* entry = cache.PlaceOf(text, statement.flags >> kFlagDialectShift);
-  if (entry != nullptr && entry->Holds(text)) {
-    cache.CountHit();
-    std::memcpy(tokens.data(), entry->tokens, entry->token_bytes);
-    statement.digest_bytes = entry->token_bytes;
-    statement.digest_key = entry->key;
-    statement.entry = entry;
-    statement.entry_version = entry->version;
-    return;
-  }
+// Reads the tokens of a text that the cache does not have. `entry`: where it may keep them, or nullptr.
+[[gnu::noinline]] void ReadTokens(Statement& statement, std::string_view text, char* sql, std::span<uint8_t> tokens, TokenCache& cache,
+                                  TokenCache::Entry* entry) {
   // The cache has no text with secrets, so a text that is there needs no look at it.
   bool has_secrets = false;
   std::string_view read = text;
@@ -97,6 +88,18 @@ void SetTokens(Statement& statement, std::string_view text, char* sql, std::span
     entry = nullptr;
   statement.entry = entry;
   if (entry != nullptr) statement.entry_version = entry->version;
+}
+
+void SetTokens(Statement& statement, std::string_view text, char* sql, std::span<uint8_t> tokens) {
+  TokenCache& cache = TokenCacheOf(*statement.thread);
+  TokenCache::Entry* const entry = cache.PlaceOf(text, statement.flags >> kFlagDialectShift);
+  if (entry == nullptr || !entry->Holds(text)) return ReadTokens(statement, text, sql, tokens, cache, entry);
+  cache.CountHit();
+  std::memcpy(tokens.data(), entry->tokens, entry->token_bytes);
+  statement.digest_bytes = entry->token_bytes;
+  statement.digest_key = entry->key;
+  statement.entry = entry;
+  statement.entry_version = entry->version;
 }
 
 // Asks for the lines of a record that most statements write. The pool is so large that they are in no cache.
@@ -343,7 +346,7 @@ void SetStatementText(Statement& statement, std::string_view text) {
   statement.sql_bytes = static_cast<uint32_t>(CutText(text, sizes.sql_limit, sql));
   if ((statement.flags & kFlagDigest) != 0 && sizes.digest_limit != 0) {
     SetTokens(statement, text, sql, {tokens, sizes.digest_limit});
-  } else {
+  } else [[unlikely]] {
     statement.digest_bytes = 0;
     statement.entry = nullptr;
     if (MayHaveSecret(text)) MaskSecrets(statement, text, sql);
