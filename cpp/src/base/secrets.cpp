@@ -18,18 +18,18 @@ constexpr bool IsNameStart(char c) { return (Upper(c) >= 'A' && Upper(c) <= 'Z')
 constexpr bool IsNamePart(char c) { return IsNameStart(c) || IsDigit(c) || c == '$'; }
 
 // Compares with a word in capitals.
-bool Is(std::string_view text, std::string_view word) {
+bool IsWord(std::string_view text, std::string_view word) {
   return text.size() == word.size() && std::equal(text.begin(), text.end(), word.begin(), [](char a, char b) { return Upper(a) == b; });
 }
 bool EndsWith(std::string_view text, std::string_view word) {
-  return text.size() >= word.size() && Is(text.substr(text.size() - word.size()), word);
+  return text.size() >= word.size() && IsWord(text.substr(text.size() - word.size()), word);
 }
 bool Contains(std::string_view text, std::string_view word) {
   return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return Upper(a) == b; }) != text.end();
 }
 template <size_t N>
 bool IsOneOf(std::string_view text, const std::string_view (&words)[N]) {
-  return std::any_of(words, words + N, [=](std::string_view word) { return Is(text, word); });
+  return std::any_of(words, words + N, [=](std::string_view word) { return IsWord(text, word); });
 }
 
 // What a statement is, by its first word. Scripts that begin with kOther may have such statements further on.
@@ -79,9 +79,9 @@ constexpr std::string_view kBeforeObjects[] = {"OR", "REPLACE", "PERSISTENT", "T
 
 // Returns whether the literals behind a word of SQL are secret.
 bool IsSecretWord(std::string_view word, Form form) {
-  if (form == Form::kKey && (EndsWith(word, "KEY") || Is(word, "TEXTKEY"))) return true;
-  return Is(word, "IDENTIFIED") || EndsWith(word, "PASSWORD") || Contains(word, "SECRET") || EndsWith(word, "_TOKEN") ||
-         EndsWith(word, "ENCRYPTION_KEY") || Is(word, "CONNECTION") || Is(word, "CREDENTIALS");
+  if (form == Form::kKey && (EndsWith(word, "KEY") || IsWord(word, "TEXTKEY"))) return true;
+  return IsWord(word, "IDENTIFIED") || EndsWith(word, "PASSWORD") || Contains(word, "SECRET") || EndsWith(word, "_TOKEN") ||
+         EndsWith(word, "ENCRYPTION_KEY") || IsWord(word, "CONNECTION") || IsWord(word, "CREDENTIALS");
 }
 
 // Returns whether a parameter of a URL is secret.
@@ -90,7 +90,7 @@ bool IsSecretParameter(std::string_view name) {
        {"PASSW", "PWD", "SECRET", "TOKEN", "SIGNATURE", "APIKEY", "API_KEY", "API-KEY", "ACCESS_KEY", "CREDENTIAL", "SESSION", "AUTH"}) {
     if (Contains(name, part)) return true;
   }
-  return Is(name, "KEY") || Is(name, "SIG") || Is(name, "CODE");
+  return IsWord(name, "KEY") || IsWord(name, "SIG") || IsWord(name, "CODE");
 }
 
 // Collects the masked text.
@@ -268,10 +268,10 @@ void MaskCommand(std::string_view text, Form form, Masked& out) {
       secrets = 2;  // a user, or only a password
     } else if (form == Form::kConfig && number > 1 && (Contains(value, "PASS") || Contains(value, "AUTH"))) {
       secrets = 1;
-    } else if (form == Form::kHello && Is(value, "AUTH")) {
+    } else if (form == Form::kHello && IsWord(value, "AUTH")) {
       secrets = 2;
-    } else if (form == Form::kMigrate && number > 0 && (Is(value, "AUTH") || Is(value, "AUTH2"))) {
-      secrets = Is(value, "AUTH") ? 1 : 2;
+    } else if (form == Form::kMigrate && number > 0 && (IsWord(value, "AUTH") || IsWord(value, "AUTH2"))) {
+      secrets = IsWord(value, "AUTH") ? 1 : 2;
     }
     ++number;
     is_secret ? out.PutMask() : out.Put(piece);
