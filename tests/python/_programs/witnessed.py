@@ -49,6 +49,7 @@ ALWAYS_UNSEEN = {
     r"^/sys/devices/system/cpu/(online|possible)$": "glibc",
     r"^/etc/(nsswitch\.conf|passwd|group|hosts|resolv\.conf|host\.conf|gai\.conf|services)$": "glibc",
     r"\.pfs$|^/proc/\d+/(cmdline|stat)$|^/proc/sys/kernel/random/boot_id$|^/sys/devices/system/clocksource/": "pfs",
+    rf"^{re.escape(os.path.realpath(pfs.__path__[0]))}/_auto/": "pfs: its layer for Python",
 }
 
 Key = tuple[int, str, str]  # process, file or address of a socket, action
