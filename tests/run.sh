@@ -35,6 +35,8 @@ without=
 
 venv=$(mktemp -d "${TMPDIR:-/tmp}/pfs-tests-XXXXXX")
 trap 'rm -rf "$venv"' EXIT
+# Tests of several users run its Python, and load its libraries, as another user.
+chmod 755 "$venv"
 echo "== virtual environment in $venv"
 python3 -m venv "$venv"
 export PATH="$venv/bin:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1
