@@ -355,7 +355,9 @@ def test_texts_of_others_do_nothing_to_the_terminal(tmp_path: Path) -> None:
         hostile.do(r"pfs.set_thread_name('a\x1b]0;title\x07b\rc')")
         hostile.kill()
         forge(hostile.path, COMMAND, b"\x1b[31mred\x07" + bytes(246))
-        for arguments in (["ps"], ["show", str(hostile.path), "threads", "-c", "NAME"], ["gc", "--dry-run"]):
+        threads = ["show", str(hostile.path), "threads", "-c", "NAME"]
+        statement = ["sql", str(hostile.path), "select NAME from threads", "--csv"]
+        for arguments in (["ps"], ["ps", "--csv"], threads, [*threads, "--csv"], statement, ["gc", "--dry-run"]):
             text = command(hostile, *arguments)
             assert "\x1b" not in text
             assert "\x07" not in text

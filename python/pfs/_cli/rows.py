@@ -23,7 +23,7 @@ from rich.text import Text
 
 from pfs import _core, _paths
 from pfs._tables.running import VIEWS
-from pfs._tables.show import bytes_text, count_text, plain, time_text
+from pfs._tables.show import bytes_text, count_text, plain, time_text, without_controls
 from pfs.errors import AttachError, UnknownColumn
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def write(rows: Rows, form: str, output: str | None, of: Iterable[int | str] | N
         lines = io.StringIO()
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(rows.names)
-        writer.writerows([_storable(value) if isinstance(value, str) else value for value in row] for row in rows.rows)
+        writer.writerows([_csv_value(value) for value in row] for row in rows.rows)
         text = lines.getvalue()
     else:
         names = rows.names
@@ -247,6 +247,11 @@ def write(rows: Rows, form: str, output: str | None, of: Iterable[int | str] | N
     else:
         with _paths.replaced(output, mode_of(of)) as file:
             file.write(text.encode())
+
+
+def _csv_value(value: Any) -> Any:
+    # JSON has escapes of its own. In CSV, names that a program chose could send escape sequences to a terminal.
+    return without_controls(_storable(value)) if isinstance(value, str) else value
 
 
 def _json_value(value: Any) -> Any:

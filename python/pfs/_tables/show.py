@@ -99,3 +99,11 @@ def command_text(command: bytes) -> str:
 def plain(text: str) -> str:
     """Returns text without escape sequences, which other programs may have written and a terminal would obey."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+_CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(9), *range(11, 32), *range(127, 160))}
+
+
+def without_controls(text: str) -> str:
+    """Returns text whose control characters are shown as \\xNN. Tabs and ends of lines stay, for a file may need them."""
+    return text.translate(_CONTROLS)
