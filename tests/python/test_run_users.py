@@ -9,6 +9,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -18,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.python.test_run import PFS, SOURCES, pytestmark
+from tests.python.test_run import LIBRARY, PFS, SOURCES, pytestmark
 
 __all__ = ["pytestmark"]  # test_run's mark holds here, too
 
@@ -26,6 +27,17 @@ ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root"
 NOBODY = 65534
 READER = 3000  # users that have no name
 GROUP = 2000
+
+
+@pytest.fixture(scope="module")
+def everybody_reads() -> None:
+    """Skips where another user can neither run the interpreter with the installed package, nor load the library."""
+    other = ["setpriv", "--reuid", str(READER), "--regid", str(READER), "--clear-groups"]
+    for what, command in ((sys.prefix, [*PFS, "--version"]), (LIBRARY, ["head", "-c0", str(LIBRARY)])):
+        tried = subprocess.run([*other, *command], cwd="/", capture_output=True, text=True, timeout=60)
+        if "Permission denied" in tried.stderr or "No module named" in tried.stderr:
+            pytest.skip(f"another user cannot read {what}: {tried.stderr[-200:]}")
+        assert tried.returncode == 0, tried.stderr
 
 
 @pytest.fixture
@@ -95,6 +107,7 @@ def test_the_folders_of_a_run_are_closed_to_others(place: Path, drops: Path) -> 
 
 
 @ROOT_ONLY
+@pytest.mark.usefixtures("everybody_reads")
 @pytest.mark.parametrize(
     "command",
     [
@@ -179,6 +192,7 @@ def test_workers_of_nginx(place: Path) -> None:
 
 
 @ROOT_ONLY
+@pytest.mark.usefixtures("everybody_reads")
 @pytest.mark.parametrize(("mode", "others"), [("0640", False), ("0644", True), ("", False)])
 def test_the_mode_holds_for_the_folder_of_a_run(place: Path, mode: str, others: bool) -> None:
     """A sidecar with the group of the folder reads a run of another user, as the mode of the segments lets it."""
