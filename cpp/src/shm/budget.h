@@ -19,12 +19,14 @@ namespace perfschema {
 enum class Share : uint32_t { kThreads = 0, kClasses, kLocks, kFiles, kTables, kNames, kDigests, kEvents, kCount };
 inline constexpr uint32_t kShares = static_cast<uint32_t>(Share::kCount);
 inline constexpr uint64_t kPartsOfLimit = 32;
-inline constexpr uint64_t kOwnParts[kShares] = {3, 1, 3, 2, 1, 2, 7, 7};  // 6 are for all
+inline constexpr uint64_t kOwnParts[kShares] = {2, 1, 2, 2, 1, 3, 5, 5};  // 11 are for all
 // Of the parts of files: sockets, which are in the same array, have them for themselves. In the same way instruments have cells, which
 // they need to be registered.
 inline constexpr uint64_t kPartsOfSockets = 1, kPartsOfClassCells = 1;
 // Of the parts of digests: no new digest takes them, so that statements still find a cell, those of the row for all others, too.
 inline constexpr uint64_t kPartsOfStatementCells = 2;
+// Of the parts of names: names and facts leave them to the error log, whose oldest events go first.
+inline constexpr uint64_t kPartsOfLog = 1;
 // History_long of a kind of events gets no more: it has fewer rows then.
 inline constexpr uint64_t kPartsOfHistory = 3;
 

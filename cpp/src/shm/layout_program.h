@@ -74,9 +74,9 @@ inline constexpr uint64_t kMostFactBytes = 2 * 1024 * 1024;  // more than the li
 // ---- The error log -------------------------------------------------------------------------------------------------------------
 
 // A ring buffer of units. An event takes as many as it needs, one behind the other. Places count from the start of the process and never
-// go down. Unit 1 + place % kLogUnits holds what was written at `place`, if begin <= place < end. A writer moves `begin` before it
-// overwrites units, and `end` when all is stored: a reader's copy is whole if `begin` has not passed it since. First unit: place, LOGGED,
-// THREAD_ID, sizes (see record/declared/log.h), and then the texts.
+// go down. Unit 1 + place % (used - 1) holds what was written at `place`, if begin <= place < end: the ring grows until it wraps, to
+// kLogUnits if there is memory. A writer moves `begin` before it overwrites units, and `end` when all is stored: a reader's copy is whole
+// if `begin` has not passed it since. First unit: place, LOGGED, THREAD_ID, sizes (see record/declared/log.h), and then the texts.
 struct alignas(64) ShmLogUnit {
   Word words[8];
 };

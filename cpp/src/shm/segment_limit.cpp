@@ -81,7 +81,7 @@ bool Segment::Fits(ArrayId id, uint64_t more, uint64_t spare) {
 
 // Notes that something does not fit into the limit. Events are no loss: older ones make place.
 void Segment::NoteLimit(ArrayId id) {
-  if (BudgetOf(id).share == Share::kEvents) return;
+  if (BudgetOf(id).share == Share::kEvents || id == ArrayId::kErrorLog) return;
   ShmHeader& header = *this->header();
   header.losses[static_cast<uint32_t>(Loss::kSegmentMemory)].fetch_add(1, kRelaxed);
   auto* const text = reinterpret_cast<char*>(header.status_reason);

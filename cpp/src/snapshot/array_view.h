@@ -41,6 +41,7 @@ class ArrayView {
 
   bool ok() const { return base_ != nullptr; }
   uint64_t used() const { return used_; }  // elements to scan: [1, used)
+  uint64_t UsedNow() const { return base_ == nullptr ? 0 : std::min(view_.used(id_), capacity_); }
   uint64_t capacity() const { return capacity_; }
 
   // Returns element `index`, or nullptr: index 0 is no element.

@@ -80,9 +80,11 @@ void Snapshot::ForEachLogEvent(const std::function<void(const LogRow&)>& use) co
   if (!ok_) return;
   const uint64_t end = program().log_end.load(kAcquire);  // pairs with WriteLog
   uint64_t place = program().log_begin.load(kAcquire);
+  // Asked after the end: while the ring grows, its units are where they would be in a larger one.
+  const uint64_t ring = std::clamp<uint64_t>(log_units_.UsedNow(), 2, kLogUnits + 1) - 1;
   std::string bytes;
-  while (place < end && end - place <= kLogUnits) {
-    const auto unit_at = [&](uint64_t at) { return log_units_.at(1 + at % kLogUnits); };
+  while (place < end && end - place <= ring) {
+    const auto unit_at = [&](uint64_t at) { return log_units_.at(1 + at % ring); };
     const auto copy = [&](uint64_t units) {
       bytes.resize(units * sizeof(ShmLogUnit));
       for (uint64_t i = 0; i < units; ++i) {

@@ -10,6 +10,7 @@
 #include "base/like.h"
 #include "base/private_memory.h"
 #include "record/context/threads.h"
+#include "shm/budget.h"
 
 namespace perfschema {
 namespace {
@@ -58,7 +59,7 @@ uint32_t TakeBlock() {
     array.free_head.store(BlockAt(free).next.load(kRelaxed), kRelaxed);
     return static_cast<uint32_t>(free);
   }
-  const int64_t fresh = Home().AllocateFresh(ArrayId::kFactBlocks);
+  const int64_t fresh = Home().AllocateFresh(ArrayId::kFactBlocks, 1, kPartsOfLog);
   return fresh < 0 ? 0 : static_cast<uint32_t>(fresh);
 }
 

@@ -62,7 +62,11 @@ class LogLock {
   int cancel_state_ = PTHREAD_CANCEL_ENABLE;
 };
 
-ShmLogUnit& UnitAt(uint64_t place) { return *g_runtime.segment.element<ShmLogUnit>(ArrayId::kErrorLog, 1 + place % kLogUnits); }
+// The units of the ring. They grow until the first event wraps.
+// Threads: external lock (LogLock).
+uint64_t RingUnits() { return std::max<uint64_t>(g_runtime.segment.array(ArrayId::kErrorLog).used.load(kRelaxed), 1) - 1; }
+
+ShmLogUnit& UnitAt(uint64_t place) { return *g_runtime.segment.element<ShmLogUnit>(ArrayId::kErrorLog, 1 + place % RingUnits()); }
 
 LogHead HeadAt(uint64_t place) {
   const ShmLogUnit& unit = UnitAt(place);
@@ -126,14 +130,16 @@ uint64_t NextLogged(const ShmDeclared& program) {
   }
 }
 
-// Makes positions up to `end` safe to store to. Returns false without memory.
-bool Reserve(uint64_t end) {
+// Makes positions up to `end` safe to store to: the ring grows, or the event will overwrite the oldest ones. A ring that has wrapped keeps
+// its size, which tells where its events are. Returns false if the event is larger than the ring.
+bool Reserve(uint64_t place, uint64_t end) {
   ShmArray& array = g_runtime.segment.array(ArrayId::kErrorLog);
-  const uint64_t used = 1 + std::min(end, kLogUnits);
-  if (used <= array.used.load(kRelaxed)) return true;
-  if (!g_runtime.segment.ReserveUpTo(ArrayId::kErrorLog, used)) return false;
-  array.used.store(used, kRelease);
-  return true;
+  const uint64_t ring = RingUnits(), wanted = std::min(end, kLogUnits);
+  if (place <= ring && ring < wanted && g_runtime.segment.ReserveUpTo(ArrayId::kErrorLog, 1 + wanted)) {
+    array.used.store(1 + wanted, kRelease);
+    return true;
+  }
+  return end - place <= ring;
 }
 
 }  // namespace
@@ -153,11 +159,11 @@ bool WriteLog(LogPriority priority, std::string_view code, std::string_view subs
         place, 0, thread_id,
         static_cast<uint64_t>(priority) | uint64_t{code.size()} << 8 | uint64_t{subsystem.size()} << 16 | uint64_t{data.size()} << 32};
     const uint64_t end = place + head.units();
-    if (Reserve(end)) {
+    if (Reserve(place, end)) {
       head.logged = NextLogged(program);
       uint64_t begin = program.log_begin.load(kRelaxed);
       uint64_t expired = 0;
-      for (; end - begin > kLogUnits; ++expired) begin += HeadAt(begin).units();
+      for (const uint64_t ring = RingUnits(); end - begin > ring; ++expired) begin += HeadAt(begin).units();
       program.log_expired.store(program.log_expired.load(kRelaxed) + expired, kRelaxed);
       // Stored before the oldest events are overwritten: a reader that finds a new word there also finds the new
       // begin.

@@ -5,8 +5,9 @@
 // cold lock, and a signal handler must not wait for that. No writer waits long: after about a thousand failed tries
 // it counts its event as lost.
 //
-// The ring has units of 64 bytes; positions only grow. A writer moves log_begin past the space that it will
-// overwrite, stores, and moves log_end. A reader copies an event and then checks whether log_begin has passed it.
+// The ring has units of 64 bytes; positions only grow. If it gets no more memory, the oldest events go earlier. A
+// writer moves log_begin past the space that it will overwrite, stores, and moves log_end. A reader copies an event and
+// then checks whether log_begin has passed it.
 #pragma once
 
 #include <string_view>

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "shm/budget.h"
+
 namespace perfschema {
 namespace {
 
@@ -29,7 +31,7 @@ uint32_t AcquireName(std::string_view name) {
   auto first = static_cast<uint32_t>(ends >> 32);
   const auto last = static_cast<uint32_t>(ends);
   const bool may_wait = count.load(kRelaxed) < kQuarantine;
-  int64_t fresh = first == 0 || may_wait ? g_runtime.segment.AllocateFresh(ArrayId::kNames, granules) : -1;
+  int64_t fresh = first == 0 || may_wait ? g_runtime.segment.AllocateFresh(ArrayId::kNames, granules, kPartsOfLog) : -1;
   uint32_t granule = 0;
   if (fresh >= 0) {
     granule = static_cast<uint32_t>(fresh);
