@@ -69,7 +69,8 @@ class History:
     """Gives out each event of a process once.
 
     Attributes:
-        missing: events that were in no table any more when they should have been read.
+        missing: events that were in no table any more when they should have been read. Those that a thread made last are not in
+            it if the thread has ended, too: its number of events goes with it.
         untimed: events that have no time, so that they cannot be spans.
     """
 
