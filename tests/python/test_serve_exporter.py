@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,10 @@ COLLECTORS = [
     *("tableiowaits", "tablelocks"),
     *("replication_group_members", "replication_group_member_stats", "replication_applier_status_by_worker"),
 ]
-OFF = ("info_schema.innodb_cmp", "info_schema.innodb_cmpmem", "slave_status")
+OFF = ("slave_status",)
+# These ask a server for its users, for tables of InnoDB, of Aurora and of pt-heartbeat.
+FAIL = {"heartbeat", "info_schema.innodb_metrics", "info_schema.innodb_tablespaces", "info_schema.replica_host", "mysql.user"}
+CHOSEN = [f"--collect.perf_schema.{name}" for name in COLLECTORS] + [f"--no-collect.{name}" for name in OFF]
 Series = dict[tuple[Any, ...], float]
 
 
@@ -53,15 +56,14 @@ def series(text: str) -> Series:
 
 
 @contextmanager
-def exporting(path: str, folder: Path) -> Iterator[str]:
-    """Runs it for the server at a socket. Yields the address of its metrics."""
+def exporting(path: str, folder: Path, flags: Sequence[str] = CHOSEN, said: int = subprocess.DEVNULL) -> Iterator[str]:
+    """Runs it for the server at a socket. Yields the address of its metrics. `said`: where its errors go."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     config = folder.parent / "exporter.cnf"
     config.write_text(f"[client]\nuser = me\npassword = any\nsocket = {path}\n")
     command = [EXPORTER, f"--web.listen-address=127.0.0.1:{port}", f"--config.my-cnf={config}"]
-    command += [f"--collect.perf_schema.{name}" for name in COLLECTORS] + [f"--no-collect.{name}" for name in OFF]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen([*command, *flags], stderr=said) as process:
         try:
             yield f"http://127.0.0.1:{port}/metrics"
         finally:
@@ -102,6 +104,18 @@ def test_its_text_is_that_of_compat(folder: Path) -> None:
         "statements" in str(key[0]) and "_sum_" not in str(key[0]) for key in theirs
     )  # it drops statements without a schema
     assert any("events_statements_total" in str(key[0]) for key in known)
+
+
+def test_of_all_its_collectors_those_fail_that_need_a_server(folder: Path) -> None:
+    helped = subprocess.run([EXPORTER, "--help"], capture_output=True, text=True)
+    flags = set(re.findall(r"--(?:\[no-\])?collect\.([\w.]+)", helped.stderr + helped.stdout))
+    options = {name for name in flags if any(name.startswith(f"{other}.") for other in flags)}
+    log = folder.parent / "exporter.log"
+    chosen = [f"--collect.{name}" for name in sorted(flags - options)]
+    with served(folder) as (_, path), log.open("wb") as said, exporting(path, folder, chosen, said.fileno()) as url:
+        assert series(scraped(url))[("mysql_up",)] == 1
+    assert len(flags - options) > 25
+    assert set(re.findall(r"(?:scraper|collector)=([\w.]+) err=", log.read_text())) == FAIL
 
 
 LOOP = """

@@ -61,10 +61,12 @@ _NOTHING = {
     "EVENTS": "Db Name Definer",
     "PROCEDURE STATUS": "Db Name Type Definer Modified Created",
     "FUNCTION STATUS": "Db Name Type Definer Modified Created",
+    "ENGINE": "Type Name Status",
     "OPEN TABLES": "Database Table In_use Name_locked",
     "MASTER STATUS": "File Position Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set",
     "BINARY LOG STATUS": "File Position Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set",
     "REPLICA STATUS": "Replica_IO_State Source_Host",
+    "REPLICAS": "Server_Id Host Port Source_Id Replica_UUID",
     "BINARY LOGS": "Log_name File_size",
     "PRIVILEGES": "Privilege Context Comment",
 }
