@@ -154,7 +154,8 @@ void CountInEpochs(bool shares_part) {
         std::mt19937 own_random(static_cast<uint32_t>(seed));
         ThreadState& thread = *CurrentThread();
         Buckets* const before = thread.histogram;
-        if (shares_part) thread.histogram = &g_runtime.header->histogram.buckets;
+        // After 256 slots the parts begin again. Those that are chosen one after the other are different ones.
+        thread.histogram = shares_part ? &g_runtime.header->histogram.buckets : nullptr;
         logs[t].reserve(kHistogramBuckets);
         meeting.Wait();
         for (uint32_t bucket = shares_part ? t : 0; bucket < kHistogramBuckets; bucket += shares_part ? kThreads : 1) {
