@@ -11,6 +11,7 @@ import struct
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pfs import _paths
@@ -181,9 +182,10 @@ def table_of(what: str, data: bytes) -> pa.Table:
         found = list(batches_of(what, data))
         if not found:
             raise InvalidValue(f"{what} cannot be read: it has no rows")
-        return pa.concat_tables(found).unify_dictionaries()
+        return found[0] if len(found) == 1 else pa.concat_tables(found).unify_dictionaries()
 
 
+@lru_cache(64)
 def _is_known(kind: pa.DataType) -> bool:
     """Returns whether pfs, of any version, writes columns of this type. The rows of each of them take memory in the file."""
     import pyarrow as pa
