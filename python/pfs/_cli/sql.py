@@ -15,11 +15,10 @@ import pfs
 from pfs import _paths
 from pfs._cli.options import Process, output_options
 from pfs._cli.rows import write_frame
+from pfs._sql import memory
 from pfs._views.declared import VIEWS
 
 __all__ = ["sql"]
-
-_MOST_MEMORY = 4 << 30  # bytes: 2 GB of DuckDB's, and the tables that a statement reads
 
 
 @click.command()
@@ -55,10 +54,7 @@ def sql(source: int | str, statement: str | None, dialect: str, form: str, outpu
 
 @contextmanager
 def _bounded_memory() -> Iterator[None]:
-    """Lets the kernel refuse what is too much: DuckDB does not count the lists and texts that functions make."""
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    most = _MOST_MEMORY if before[0] == resource.RLIM_INFINITY else min(_MOST_MEMORY, before[0])
-    resource.setrlimit(resource.RLIMIT_DATA, (most, before[1]))
+    before = memory.bound()
     try:
         yield
     finally:

@@ -6,7 +6,6 @@ import asyncio
 import ctypes
 import os
 import pickle
-import resource
 import signal
 import socket
 import struct
@@ -17,10 +16,10 @@ from typing import Any
 
 from pfs._serve.stream import ConnectionClosed
 from pfs._serve.wire import Refusal
+from pfs._sql import memory
 
 __all__ = ["Workers"]
 
-_MOST_MEMORY = 4 << 30  # bytes of a worker: 2 GB of DuckDB's, and the tables that a statement reads
 _AT_ONCE = 2  # statements: each may take so much
 _POLL = 0.1  # seconds after which a client is asked whether it is still there
 _SIZE, _PID = struct.Struct("<Q"), struct.Struct("<i")
@@ -99,8 +98,7 @@ def _nursery(control: socket.socket, given: object) -> None:
 
 def _work(there: socket.socket, given: object) -> None:
     _die_with_parent()
-    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-    resource.setrlimit(resource.RLIMIT_DATA, (_MOST_MEMORY if hard < 0 else min(_MOST_MEMORY, hard), hard))
+    memory.bound()
     with suppress(EOFError, OSError):
         while True:
             job, arguments = pickle.loads(_receive(there))
@@ -128,7 +126,7 @@ def _pickled(error: Exception) -> bytes:
 
 
 def _no_memory() -> Refusal:
-    return Refusal(_NO_MEMORY, f"Out of memory: the statement needs more than {_MOST_MEMORY >> 30} GiB")
+    return Refusal(_NO_MEMORY, f"Out of memory: the statement needs more than {memory.MOST >> 30} GiB")
 
 
 # ---- In the server.
