@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(faketime g++ iproute2 libbenchmark-dev libgtest-dev libmd-dev libsqlite3-dev pkg-config python3-dev python3-venv qemu-user rsync sqlite3 strace valgrind xz-utils)
+packages=(faketime g++ iproute2 libgtest-dev libmd-dev libsqlite3-dev pkg-config python3-dev python3-venv qemu-user rsync sqlite3 strace valgrind xz-utils)
 packages+=(libjemalloc2 libmimalloc-dev libtcmalloc-minimal4 memcached nginx-light ripgrep) # programs and allocators under pfs run
 packages+=(fakeroot) # a library between a program and the C library
 packages+=(musl-tools) # a program that cannot have libperfschema-run.so

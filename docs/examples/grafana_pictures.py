@@ -1,6 +1,6 @@
 """Draws the panels of grafana.json, without Grafana, from readings of a program that runs: shop.py, with errors and sockets.
 
-    python docs/examples/grafana_pictures.py docs/metrics-dashboard.svg
+    python docs/examples/grafana_pictures.py lab/pages/metrics-dashboard.svg
 
 It reads the metrics once a second, and evaluates the part of PromQL that the panels use. It needs pfs and matplotlib.
 """

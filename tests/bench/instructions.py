@@ -2,7 +2,7 @@
 
 python tests/bench/instructions.py                  shows them beside the baseline
 python tests/bench/instructions.py row/all          only this case
-python tests/bench/instructions.py --write [CASE]   makes them the baseline (tests/bench/baseline.json), also in docs/performance.md
+python tests/bench/instructions.py --write [CASE]   makes them the baseline (tests/bench/baseline.json), also in lab/pages/performance.md
 """
 
 # ruff: noqa: E501
@@ -24,7 +24,7 @@ import pfs
 
 HERE = Path(__file__).resolve().parent
 BASELINE = HERE / "baseline.json"
-PAGE = HERE.parents[1] / "docs/performance.md"
+PAGE = HERE.parents[1] / "lab/pages/performance.md"
 # What a case may grow by: 5 %, and never as much as the 20 instructions that the negative control adds.
 GATE, MOST = 1.05, 15.0
 OPERATIONS = 4_000

@@ -229,7 +229,7 @@ def main() -> int:
 
 
 def limits_page(readings: list[Reading]) -> list[str]:
-    """For docs/performance.md."""
+    """For lab/pages/performance.md."""
     lines = [
         "| table | rows | fastest, ms | median, ms | limit | | frame, MiB | most while it is made, MiB |",
         "| --- | --: | --: | --: | --: | --- | --: | --: |",
@@ -244,7 +244,7 @@ def limits_page(readings: list[Reading]) -> list[str]:
 
 
 def tables_page(every: dict[int, dict[str, tuple[int, float, float]]]) -> list[str]:
-    """For docs/performance.md: rows and the fastest reading of each table at each size."""
+    """For lab/pages/performance.md: rows and the fastest reading of each table at each size."""
     if not every:
         return []
     lines = ["| table | " + " | ".join(f"{size:,}" for size in every) + " |", "| --- |" + " --: |" * len(every)]

@@ -109,7 +109,7 @@ def main() -> None:
 
 
 def page(cases: list[Case]) -> list[str]:
-    """The section of docs/performance.md."""
+    """The section of lab/pages/performance.md."""
     names = [f"{case.mutexes:,} mutexes, {case.threads:,} threads" + (", large limits" if case.options else "") for case in cases]
     lines = ["| | " + " | ".join(names) + " |", "| --- |" + " --: |" * len(cases)]
     lines.append("| memory of the segment, KiB | " + " | ".join(f"{case.memory / 1024:,.0f}" for case in cases) + " |")

@@ -4,7 +4,7 @@
 //
 // A word of a histogram holds generation and count, so a TRUNCATE, which changes the generation, need not clear it. Any
 // thread changes it by compare-exchange. If two threads change words of one line in turns, the line goes back and forth
-// between their processors, which can take longer than the rest of a statement (docs/scaling.md). So the histogram of
+// between their processors, which can take longer than the rest of a statement (lab/pages/scaling.md). So the histogram of
 // all statements is a sum of 256 parts. A thread slot chooses the next part when it times its first statement, and the
 // slot's later threads go on with it. The first part lies in the header; another one gets memory when a slot chooses
 // it. Without memory, or without the cold lock, a statement counts in the header's part: none is lost.

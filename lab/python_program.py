@@ -1,0 +1,59 @@
+"""Measures what `pfs run` costs a Python program: plain, without the Python layer, and with it.
+
+    python lab/python_program.py
+
+Times of locks are nanoseconds, the least of five. The start is milliseconds of processor time of `python3 -c pass`, the least
+of 60.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import timeit
+
+RUNS = {
+    "plain": [],
+    "pfs run --python none": [sys.executable, "-m", "pfs", "run", "--no-report", "--python", "none", "--"],
+    "pfs run": [sys.executable, "-m", "pfs", "run", "--no-report", "--"],
+}
+CASES = {
+    "make a lock": "threading.Lock()",
+    "make, take and release": "x = threading.Lock(); x.acquire(); x.release()",
+    "take and release": "lock.acquire(); lock.release()",
+    "a try that fails": "held.acquire(False)",
+    "make a condition": "threading.Condition()",
+}
+
+
+def start() -> float:
+    pid = os.posix_spawn(sys.executable, [sys.executable, "-c", "pass"], os.environ)
+    usage = os.wait4(pid, 0)[2]
+    return usage.ru_utime + usage.ru_stime
+
+
+def measure() -> None:
+    held = threading.Lock()
+    held.acquire()
+    scope = {"threading": threading, "lock": threading.Lock(), "held": held}
+    number = 100_000
+    values = [min(timeit.repeat(code, number=number, repeat=5, globals=scope)) / number * 1e9 for code in CASES.values()]
+    print(*(f"{value:.0f}" for value in values), f"{min(start() for _ in range(60)) * 1e3:.1f}")
+
+
+def main() -> None:
+    names = [*CASES, "python3 -c pass"]
+    results = {}
+    for name, before in RUNS.items():
+        done = subprocess.run([*before, sys.executable, __file__, "measure"], stdout=subprocess.PIPE, text=True, check=True)
+        results[name] = done.stdout.split()
+    print(f"| | {' | '.join(results)} |")
+    for i, name in enumerate(names):
+        unit = "ms" if i == len(names) - 1 else "ns"
+        print(f"| {name} | {' | '.join(f'{values[i]} {unit}' for values in results.values())} |")
+
+
+if __name__ == "__main__":
+    measure() if "measure" in sys.argv else main()
