@@ -437,6 +437,21 @@ def test_numbers_beyond_int64_and_bytes_that_are_no_text() -> None:
     assert [each.value.int_value for each in key_values({"a": 2**64 - 1})] == [2**63 - 1]
 
 
+def test_spans_of_texts_that_are_no_utf_8(folder: Path) -> None:
+    """Names of schemas and messages of errors are the program's."""
+    work = """
+try:
+    with pfs.statement("sql/select", text="select 1", schema="caf\\udce9"): raise ValueError("caf\\udce9 is missing")
+except ValueError: pass
+"""
+    with subject(folder) as program:
+        program.do(work)
+        (span,) = once(str(program.path), sql_text=True)[0]
+    assert span.name == "SELECT caf\\xe9"
+    assert span.status.message == "ValueError: caf\\xe9 is missing"
+    assert attributes(span)["db.namespace"] == "caf\\xe9"
+
+
 def test_a_receiver_gets_what_the_tables_hold(worker: Subject) -> None:
     with receiver() as server:
         done = run(str(worker.path), "--endpoint", server.url + "/", OTEL_EXPORTER_OTLP_HEADERS="x-key=a%20b")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.python.test_run import own_folder, pytestmark, report_of
+from tests.python.test_run import PFS, own_folder, pytestmark, report_of
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
@@ -156,3 +158,23 @@ def test_files_that_are_gone_have_a_row(tmp_path: Path, monkeypatch: pytest.Monk
     assert str(tmp_path) not in files
     (of_class,) = [row for row in report["classes"] if row["class"] == "files"]
     assert sum(row["time"] for row in files.values()) == of_class["time"]
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize("output", ["-", "report"])
+def test_names_that_are_no_utf_8_are_in_the_report(tmp_path: Path, output: str, options: tuple[str, ...]) -> None:
+    """Of the command, and of files."""
+    file = os.fsencode(tmp_path) + b"/caf\xe9"
+    Path(os.fsdecode(file)).touch()
+    command = [*PFS, "run", *options, "-o", output, "--", "cat", file]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    said = (done.stdout if output == "-" else (tmp_path / output).read_bytes()).decode()
+    name = f"{tmp_path}/caf\\xe9"
+    if options:
+        report = json.loads(said)
+        assert report["command"] == ["cat", name]
+        assert name in [row["file"] for row in report["files"]]
+    else:
+        assert f"pfs run: cat {name}: 1 process" in said
+        assert said.count("caf") == 2

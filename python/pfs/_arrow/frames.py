@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pfs import _core
+from pfs._tables.show import storable
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def escaped(texts: Sequence[str]) -> list[str] | None:
     try:
         "\0".join(texts).encode()
     except UnicodeEncodeError:
-        return [text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for text in texts]
+        return [storable(text) for text in texts]
     return None
 
 

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from pfs import _core, _paths
 from pfs._tables.running import VIEWS
-from pfs._tables.show import bytes_text, count_text, plain, time_text, without_controls
+from pfs._tables.show import bytes_text, count_text, plain, storable, time_text, without_controls
 from pfs.errors import AttachError, UnknownColumn
 
 if TYPE_CHECKING:
@@ -149,12 +149,7 @@ class Choice:
 def _sql_value(value: Any) -> Any:
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**63 else float(value)
-    return value if value is None or isinstance(value, float) else _storable(str(value))
-
-
-def _storable(text: str) -> str:
-    """Returns a text that can be written as UTF-8."""
-    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return value if value is None or isinstance(value, float) else storable(str(value))
 
 
 # ---- Output
@@ -251,12 +246,12 @@ def write(rows: Rows, form: str, output: str | None, of: Iterable[int | str] | N
 
 def _csv_value(value: Any) -> Any:
     # JSON has escapes of its own. In CSV, names that a program chose could send escape sequences to a terminal.
-    return without_controls(_storable(value)) if isinstance(value, str) else value
+    return without_controls(storable(value)) if isinstance(value, str) else value
 
 
 def _json_value(value: Any) -> Any:
     if isinstance(value, str):
-        return _storable(value)
+        return storable(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, datetime):

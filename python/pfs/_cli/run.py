@@ -19,6 +19,7 @@ from pfs._places import own_names
 from pfs._run import launch
 from pfs._run import program as programs
 from pfs._run.watch import Watch
+from pfs._tables.show import storable
 from pfs.errors import Error, InvalidValue
 
 __all__ = ["run"]
@@ -188,14 +189,16 @@ def run(
             gathered = reports.gather(found, watch.report)
             gathered.unrecorded = watch.unrecorded()
             if as_json:
-                text = json.dumps({"command": list(command), "exit_code": code} | gathered.as_json(limit), indent=1)
+                text = json.dumps(
+                    {"command": list(map(storable, command)), "exit_code": code} | gathered.as_json(limit), indent=1
+                )
             else:
                 unseen = "".join(
                     f"\npfs cannot see: {what}" for what in program.unseen + ([program.blind] if program.blind else [])
                 )
                 count = len(gathered.processes)
                 title = f"\npfs run: {' '.join(command)}: {count} process{'' if count == 1 else 'es'}"
-                text = f"{title}{unseen}\n\n{reports.text_of(gathered, limit)}\n"
+                text = storable(f"{title}{unseen}\n\n{reports.text_of(gathered, limit)}\n")
             if output in (None, "-"):
                 click.echo(text, err=output is None)
             else:

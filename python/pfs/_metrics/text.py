@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pfs._metrics.metric import Labels, Metric, open_kind
-from pfs._tables.show import without_controls
+from pfs._tables.show import storable, without_controls
 
 __all__ = ["OPENMETRICS", "PLAIN", "text_of"]
 
@@ -19,9 +19,7 @@ def _escaped(text: str) -> str:
 
 
 def _escaped_lines(text: str) -> str:
-    # Names of files may have bytes that are no UTF-8, and control characters, which a terminal would obey.
-    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    text = without_controls(text)
+    text = without_controls(storable(text))  # a terminal would obey control characters
     return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 

@@ -14,6 +14,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from pfs._otel.events import Event
 from pfs._outside import by_name, processes
 from pfs._tables.kinds import literals_of
+from pfs._tables.show import storable
 
 __all__ = ["key_values", "of_event", "of_process"]
 
@@ -51,8 +52,7 @@ def _any(value: object) -> AnyValue:
         return AnyValue(int_value=min(value, _MOST))
     if isinstance(value, float):
         return AnyValue(double_value=value)
-    # Names of files may have bytes that are no UTF-8.
-    return AnyValue(string_value=str(value).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+    return AnyValue(string_value=storable(str(value)))
 
 
 def name_of(event: Event) -> str:

@@ -14,6 +14,7 @@ from pfs._otel import attributes, traceparent
 from pfs._otel.events import Event, History, Id, Parent
 from pfs._outside import processes
 from pfs._outside.segment import SegmentSource
+from pfs._tables.show import storable
 
 __all__ = ["Spans"]
 
@@ -87,7 +88,7 @@ class Spans:
         start = self._identity.started * 1000 + values["TIMER_START"] // 1000
         wait = values["TIMER_WAIT"] if event.has_ended else max(end - values["TIMER_START"], 0)
         span = Span(
-            name=attributes.name_of(event),
+            name=storable(attributes.name_of(event)),
             trace_id=trace_id,
             span_id=self._hash(8, event.id),
             flags=flags & _FLAGS | _HAS_IS_REMOTE,
@@ -113,7 +114,7 @@ class Spans:
             span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message="the process ended before this event"))
         elif attributes.error_of(event):
             message = (values["MESSAGE_TEXT"] or "") if self._sql_text else attributes.error_of(event)
-            span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message=message))
+            span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message=storable(message)))
         span.attributes.extend(attributes.key_values(made))
         return span
 

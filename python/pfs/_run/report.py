@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pfs._outside.attach import attach
 from pfs._outside.recorded import JOIN, is_lock_wait
 from pfs._places.readable import Readable
-from pfs._tables.show import bytes_text, count_text, time_text
+from pfs._tables.show import bytes_text, count_text, storable, time_text
 from pfs.errors import Error
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Report:
         """Returns plain values for JSON. Each list has its `limit` largest rows by time."""
 
         def rows(sums: dict[str, list[int]], key: str, names: Sequence[str], by: int) -> list[dict[str, Any]]:
-            return [{key: name, **dict(zip(names, values, strict=True))} for name, values in _largest(sums, by, limit)]
+            return [{key: storable(name), **dict(zip(names, values, strict=True))} for name, values in _largest(sums, by, limit)]
 
         io = ("time", "reads", "bytes_read", "writes", "bytes_written")
         return {
@@ -73,7 +73,7 @@ class Report:
             "classes": rows(self.classes, "class", ("count", "time", "longest"), 1),
             "locks": rows(self.locks, "name", ("count", "time", "longest"), 1),
             "blocked": [
-                {"time": time, "count": count, "longest": longest, "name": name, "source": line}
+                {"time": time, "count": count, "longest": longest, "name": storable(name), "source": storable(line)}
                 for (name, line), (count, time, longest) in self.longest_blocked(limit)
             ],
             "files": rows(self.files, "file", io, 0),
@@ -81,10 +81,10 @@ class Report:
             "statements": rows(self.statements, "digest_text", ("count", "time", "rows_sent", "rows_affected", "errors"), 1),
             "memory": rows(self.memory, "name", ("count", "bytes", "in_use", "most_in_use"), 3),
             "lost": self.lost,
-            "notes": self.notes,
-            "unread": self.unread,
+            "notes": list(map(storable, self.notes)),
+            "unread": list(map(storable, self.unread)),
             "unrecorded": [
-                {"count": count, "program": program or None, "reason": why}
+                {"count": count, "program": storable(program) or None, "reason": why}
                 for (program, why), count in self.most_unrecorded(limit)
             ],
         }
@@ -208,7 +208,7 @@ def text_of(report: Report, limit: int) -> str:
         parts.append("\n".join([title, *("  " + line for line in lines)]))
 
     def clean(name: str) -> str:
-        return "".join(c if c.isprintable() else "?" for c in name)
+        return "".join(c if c.isprintable() else "?" for c in storable(name))
 
     def io(name: str, n: list[int]) -> list[str]:
         return [time_text(n[0]), count_text(n[1]), bytes_text(n[2]), count_text(n[3]), bytes_text(n[4]), clean(name)]

@@ -104,6 +104,11 @@ def plain(text: str) -> str:
 _CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(9), *range(11, 32), *range(127, 160))}
 
 
+def storable(text: str) -> str:
+    """Returns a text that can be written as UTF-8: names of files may have bytes that are none, which become \\xNN."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def without_controls(text: str) -> str:
     """Returns text whose control characters are shown as \\xNN. Tabs and ends of lines stay, for a file may need them."""
     return text.translate(_CONTROLS)
