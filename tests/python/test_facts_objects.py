@@ -246,7 +246,7 @@ def test_limit_of_sources_leaves_source_null(limit: int) -> None:
 @fresh_process("performance_schema_max_object_cells={limit}")
 @pytest.mark.parametrize("limit", [0, 1])
 def test_limit_of_cells_is_counted(limit: int) -> None:
-    """Law 1: without room for a thread's statistics of a file the program runs on and the loss is counted."""
+    """Law 1: without room for a thread's statistics of a file the loss is counted, and the instrument has all events."""
     key = key_of("file", "c/data")
     for i in range(3):
         fd = opened(key, f"f{i}")
@@ -254,6 +254,15 @@ def test_limit_of_cells_is_counted(limit: int) -> None:
     assert status("object_cells_lost") > 0
     assert len(rows("file_instances")) == 3
     assert len(events()) == 9
+    assert count(WAITS) == count(WAITS_BY_THREAD) == 9
+    assert count(FILES) == 9
+    pfs.truncate(WAITS)
+    assert count(WAITS) == 0
+    fd = opened(key, "f3")
+    assert (C.write(fd, 10), C.close(fd)) == (10, 0)
+    assert count(WAITS) == 3
+    (row,) = rows(FILES, COUNT_STAR=3)
+    assert (row["COUNT_WRITE"], row["SUM_NUMBER_OF_BYTES_WRITE"]) == (1, 10)
 
 
 @fresh_process()

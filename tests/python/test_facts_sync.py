@@ -520,13 +520,14 @@ def test_C6_objects_beyond_the_limit_work_uninstrumented_and_freed_places_are_us
 
 @fresh_process("performance_schema_max_object_cells=0")
 def test_C6_without_cells_everything_works_and_the_loss_is_counted() -> None:
-    """Capacity: no place for what a thread counts apart: read locks and waits are lost, exclusive locks are not."""
+    """Capacity: no place for what a thread counts apart: read locks and waits count for the instrument alone."""
     tree, changed, name = rwlock(), Cond(key_of("cond", "h/changed")), RWLOCK + "h/tree"
     for call in ("read_lock", "read_lock", "unlock", "unlock", "write_lock", "unlock"):
         assert tree.do(call) == 0
     assert changed.late() == ETIMEDOUT
     assert holders(name) == (None, 0)
     assert (count(WAITS_BY_INSTANCE, EVENT_NAME=name), count(WAITS_BY_THREAD, EVENT_NAME=name)) == (1, 3)
+    assert (count(WAITS, EVENT_NAME=name), count(WAITS, EVENT_NAME=COND + "h/changed")) == (3, 1)
     assert status("object_cells_lost") == 3
     assert len(events()) == 4
 

@@ -15,8 +15,13 @@ from pfs import _core
 from tests.python.test_programs import Row
 
 BLOCK, WORKERS = 1000, 4
+# Without a limit of memory: how many files and statements a program makes until it is killed depends on the machine.
 OPTIONS = ",".join(
-    ["performance_schema_instrument='%=ON'"]
+    [
+        "performance_schema_instrument='%=ON'",
+        "performance_schema_max_segment_megabytes=0",
+        "performance_schema_max_file_system_part=0",
+    ]
     + [
         f"performance_schema_consumer_events_{kind}_{view}=ON"
         for kind in ("waits", "stages", "statements", "transactions")

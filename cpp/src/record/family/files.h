@@ -74,7 +74,6 @@ PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool
     ShmCell* const cell = FindCellAtHead(thread, CellKind::kFile, index, file->version, lane, file->lanes[lane], &file->flags, generation);
     if (__builtin_expect(cell != nullptr, 1))
       return AddToCell(*cell, Generation(ObjectDomain(IoGroupOf(operation))), timed, wait_ps, bytes);
-    if (HasObject(call, operation)) return;  // the array is full; counted as lost
   }
   AddToClass(thread, call.wait.class_index, lane, timed, wait_ps, bytes, 1);
 }

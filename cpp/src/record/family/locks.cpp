@@ -58,6 +58,8 @@ void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool time
     if (ShmCell* shared = FindSharedCell(thread, object); shared != nullptr) {
       AddToCell(*shared, Generation(ObjectDomain(ResetGroup::kSync)), timed, wait_ps);
       if (hold == Hold::kShared) AddHeld(*shared);
+    } else {
+      AddToClass(thread, object.class_index.load(kRelaxed), 0, timed, wait_ps, 0, 1);
     }
   }
   AddToThreadCell(cell, timed, wait_ps);
@@ -134,15 +136,14 @@ void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version) 
   const uint32_t gen = Generation(ObjectDomain(ResetGroup::kSync));
   // Finds the thread's cell, wherever it is: if the object dies now, the retired cell counts for the class, and this event with it.
   ShmCell* cell = CachedCell(thread, key);
-  bool is_dead = false;
   if (cell == nullptr || cell->gen.load(kRelaxed) != gen) {
     // Retired cells keep the generation in which the object died, and may not begin another.
-    cell = FindCellSlow(thread, key, list, nullptr, &is_dead);
+    cell = FindCellSlow(thread, key, list, nullptr);
   }
   if (cell != nullptr) {
     if (ended.timed && wait_ps >= kLongWait) WatchSum(cell->seq, cell->stat);
     AddToCell(*cell, gen, ended.timed, wait_ps);
-  } else if (is_dead) {
+  } else {
     AddToClass(thread, wait.class_index, 0, ended.timed, wait_ps, 0, 1);
   }
   ShmCell* const own = ThreadCell(wait);

@@ -198,7 +198,6 @@ PFS_ALWAYS_INLINE void AddToTable(ThreadState& thread, const TableWait& call, bo
       }
       return AddEventsToCell(*cell, timed, wait_ps, count);
     }
-    if ((flags.load(kRelaxed) & kFlagDead) == 0) return;  // the array is full; counted as lost
   }
   AddToClass(thread, call.wait.class_index, lane, timed, wait_ps, 0, count);
 }

@@ -62,17 +62,19 @@ bool IsGone(uint64_t key) {
   }
 }
 
-ShmCell* TakeCell() {
+// `for_class`: cells of classes have no limit but memory, and a part of it for themselves. So totals of instruments stay exact when
+// objects find no cell any more.
+ShmCell* TakeCell(bool for_class) {
   ShmArray& array = g_runtime.segment.array(ArrayId::kCells);
   if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
     ShmCell& cell = g_runtime.cells[free];
     array.free_head.store(cell.next.load(kRelaxed), kRelaxed);
     return &cell;
   }
-  if (object_cells >= static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_object_cells))) return nullptr;
-  const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kCells, 1, kPartsOfClassCells);
+  if (!for_class && object_cells >= static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_object_cells))) return nullptr;
+  const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kCells, 1, for_class ? 0 : kPartsOfClassCells);
   if (fresh < 0) return nullptr;
-  ++object_cells;
+  if (!for_class) ++object_cells;
   return &g_runtime.cells[fresh];
 }
 
@@ -92,7 +94,7 @@ uint32_t TakeAll(ShmCellList& list) {
 // REQUIRES: cold lock.
 template <typename List>
 ShmCell* AddCell(List& list, uint32_t slot, ShmInstance* instance) {
-  ShmCell* const cell = TakeCell();
+  ShmCell* const cell = TakeCell(std::is_same_v<List, ShmCellChain>);
   if (cell == nullptr) return nullptr;
   cell->owner.store(slot, kRelaxed);
   if (instance != nullptr) {
@@ -304,7 +306,7 @@ ShmCell* SearchCell(const ThreadState& thread, uint64_t key, const ShmCellList& 
 }
 
 template <typename List>
-ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfWord* flags, bool* tell_dead) {
+ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfWord* flags) {
   const int error = errno;
   uint32_t found = 0;
   bool is_dead = false;
@@ -325,7 +327,6 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfW
     }
   }
   errno = error;
-  if (tell_dead != nullptr) *tell_dead = is_dead;
   if (found == 0) {
     if (!is_dead) CountLoss(Loss::kStatistics);
     return nullptr;
@@ -333,8 +334,8 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfW
   RememberCell(thread, key, found);
   return &g_runtime.cells[found];
 }
-template ShmCell* FindCellSlow(ThreadState&, uint64_t, ShmCellList&, const HalfWord*, bool*);
-template ShmCell* FindCellSlow(ThreadState&, uint64_t, ShmCellChain&, const HalfWord*, bool*);
+template ShmCell* FindCellSlow(ThreadState&, uint64_t, ShmCellList&, const HalfWord*);
+template ShmCell* FindCellSlow(ThreadState&, uint64_t, ShmCellChain&, const HalfWord*);
 
 void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps, uint64_t amount, uint64_t count) {
   ShmClass& entry = g_runtime.classes[class_index];

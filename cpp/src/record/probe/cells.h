@@ -61,11 +61,11 @@ inline uint32_t Generation(ResetDomain domain) { return g_runtime.header->resets
 inline Generations GenerationsOfClass(Family family, uint32_t now) { return OfClass(now, Generation(KeptSince(FactsOf(family).group))); }
 
 // Makes or adopts the calling thread's cell of a lane. `flags`: the object's flag word; nullptr if the object cannot
-// die in use. Returns nullptr if the segment is full, and counts the event as lost. Also returns nullptr if the
-// object has died (kFlagDead; or its version is not the key's): then the event counts for its class, and `tell_dead`,
-// if given, is set. Preserves errno. Cold. List: ShmCellList, or ShmCellChain for a class.
+// die in use. Returns nullptr if the object has died (kFlagDead; or its version is not the key's), or if the segment is
+// full, which is counted as a loss. The event then counts for its class (AddToClass), whose cells have memory of their own.
+// Preserves errno. Cold. List: ShmCellList, or ShmCellChain for a class.
 template <typename List>
-[[gnu::noinline]] ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfWord* flags, bool* tell_dead = nullptr);
+[[gnu::noinline]] ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfWord* flags);
 
 // Returns nullptr if the cell is not in the cache.
 PFS_ALWAYS_INLINE ShmCell* CachedCell(const ThreadState& thread, uint64_t key) {
@@ -126,7 +126,7 @@ PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64
 [[gnu::noinline]] void AddToStaleCell(ThreadState& thread, ShmCell& cell, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps,
                                       uint64_t count);
 
-// Counts an event without a (live) object on its class.
+// Counts an event without a (live) object, or whose object found no cell, on its class.
 [[gnu::noinline]] void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps, uint64_t amount,
                                   uint64_t count);
 
