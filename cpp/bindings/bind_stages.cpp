@@ -124,7 +124,7 @@ PyObject* StageExit(PyObject* object, PyObject* const*, Py_ssize_t) {
       // The stage around one that ended elsewhere has not begun again.
       const bool runs = is_innermost && (its == nullptr || its->current != task || its->ended_stages->empty());
       const uint64_t number = runs ? EndStageElsewhere(owner, reinterpret_cast<Task*>(task->task)) : 0;
-      NoteEndedElsewhere(task, number, true);
+      NoteEndedElsewhere(task, number, Ended::kStage);
     } else if (SwitchToTask(task)) {
       if (is_innermost) blocks.empty() ? pfs_stage_end() : Show(blocks.back());
       if (tasks->open_in_own != 0 && task == tasks->own) --tasks->open_in_own;

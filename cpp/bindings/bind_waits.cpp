@@ -10,91 +10,139 @@
 
 #include "perfschema/pfs.h"
 #include "pybind.h"  // comes first
+#include "record/family/elsewhere.h"
 #include "tasks.h"
 
 namespace perfschema::bindings {
 
-namespace {
-
 // Holds the open waits of a task. They fill from the end, so that inner ones have lower addresses, as on a stack: the library takes waits
 // at lower addresses than a new one as abandoned.
-// Threads: owner thread.
+// Threads: the GIL is held.
 struct OpenWaits {
   static constexpr int kMost = 64;
   struct Entry {
     const void* point;  // object of the wait; nullptr = ended
+    uint64_t number;    // the newest has the largest
     pfs_wait_t wait;
   } entries[kMost];
   int used;
+  TaskObject* task;
+  OpenWaits *next, **place;  // the list of all
 };
+
+namespace {
+
+OpenWaits* all_waits;
 
 // Returns the waits of the running task. nullptr: no memory.
 OpenWaits* WaitsHere() {
   ThreadTasks* const tasks = SwitchToRunningTask(Purpose::kBlock);
   if (tasks == nullptr) return nullptr;
-  void*& waits = tasks->current->waits;
-  if (waits == nullptr) waits = PyMem_RawCalloc(1, sizeof(OpenWaits));
-  return static_cast<OpenWaits*>(waits);
+  OpenWaits*& waits = tasks->current->waits;
+  if (__builtin_expect(waits != nullptr, 1)) return waits;
+  waits = static_cast<OpenWaits*>(PyMem_RawCalloc(1, sizeof(OpenWaits)));
+  if (waits == nullptr) return nullptr;
+  waits->task = tasks->current;
+  waits->next = all_waits;
+  waits->place = &all_waits;
+  if (all_waits != nullptr) all_waits->place = &waits->next;
+  all_waits = waits;
+  return waits;
 }
 
 // Calls begin(wait, call site), which begins a wait at a point, if it is instrumented. Returns false if the nesting is far deeper than is
 // recorded.
 template <typename Begin>
 bool BeginAt(const void* point, bool is_enabled, Begin begin) {
+  static uint64_t numbers = 0;
   OpenWaits* const open = WaitsHere();
   if (open == nullptr || open->used == OpenWaits::kMost) return false;
   OpenWaits::Entry& entry = open->entries[OpenWaits::kMost - ++open->used];
   entry.point = point;
+  entry.number = ++numbers;
   entry.wait.instance = nullptr;
   if (is_enabled) begin(&entry.wait, FindCallSite());
   return true;
 }
 
-// Calls end(wait) for the innermost open wait at this point. Returns false if this task has none (it began elsewhere, or too deep).
+// Returns the innermost open wait at this point; nullptr: the task has none.
+OpenWaits::Entry* InnermostAt(OpenWaits& open, const void* point) {
+  for (int depth = open.used; depth > 0; --depth) {
+    OpenWaits::Entry& entry = open.entries[OpenWaits::kMost - depth];
+    if (entry.point == point) return &entry;
+  }
+  return nullptr;
+}
+
+// Finds the wait that ends: that of the running task, else the newest of all at this point: another thread, or another task, has begun the
+// block. nullptr: there is none; it was too deep.
+OpenWaits::Entry* FindOpen(const void* point, OpenWaits** its) {
+  *its = WaitsHere();
+  if (*its == nullptr) return nullptr;
+  OpenWaits::Entry* found = InnermostAt(**its, point);
+  if (__builtin_expect(found != nullptr, 1)) return found;
+  for (OpenWaits* at = all_waits; at != nullptr; at = at->next) {
+    OpenWaits::Entry* const entry = InnermostAt(*at, point);
+    if (entry == nullptr || (found != nullptr && entry->number < found->number)) continue;
+    found = entry;
+    *its = at;
+  }
+  return found;
+}
+
+// Makes a wait that another task or thread began one that the usual end ends.
+void TakeFrom(const TaskObject* task, pfs_wait_t* wait) {
+  if (t_tasks.tasks == nullptr || wait->instance == nullptr) return;
+  if (task->thread_number == t_tasks.tasks->number) return (void)SwitchToTask(const_cast<TaskObject*>(task));
+  NoteEndedElsewhere(task, TakeWait(*reinterpret_cast<Wait*>(wait->opaque), TasksOf(task) != nullptr), Ended::kWait);
+}
+
+// Calls end(wait) for the innermost open wait at this point. Returns false if there is none (it began too deep).
 template <typename End>
 bool EndAt(const void* point, End end) {
-  OpenWaits* const open = WaitsHere();
-  if (open == nullptr) return false;
-  bool found = false;
-  for (int depth = open->used; depth > 0 && !found; --depth) {
-    OpenWaits::Entry& entry = open->entries[OpenWaits::kMost - depth];
-    if (entry.point != point) continue;
-    end(&entry.wait);
-    entry.point = nullptr;
-    found = true;
-  }
+  OpenWaits* open = nullptr;
+  OpenWaits::Entry* const entry = FindOpen(point, &open);
+  if (entry == nullptr) return false;
+  if (open->task != t_tasks.tasks->current) TakeFrom(open->task, &entry->wait);
+  end(&entry->wait);
+  entry->point = nullptr;
   while (open->used > 0 && open->entries[OpenWaits::kMost - open->used].point == nullptr) --open->used;
-  return found;
+  return true;
 }
 
 // ---- pfs.wait ----------------------------------------------------------------------------------------------------------------------
 
 // Is a place where a program waits: one per name, made at its first use, never freed.
-struct WaitPoint {
+struct NamedWait {
   std::string name;
   pfs_instance_t* instance;
+};
+
+// Is what a pfs.wait has of its own: another thread that ends a block finds the block by it.
+struct WaitPoint {
+  const NamedWait* named;
 
   void Begin() const {
-    BeginAt(this, pfs_enabled(instance),
-            [this](pfs_wait_t* wait, CallSite site) { pfs_cond_wait_begin_at(wait, instance, PFS_WAIT, site.file, site.line); });
+    BeginAt(this, pfs_enabled(named->instance),
+            [this](pfs_wait_t* wait, CallSite site) { pfs_cond_wait_begin_at(wait, named->instance, PFS_WAIT, site.file, site.line); });
   }
   void End() const {
     EndAt(this, [](pfs_wait_t* wait) { pfs_cond_wait_end(wait, 0); });
   }
 };
 
-WaitPoint* FindWaitPoint(std::string name) {
+const NamedWait* FindNamedWait(std::string name) {
   // The full name of releases in which these waits were mutexes.
   if (constexpr std::string_view kFormer = "wait/synch/mutex/"; name.starts_with(kFormer)) name.erase(0, kFormer.size());
-  static auto& points = *new std::map<std::string, WaitPoint*>;
+  static auto& all = *new std::map<std::string, const NamedWait*>;
   std::string full = FullName(NameFamily::kOwnWait, name);
-  WaitPoint*& point = points[full];
-  if (point == nullptr) {
-    auto fresh = std::make_unique<WaitPoint>(WaitPoint{full, nullptr});
+  const NamedWait*& named = all[full];
+  if (named == nullptr) {
+    auto fresh = std::make_unique<NamedWait>(NamedWait{full, nullptr});
     fresh->instance = pfs_wait_create(RegisterName(NameFamily::kOwnWait, name), fresh.get());
-    point = fresh.release();
+    named = fresh.release();
   }
-  return point;
+  return named;
 }
 
 // ---- pfs.idle ----------------------------------------------------------------------------------------------------------------------
@@ -173,11 +221,18 @@ class TableHandle {
 
 }  // namespace
 
+void FreeWaits(OpenWaits* waits) {
+  if (waits == nullptr) return;
+  *waits->place = waits->next;
+  if (waits->next != nullptr) waits->next->place = waits->place;
+  PyMem_RawFree(waits);
+}
+
 void BindWaits(PyObject* module) {
   auto m = py::reinterpret_borrow<py::module_>(module);
-  py::class_<WaitPoint, std::unique_ptr<WaitPoint, py::nodelete>>(m, "WaitPoint", "A place where the program itself waits.")
-      .def(py::init(&FindWaitPoint), py::arg("name"))
-      .def_property_readonly("name", [](const WaitPoint& point) { return point.name; })
+  py::class_<WaitPoint>(m, "WaitPoint", "A place where the program itself waits.")
+      .def(py::init([](std::string name) { return WaitPoint{FindNamedWait(std::move(name))}; }), py::arg("name"))
+      .def_property_readonly("name", [](const WaitPoint& point) { return point.named->name; })
       .def("begin", &WaitPoint::Begin)
       .def("end", &WaitPoint::End);
   m.def("idle_begin", BeginIdle);

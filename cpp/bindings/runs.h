@@ -83,7 +83,7 @@ void EndRun(RunHead* run, End end, EndElsewhere end_elsewhere) {
   if (!MayChange(run)) return;
   run->is_open = false;
   if (is_elsewhere) {
-    NoteEndedElsewhere(run->task, end_elsewhere(), false);
+    NoteEndedElsewhere(run->task, end_elsewhere(), Ended::kNested);
     if (run->link != nullptr) run->link->has_ended = true;
   } else {
     end();

@@ -53,7 +53,7 @@ TaskObject* MakeTask(ThreadTasks* tasks, PyObject* context, const pfs_fiber_pare
 void TaskDealloc(PyObject* object) {
   auto* const task = reinterpret_cast<TaskObject*>(object);
   pfs_fiber_destroy(task->task);  // drops its waits, too
-  PyMem_RawFree(task->waits);
+  FreeWaits(task->waits);
   if (task->stages != nullptr) {
     for (const OpenStageBlock& block : *task->stages) Py_DECREF(reinterpret_cast<PyObject*>(block.stage));
     delete task->stages;
@@ -92,6 +92,7 @@ void ThreadTasksDealloc(PyObject* object) {
   AllTasks().erase(tasks->number);
   delete tasks->ended;
   delete tasks->ended_stages;
+  delete tasks->ended_waits;
   Py_XDECREF(tasks->current);
   Py_XDECREF(tasks->blank);
   Py_XDECREF(tasks->own);
@@ -110,6 +111,7 @@ ThreadTasks* MakeThreadTasks(PyThreadState* state) {
     tasks->number = ++numbers;
     tasks->ended = new std::vector<uint64_t>;
     tasks->ended_stages = new std::vector<uint64_t>;
+    tasks->ended_waits = new std::vector<uint64_t>;
     AllTasks()[tasks->number] = tasks;
     // A thread without a context runs no task, unless it is in a greenlet. If it has a context, that may be a task's: then each context
     // counts as a task's.
@@ -143,6 +145,7 @@ bool IsOf(const TaskObject* task, PyObject* context) {
 void ForgetAllEnded(ThreadTasks* tasks) {
   for (const uint64_t number : std::exchange(*tasks->ended, {})) ForgetEnded(number);
   for (const uint64_t number : std::exchange(*tasks->ended_stages, {})) ForgetEndedStage(number);
+  for (const uint64_t number : std::exchange(*tasks->ended_waits, {})) ForgetEndedWait(number);
   tasks->open_in_own -= std::min(tasks->open_in_own, std::exchange(tasks->ended_in_own, 0u));
 }
 
@@ -210,7 +213,7 @@ ThreadTasks* FindRunningTask(Purpose purpose) {
   PyObject* const context = state->context;
   if (tasks != nullptr) {
     tasks->is_settled = true;
-    if (!tasks->ended->empty() || !tasks->ended_stages->empty() || tasks->ended_in_own != 0) ForgetAllEnded(tasks);
+    if (tasks->ended->size() + tasks->ended_stages->size() + tasks->ended_waits->size() + tasks->ended_in_own != 0) ForgetAllEnded(tasks);
     if (IsOf(tasks->own, context)) {
       Py_INCREF(tasks->own);
       tasks->is_settled = SwitchTo(tasks, tasks->own);
@@ -239,11 +242,12 @@ ThreadTasks* TasksOf(const TaskObject* task) {
   return found == AllTasks().end() ? nullptr : found->second;
 }
 
-void NoteEndedElsewhere(const TaskObject* task, uint64_t number, bool is_stage) {
+void NoteEndedElsewhere(const TaskObject* task, uint64_t number, Ended what) {
   ThreadTasks* const tasks = TasksOf(task);
   if (tasks == nullptr) return;
-  tasks->ended_in_own += task == tasks->own ? 1 : 0;
-  if (number != 0) (is_stage ? tasks->ended_stages : tasks->ended)->push_back(number);
+  tasks->ended_in_own += what != Ended::kWait && task == tasks->own ? 1 : 0;
+  if (number != 0)
+    (what == Ended::kWait ? tasks->ended_waits : what == Ended::kStage ? tasks->ended_stages : tasks->ended)->push_back(number);
   tasks->context_version = 0;  // its next event looks
 }
 

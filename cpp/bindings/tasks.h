@@ -17,6 +17,7 @@ struct ThreadState;
 
 namespace perfschema::bindings {
 
+struct OpenWaits;
 struct StageObject;
 
 // Is a stage whose block a task is in. `file` as in CallSite.
@@ -33,7 +34,7 @@ struct TaskObject {
   uint64_t thread_number;               // ThreadTasks::number of its thread
   std::vector<OpenStageBlock>* stages;  // outermost first
   ThreadState* owner;                   // of the stages; nullptr: nothing yet
-  void* waits;                          // bind_waits.cpp; PyMem_Raw
+  OpenWaits* waits;                     // bind_waits.cpp
 };
 
 // Is a value in the context of a task. The task finds itself by it; tasks that are started from here find the parent of their events.
@@ -59,6 +60,7 @@ struct ThreadTasks {
   TaskObject* current;
   std::vector<uint64_t>* ended;         // of `current`: statements and transactions that another thread has ended; ForgetEnded
   std::vector<uint64_t>* ended_stages;  // the same; ForgetEndedStage
+  std::vector<uint64_t>* ended_waits;   // the same; ForgetEndedWait
   uint32_t ended_in_own;                // blocks of the thread's own work that another thread has ended
   pfs_fiber_parent_t own_parent;        // events that `own` was in when the thread switched to another task
 };
@@ -70,7 +72,8 @@ enum class Purpose { kBlock, kWait };
 // Returns the tasks of the thread in which a task runs; nullptr: the thread has ended.
 ThreadTasks* TasksOf(const TaskObject* task);
 // Notes that the calling thread has ended an event of another one. `number`: of record/family/elsewhere.h.
-void NoteEndedElsewhere(const TaskObject* task, uint64_t number, bool is_stage);
+enum class Ended { kNested, kStage, kWait };
+void NoteEndedElsewhere(const TaskObject* task, uint64_t number, Ended what);
 
 struct KnownTasks {
   ThreadTasks* tasks;
@@ -102,6 +105,9 @@ bool SwitchToTask(TaskObject* task);
 // nullptr for the thread's own work, which needs none.
 LinkObject* PushLink(ThreadTasks* tasks);
 void PopLink(ThreadTasks* tasks, LinkObject* link);  // takes the reference
+
+// Frees the waits of a task that dies; nullptr: it has none.
+void FreeWaits(OpenWaits* waits);
 
 void StartTasks();
 

@@ -1,4 +1,4 @@
-"""Statements, stages and transactions that end in another thread than they began in: a pool of threads advances a generator."""
+"""Events that end in another thread than they began in: a pool of threads advances a generator whose block it is."""
 
 from __future__ import annotations
 
@@ -113,8 +113,6 @@ def test_the_first_thread_goes_on_as_if_it_had_ended_there(advance: Advance, poo
         advance(pools[0], lambda generator=generator: next(generator))
         advance(pools[1], generator.close)
         advance(pools[0], work)
-    wait = rows("waits", f"wait/{name}")
-    assert len(wait) in (0, 20)
     waits = pfs.table("events_waits_history_long")
     assert waits[waits["EVENT_NAME"].str.endswith(name)]["NESTING_EVENT_ID"].isna().all()
     alone = rows("statements", f"statement/elsewhere/{name}_alone")
@@ -163,6 +161,67 @@ def test_the_first_thread_has_ended() -> None:
     new = {name: value - before.get(name, 0) for name, value in lost().items() if value != before.get(name, 0)}
     assert set(new) <= {"Performance_schema_locker_lost"}  # the stage of a thread that has gone
     assert sum(new.values()) <= 2
+
+
+@pytest.mark.parametrize("advance", WAYS)
+def test_a_wait_around_a_yield_is_recorded(advance: Advance, pools: list[ThreadPoolExecutor]) -> None:
+    """The row is that of the thread in which the wait began. What that thread does next is not nested in it."""
+    name = f"wait_{advance.__name__}"
+    before, threads = lost(), []
+    table = pfs.Table(f"elsewhere.{name}")
+
+    def pages() -> Iterator[int]:
+        threads.append(threading.get_native_id())
+        with pfs.wait(f"elsewhere/{name}"), table.fetch() as io, pfs.idle():
+            io.rows = 1
+            yield 1
+
+    def after() -> None:
+        with pfs.wait(f"elsewhere/{name}_after"):
+            pass
+
+    for _ in range(20):
+        generator = pages()
+        advance(pools[0], lambda generator=generator: next(generator))
+        time.sleep(0.002)
+        advance(pools[1], generator.close)
+        advance(pools[0], after)
+    owners = pfs.table("threads").set_index("THREAD_OS_ID")["THREAD_ID"]
+    assert lost() == before
+    assert len(pfs.running()) == 0
+    summary = pfs.table("events_waits_summary_by_thread_by_event_name").set_index(["THREAD_ID", "EVENT_NAME"])
+    for event in (f"wait/app/elsewhere/{name}", "wait/io/table/sql/handler", "idle"):
+        found = rows("waits", event)
+        found = found[found["THREAD_ID"] == owners[threads[0]]]
+        assert len(found) == 20, event
+        assert (found["TIMER_WAIT"] >= 2 * 10**9).all()
+        assert not summary["COUNT_STAR"].get((owners[threads[0]], event), 0)
+        assert count("waits", event) >= 20
+    assert int(pfs.table("table_io_waits_summary_by_table").set_index("OBJECT_NAME")["COUNT_STAR"][name]) == 20
+    alone = rows("waits", f"wait/app/elsewhere/{name}_after")
+    assert len(alone) == 20
+    assert alone["NESTING_EVENT_ID"].isna().all()
+
+
+def test_each_wait_ends_its_own_row() -> None:
+    """Two blocks of one name are open, and end in a third thread: each object ends the wait that it began."""
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second, ThreadPoolExecutor(1) as third:
+
+        def body() -> Iterator[int]:
+            with pfs.wait("elsewhere/own"):
+                yield threading.get_native_id()
+
+        long, short = body(), body()
+        of_long = plainly(first, lambda: next(long))
+        time.sleep(0.05)
+        of_short = plainly(second, lambda: next(short))
+        plainly(third, long.close)
+        time.sleep(0.1)
+        plainly(third, short.close)
+        owners = pfs.table("threads").set_index("THREAD_OS_ID")["THREAD_ID"]
+        found = rows("waits", "wait/app/elsewhere/own").set_index("THREAD_ID")["TIMER_WAIT"]
+    assert 50 * 10**9 <= found[owners[of_long]] < 100 * 10**9 <= found[owners[of_short]]
+    assert count("waits", "wait/app/elsewhere/own") == 2
 
 
 def test_a_generator_that_is_collected_in_another_thread(pools: list[ThreadPoolExecutor]) -> None:

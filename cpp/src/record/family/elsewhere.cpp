@@ -114,6 +114,48 @@ void ForgetEnded(uint64_t number) {
   SetParentOfWaits(*thread);
 }
 
+uint64_t TakeWait(Wait& wait, bool has_owner) {
+  ThreadState* const here = CurrentThread();
+  ThreadState* const owner = wait.thread;
+  ShmWaitRecord* const record = wait.record;
+  if (here == nullptr || IsInterrupted(*here)) return 0;  // the end counts the loss
+  uint64_t number = 0;
+  if (has_owner && record != nullptr) {
+    const uint64_t end_ticks = (wait.flags & kFlagTimed) != 0 ? EndedAt(wait, NowTicks(wait.flags)).end_ticks : 0;
+    const int error = errno;
+    if (const ColdLock lock; lock) {
+      const bool is_ended = EndRecordOf(*owner, record, wait.begun_state, end_ticks);
+      const bool is_aside = AnyAside(*owner, [record](Task& task) {
+        ShmWaitRecord** const end = task.open_waits + task.wait_depth;
+        ShmWaitRecord** const open = std::find(task.open_waits, end, record);
+        if (open == end) return false;
+        std::copy(open + 1, end, open);
+        --task.wait_depth;
+        return true;
+      });
+      if (is_ended && !is_aside) number = reinterpret_cast<uintptr_t>(record);
+    }
+    errno = error;
+  }
+  wait.thread = here;
+  wait.record = nullptr;
+  wait.begun_state = 0;
+  wait.flags &= ~kFlagCurrent;
+  return number;
+}
+
+void ForgetEndedWait(uint64_t number) {
+  ThreadState* const thread = t_locals.state;
+  const auto* const record = reinterpret_cast<const ShmWaitRecord*>(number);
+  if (thread == nullptr || IsInterrupted(*thread)) return;
+  ShmWaitRecord** const end = thread->open_waits + thread->wait_depth();
+  if (std::find(thread->open_waits, end, record) == end) return;
+  const uint64_t depth = NestingWithout(*thread, record);
+  KeepChunkOf(*thread, Kind::kWait, record);
+  thread->nesting = depth;
+  if (depth == 0) thread->EndFastAgain();
+}
+
 ThreadState* EventOwner() { return t_locals.state; }
 
 }  // namespace perfschema

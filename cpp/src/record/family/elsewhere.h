@@ -20,6 +20,7 @@ struct Statement;
 struct Task;
 struct ThreadState;
 struct Transaction;
+struct Wait;
 
 // What a statement has that its owner's memory holds.
 struct StatementRest {
@@ -30,15 +31,19 @@ struct StatementRest {
   const void* suspended;  // what SuspendStatement() has saved; nullptr: the statement runs
 };
 
-// Each returns the number of the event for ForgetEnded() or ForgetEndedStage(); 0: the owner need not forget it.
+// Each returns the number of the event for the ForgetEnded... of its kind; 0: the owner need not forget it.
 PFS_API uint64_t EndStatementElsewhere(Statement& statement, const StatementRest& rest);
 PFS_API uint64_t EndTransactionElsewhere(Transaction& transaction, bool is_committed);
 // Ends the stage of a task; `task` nullptr: of the owner's own work.
 PFS_API uint64_t EndStageElsewhere(ThreadState* owner, Task* task);
+// Ends the row of a wait, which becomes one of the calling thread without a row: its usual end counts it next. `has_owner`: the thread that
+// began it has not ended.
+PFS_API uint64_t TakeWait(Wait& wait, bool has_owner);
 
-// Takes an event that ended elsewhere out of the calling thread's stack: a statement or transaction; a stage.
+// Takes an event that ended elsewhere out of the calling thread's stack: a statement or transaction; a stage; a wait.
 PFS_API void ForgetEnded(uint64_t number);
 PFS_API void ForgetEndedStage(uint64_t number);
+PFS_API void ForgetEndedWait(uint64_t number);
 // Returns what the events of the calling thread belong to; nullptr: nothing yet.
 PFS_API ThreadState* EventOwner();
 
