@@ -9,7 +9,7 @@ packages+=(libjemalloc2 libmimalloc-dev libtcmalloc-minimal4 memcached nginx-lig
 packages+=(fakeroot) # a library between a program and the C library
 packages+=(musl-tools) # a program that cannot have libperfschema-run.so
 packages+=(libmariadb-dev mariadb-client-core mariadb-server-core postgresql prometheus-mysqld-exporter redis-server) # tests start servers of their own
-# Large tools are not here: docs/testing.md, "Not in the gate".
+# Large tools are not here: docs/contribute/testing.md, "Not in the gate".
 fuzzers=(clang libclang-rt-dev)
 missing() {
   local package

@@ -1,4 +1,4 @@
-# A toolchain: compiles with this machine's g++ for an older glibc, or for arm64 (.ci/wheels, docs/platforms.md).
+# A toolchain: compiles with this machine's g++ for an older glibc, or for arm64 (.ci/wheels, docs/contribute/platforms.md).
 #   PFS_SYSROOT   environment: a folder that has libc6-dev, linux-libc-dev, libgcc-s1 and libmd-dev of a Debian
 #   PFS_ARCH      environment: x86_64 or aarch64
 # Only headers of the compiler and of the C++ library come from this machine. Debian's cross compilers have a C library of their own, which

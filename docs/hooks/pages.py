@@ -158,8 +158,8 @@ def rewritten(text: str, page: str, source: Path, linked: set[Path]) -> str:
     """Returns the text with its links as they are on the site.
 
     `page` is where the text goes, `source` the file that it comes from. A link to a file outside of docs/ leads to the file's
-    page, which `linked` notes; a link to a folder or a notebook becomes plain text. A link that leads nowhere stays, so that
-    the build fails.
+    page, which `linked` notes; a link to a folder, a notebook or the lab becomes plain text. A link that leads nowhere stays,
+    so that the build fails.
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -169,7 +169,7 @@ def rewritten(text: str, page: str, source: Path, linked: set[Path]) -> str:
         path = Path(os.path.normpath(source.parent / target))
         if not (ROOT / path).exists():
             return match[0]
-        if (ROOT / path).is_dir() or path.suffix == ".ipynb":
+        if (ROOT / path).is_dir() or path.suffix == ".ipynb" or path.parts[0] == "lab":
             return label[1:-1]
         if path.parts[0] == "docs" and path.suffix in (".md", ".svg", ".png"):
             there = str(path.relative_to("docs"))
@@ -187,9 +187,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     for title in [*FAMILIES, OTHER]:
         pages.append({title: [f"reference/tables/{name}.md" for name in names if family_of(name) == title]})
     assert config.nav is not None
-    for section in config.nav:
-        if "Tables" in section:
-            section["Tables"] = pages
+    (reference,) = (section["Reference"] for section in config.nav if "Reference" in section)
+    for page in reference:
+        if "Tables" in page:
+            page["Tables"] = pages
     return config
 
 

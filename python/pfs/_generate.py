@@ -43,7 +43,7 @@ def _reference() -> str:
         lines += ["", "| column | type | null | unit | |", "| --- | --- | --- | --- | --- |"]
         for column in table["columns"]:
             written = " Can be updated." if column["writable"] else ""
-            written += " [Can hold literals](../texts.md)." if column["literals"] else ""
+            written += " [Can hold literals](../howto/texts.md)." if column["literals"] else ""
             null = "NULL" if column["nullable"] else ""
             sql_type = column["sql_type"].replace("|", "\\|")
             lines.append(f"| {column['name']} | {sql_type} | {null} | {column['unit']} | {column['doc']}{written} |")

@@ -1,4 +1,4 @@
-"""The pytest plugin of pfs shows what tests wait for, and limits it. docs/pytest.md says how to use it.
+"""The pytest plugin of pfs shows what tests wait for, and limits it. docs/howto/pytest.md says how to use it.
 
 It is a package of its own, because importing any module of pfs imports pfs, and a test run that does not use the plugin must not
 pay for that. This package only declares; pfs._testing.plugin does the work.

@@ -1,4 +1,4 @@
-"""docs/add_a_table.md, carried out to the letter on a scratch copy of the tree."""
+"""docs/contribute/add_a_table.md, carried out to the letter on a scratch copy of the tree."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 import pfs
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "add_a_table.md"
+PAGE = ROOT / "docs/contribute/add_a_table.md"
 TABLE = "memory_use_of_segment"
 MOST_LINES = 30
 

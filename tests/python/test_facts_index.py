@@ -1,4 +1,4 @@
-"""Every fact of docs/semantics.md is named by a test: an index of who proves what.
+"""Every fact of docs/reference/semantics.md is named by a test: an index of who proves what.
 
 A fact without a test is in LATER, with the reason; it must leave the list when a test comes.
 """
@@ -20,7 +20,7 @@ OPTIONAL = {
 
 def facts(root: Path) -> set[str]:
     """The numbers of all facts."""
-    return set(re.findall(r"^- \*\*([A-L]\d+)\*\* ", (root / "docs/semantics.md").read_text(), re.MULTILINE))
+    return set(re.findall(r"^- \*\*([A-L]\d+)\*\* ", (root / "docs/reference/semantics.md").read_text(), re.MULTILINE))
 
 
 def named_facts(text: str) -> set[str]:

@@ -715,7 +715,7 @@ def test_interval_is_of_the_median() -> None:
 
 
 def test_settings_of_the_guide_are_legal(inner: Inner, root: Path) -> None:
-    blocks = re.findall(r"```toml\n(.*?)```", (root / "docs/pytest.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```toml\n(.*?)```", (root / "docs/howto/pytest.md").read_text(), re.DOTALL)
     assert len(blocks) == 2
     assert blocks[0].startswith("[tool.pytest.ini_options]\n")
     (inner.pytester.path / "pyproject.toml").write_text("".join(blocks))
@@ -724,7 +724,7 @@ def test_settings_of_the_guide_are_legal(inner: Inner, root: Path) -> None:
 
 
 def test_the_guide_names_every_keyword_and_option(root: Path) -> None:
-    guide = (root / "docs/pytest.md").read_text()
+    guide = (root / "docs/howto/pytest.md").read_text()
     plugin = (root / "python/pytest_pfs/__init__.py").read_text()
     options = set(re.findall(r'"(--pfs-[a-z-]+)"', plugin))
     assert len(options) == 7

@@ -1,4 +1,4 @@
-"""docs/questions.md: each line runs, and is about columns that exist."""
+"""docs/howto/questions.md: each line runs, and is about columns that exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import pfs
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "questions.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs/howto/questions.md").read_text()
 LINES = re.findall(r"^\| [^|]+\? \| `(.+)` \|$", PAGE, re.MULTILINE)
 
 

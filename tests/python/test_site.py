@@ -24,15 +24,15 @@ def tree(root: Path, tmp_path: Path) -> Path:
         shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for path in (*root.glob("*.md"), *root.glob("*.yml"), root / "pyproject.toml"):
         shutil.copy(path, tmp_path)
-    for name in ("tests", "notebooks"):  # links lead there
+    for name in ("lab", "notebooks", "tests"):  # links lead there
         (tmp_path / name).symlink_to(root / name)
     return tmp_path
 
 
 def test_it_builds_with_each_table_and_broken_links_fail(tree: Path) -> None:
     """One build for both: with two links that lead nowhere it fails, because of these alone, when all pages are written."""
-    with (tree / "docs/attach.md").open("a") as page:
-        page.write("\n[nowhere](nowhere.md) and [no such file](../cpp/src/shm/nowhere.h)\n")
+    with (tree / "docs/howto/attach.md").open("a") as page:
+        page.write("\n[nowhere](nowhere.md) and [no such file](../../cpp/src/shm/nowhere.h)\n")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode != 0

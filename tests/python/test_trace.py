@@ -35,7 +35,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def lines(path: Path) -> list[bytes]:
-    """The statements of a file. All that it has is whole lines, of the format of docs/trace.md."""
+    """The statements of a file. All that it has is whole lines, of the format of docs/reference/trace.md."""
     content = path.read_bytes()
     assert content.endswith(b"\n")
     assert b"\r" not in content
@@ -551,8 +551,8 @@ assert os.read(read, 1) == b""
 
 
 def test_docs_name_the_options() -> None:
-    """docs/trace.md has every option of the trace, and pfs has every one that it names."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "trace.md").read_text()
+    """docs/reference/trace.md has every option of the trace, and pfs has every one that it names."""
+    page = (Path(__file__).resolve().parents[2] / "docs/reference/trace.md").read_text()
     named = set(re.findall(r"`(performance_schema_trace_\w+)`", page))
     there = {name for name in pfs.table("global_variables")["VARIABLE_NAME"] if name.startswith("performance_schema_trace")}
     assert named == there

@@ -1,4 +1,4 @@
-"""Files of the trace (docs/trace.md): read, merged, loaded into SQLite. The files are made here from the description."""
+"""Files of the trace (docs/reference/trace.md): read, merged, loaded into SQLite. The description makes the files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def only(frames: dict[str, pd.DataFrame], table: str) -> pd.DataFrame:
 
 
 def database(*texts: bytes) -> sqlite3.Connection:
-    """As docs/trace.md loads it."""
+    """As docs/reference/trace.md loads it."""
     loaded = sqlite3.connect(":memory:")
     loaded.text_factory = bytes
     loaded.executescript(files.ddl())
@@ -115,7 +115,7 @@ def test_one_statement_with_one_mutex(tmp_path: Path) -> None:
 
 
 def test_events_without_an_end_or_without_a_start(tmp_path: Path) -> None:
-    """A chunk that was recycled takes rows with it; docs/trace.md: an event may have no end row."""
+    """A chunk that was recycled takes rows with it; docs/reference/trace.md: an event may have no end row."""
     thread = Thread(5)
     first = thread.start(WAITS, "wait/a", 10)
     second = thread.start(WAITS, "wait/b", 20, first)
@@ -142,7 +142,7 @@ def test_threads_have_the_same_event_ids(tmp_path: Path) -> None:
 
 
 def test_parts_are_one_thread(tmp_path: Path) -> None:
-    """docs/trace.md: rows of a thread are in order from part to part, as numbers; a part may have another actor."""
+    """docs/reference/trace.md: rows of a thread are in order from part to part, as numbers; a part may have another actor."""
     thread = Thread(5)
     for part in range(8, 12):
         thread.start(WAITS, f"wait/{part}", part)

@@ -2,7 +2,7 @@
 //
 // The statements: those of SQL that set a password or take one (CREATE USER, SET PASSWORD, CHANGE MASTER, CREATE USER MAPPING, PRAGMA
 // key ...), commands of redis (AUTH, HELLO, CONFIG SET, ACL SETUSER, MIGRATE, SENTINEL), and requests: user:password@ and tokens in a URL.
-// Too much is masked rather than too little. docs/texts.md has the list for users.
+// Too much is masked rather than too little. docs/howto/texts.md has the list for users.
 #pragma once
 
 #include <cstddef>

@@ -136,8 +136,8 @@ struct Column : PlainColumn {
     copy.merge = how;
     return copy;
   }
-  // Marks a text that can hold values of the program: literals of statements, messages that quote them, input of users. docs/texts.md says
-  // which commands leave it out.
+  // Marks a text that can hold values of the program: literals of statements, messages that quote them, input of users.
+  // docs/howto/texts.md says which commands leave it out.
   constexpr Column literals() const {
     Column copy = *this;
     copy.has_literals = true;

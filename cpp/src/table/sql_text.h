@@ -1,4 +1,4 @@
-// table/sql_text.h: formats values as consecutive SQL literals. docs/trace.md defines the format.
+// table/sql_text.h: formats values as consecutive SQL literals. docs/reference/trace.md defines the format.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 //                                              .columns = columns_of<kColumns>, .scan = scan<&ScanMutexes>};
 //   static_assert(ok(tables::mutex_instances));
 //
-// docs/add_a_table.md is the how-to. ok() should catch every mistake that a reviewer would have to find.
+// docs/contribute/add_a_table.md is the how-to. ok() should catch every mistake that a reviewer would have to find.
 #pragma once
 
 #include <array>

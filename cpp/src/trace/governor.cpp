@@ -40,7 +40,7 @@ int64_t Nanos(clockid_t clock) {
 
 // ---- Prices --------------------------------------------------------------------------------------------------------------------------
 
-// What an event makes the processor do beyond the plain call. Lines: docs/overhead.md; instructions: tests/bench/baseline.json.
+// What an event makes the processor do beyond the plain call. Lines: docs/howto/production.md; instructions: tests/bench/baseline.json.
 struct Work {
   double readings, lines, instructions;
 };

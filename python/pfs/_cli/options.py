@@ -68,7 +68,8 @@ class TableName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 process_argument = click.argument("process", metavar="PID|NAME", type=Process())
-# A command whose output is sent or shared writes no literals unless the user asks for them. docs/texts.md lists these commands.
+# A command whose output is sent or shared writes no literals unless the user asks for them.
+# docs/howto/texts.md lists these commands.
 sql_text_option = click.option(
     "--sql-text", is_flag=True, help="Also texts that can hold literals and secrets: of statements, samples and errors."
 )

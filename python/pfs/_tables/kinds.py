@@ -27,7 +27,7 @@ def kinds(table: str) -> dict[str, tuple[str, bool]]:
 
 @cache
 def literals_of(table: str) -> frozenset[str]:
-    """Returns the columns whose texts can hold values of the program. docs/texts.md says who leaves them out."""
+    """Returns the columns whose texts can hold values of the program. docs/howto/texts.md says who leaves them out."""
     return frozenset(column["name"] for column in _core.table_info(table)["columns"] if column["literals"])
 
 

@@ -1,4 +1,4 @@
-"""Reads the lines of the trace (docs/trace.md), merges its files, and prints the tables that a database needs for them.
+"""Reads the lines of the trace (docs/reference/trace.md), merges its files, and prints the tables that a database needs for them.
 
 It never evaluates a file as SQL. It matches each line against the one form that the columns of its table allow.
 """

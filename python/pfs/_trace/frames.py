@@ -1,4 +1,4 @@
-"""Reads files of the trace (docs/trace.md) as frames."""
+"""Reads files of the trace (docs/reference/trace.md) as frames."""
 
 from __future__ import annotations
 

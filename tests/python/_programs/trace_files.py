@@ -1,4 +1,4 @@
-"""Files of the trace as docs/trace.md describes them, made without the writer."""
+"""Files of the trace as docs/reference/trace.md describes them, made without the writer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 def written(value: int | str | bytes | None) -> bytes:
-    """A value as docs/trace.md has it."""
+    """A value as docs/reference/trace.md has it."""
     if value is None:
         return b"NULL"
     if isinstance(value, int):

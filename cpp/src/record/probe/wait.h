@@ -2,7 +2,7 @@
 // (record/probe/fast_path.h).
 //
 // Neither path takes a lock, allocates, makes a system call, throws or computes in floating point. An event that does not fit is counted as
-// lost. See docs/architecture.md, "One event".
+// lost. See docs/explanation/architecture.md, "One event".
 #pragma once
 
 #include "record/context/threads.h"
