@@ -83,15 +83,18 @@ void* CLibrary::FunctionOf(const char* name) const {
   return nullptr;
 }
 
-// Makes the relocated pages writable, or constant again as the dynamic linker has made them.
-void CLibrary::SetRelocated(const link_map& object, int protection) const {
+// Makes the relocated pages writable, or constant again as the dynamic linker has made them. Returns false if the system refuses: writable
+// pages count for RLIMIT_DATA.
+bool CLibrary::SetRelocated(const link_map& object, int protection) const {
   const auto get_value = reinterpret_cast<unsigned long (*)(unsigned long)>(FunctionOf("getauxval"));
   const uintptr_t page = get_value(AT_PAGESZ);
+  bool is_done = true;
   for (const ElfW(Phdr) & segment : SegmentsOf(object)) {
     if (segment.p_type != PT_GNU_RELRO) continue;
     const uintptr_t begin = (object.l_addr + segment.p_vaddr) & -page, end = (object.l_addr + segment.p_vaddr + segment.p_memsz) & -page;
-    (void)ProtectMemory(begin, end - begin, static_cast<uintptr_t>(protection));
+    is_done &= ProtectMemory(begin, end - begin, static_cast<uintptr_t>(protection)) == 0;
   }
+  return is_done;
 }
 
 PFS_IN_EVERY_PROCESS void CLibrary::BindCallsOf(const link_map& object) const {
@@ -106,7 +109,7 @@ PFS_IN_EVERY_PROCESS void CLibrary::BindCallsOf(const link_map& object) const {
       if (symbol.st_shndx != SHN_UNDEF || *slot == nullptr || Has(*slot)) continue;
       void* const function = FunctionOf(from.names + symbol.st_name);
       if (function == nullptr || function == *slot) continue;
-      if (!is_writable) SetRelocated(object, PROT_READ | PROT_WRITE);
+      if (!is_writable && !SetRelocated(object, PROT_READ | PROT_WRITE)) return;  // its calls go where the program's go
       is_writable = true;
       *slot = function;
     }

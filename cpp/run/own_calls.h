@@ -25,7 +25,7 @@ class CLibrary {
   void BindCallsOf(const link_map& object) const;
 
  private:
-  void SetRelocated(const link_map& object, int protection) const;
+  bool SetRelocated(const link_map& object, int protection) const;
 
   static constexpr size_t kMostParts = 3;
   struct Part {

@@ -57,6 +57,31 @@ def test_programs_run_as_without(tmp_path: Path) -> None:
         assert (seen.stdout, seen.stderr, seen.returncode) == (plain.stdout, plain.stderr, plain.returncode)
 
 
+def test_a_program_that_may_have_no_more_data_runs(tmp_path: Path) -> None:
+    """Its first allocation comes after the limit: pages of pfs could not be made writable, and it died of SIGSEGV."""
+    text = """
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+int main(void) {
+  const struct rlimit limit = {1 << 16, 1 << 16};
+  char text[99];
+  if (setrlimit(RLIMIT_DATA, &limit) != 0) return 1;
+  void* const block = malloc(64 << 20);
+  const int why = errno, length = snprintf(text, sizeof text, "%d %d\\n", block == NULL, why == ENOMEM);
+  free(block);
+  return write(1, text, length) != length;
+}
+"""
+    (tmp_path / "program.c").write_text(text)
+    subprocess.run(["cc", "-fno-builtin", "-o", tmp_path / "program", tmp_path / "program.c"], check=True)
+    for options in ((), ("--only", "memory"), ("--only", "memory,locks,files")):
+        seen = run(*PFS, "run", "--no-report", *options, "--", tmp_path / "program")
+        assert (seen.stdout, seen.stderr, seen.returncode) == ("1 1\n", "", 0), options
+
+
 def test_memory_is_off_unless_it_is_asked_for() -> None:
     script = "print('run-memory' in open('/proc/self/maps').read())"
     for options, loaded in (((), "False\n"), (("--only", "memory"), "True\n")):
