@@ -1,7 +1,8 @@
 // Names that are no known file's (record/family/passing_names.h). Calls find them without a lock while others replace them.
 //
 // Contract. From the moment a call holds a name until it lets go, the name's word is that text, byte for byte, whatever other calls add.
-// No name is released twice. IsNoFile() says true only if the index had no file of that name at some moment of the search.
+// No name is released twice. Half of the threads add names without the cold lock. IsNoFile() says true only if the index had no file of
+// that name at some moment of the search.
 //
 // How it is checked. Texts are longer than two cache lines and follow from their number, so any mixture of two is found. Holders keep a
 // name until others have replaced more names than the segment keeps freed ones: a name that was released is another one by then. The
@@ -30,13 +31,18 @@ struct Held {
   uint64_t word = 0;
 };
 
-// Does what a begin does.
-Held Hold(const std::string& text) {
+// Does what a begin does. `names`: those that the thread has in advance, which need no lock.
+Held Hold(const std::string& text, NameStash* names = nullptr) {
   Held held;
   const uint32_t hash = HashName(text);
   held.place = HoldPassingName(text, hash, &held.word);
   if (held.place != 0) return held;
-  if (const ColdLock lock; lock) held.place = AddPassingName(text, hash, &held.word);
+  if (names != nullptr && names->MayReplace(text.size())) {
+    held.place = AddPassingName(text, hash, &held.word, *names);
+  } else if (const ColdLock lock; lock) {
+    held.place = AddPassingName(text, hash, &held.word);
+    if (names != nullptr) names->Refill(text.size());
+  }
   return held;
 }
 
@@ -74,6 +80,23 @@ TEST(PassingNames, stay_until_another_name_has_their_place) {
   LetPassingNameGo(replaced.place);
 }
 
+TEST(PassingNames, of_a_thread_are_taken_in_advance) {
+  NameStash names = {};
+  EXPECT_FALSE(names.MayReplace(160));
+  uint64_t number = 2000, without_lock = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string text = TextOf(number++);
+    if (names.MayReplace(text.size())) ++without_lock;
+    const Held held = Hold(text, &names);
+    ASSERT_NE(held.place, 0u);
+    EXPECT_TRUE(IsNameNow(held.word, text));
+    LetPassingNameGo(held.place);
+  }
+  EXPECT_GT(without_lock, 950u);
+  EXPECT_FALSE(names.MayReplace(10));  // names of another size
+  EXPECT_LE(names.ready_count[3], NameStash::kMost);
+}
+
 TEST(PassingNames, know_the_class_of_the_last_site) {
   const Held held = Hold(TextOf(1000));
   ASSERT_NE(held.place, 0u);
@@ -97,9 +120,10 @@ TEST(PassingNames, of_holders_stay_their_texts_concurrently) {
   const uint64_t seed = Seed();
   const auto work = [&](uint64_t number, uint64_t patience) {
     std::mt19937_64 draws(seed + number);
+    NameStash names = {};
     while (!stop.load(kRelaxed)) {
       const std::string text = TextOf(draws() % 3000);
-      const Held held = Hold(text);
+      const Held held = Hold(text, number % 2 == 0 ? &names : nullptr);
       if (held.place == 0) continue;
       const uint64_t until = added.fetch_add(1) + patience;
       do {

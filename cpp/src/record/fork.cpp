@@ -261,7 +261,7 @@ bool ContinueChild(bool has_lock) {
   ForgetSocketsInChild();
   ForgetHoldsOfPassingNamesInChild();
   ForgetFreeListsInChild(g_forking.child_had_lock);
-  ContinueThreadsInChild(g_forking.own, g_forking.state);
+  ContinueThreadsInChild(g_forking.own, g_forking.state, g_forking.child_had_lock);
   ReconnectInChild();
   ForgetLogInChild();
   ContinueFactsInChild();

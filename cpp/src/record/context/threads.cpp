@@ -320,7 +320,7 @@ void ForgetWorkInChild(ThreadState& thread) {
   thread.identity = identity;
 }
 
-void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached) {
+void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached, bool was_closed) {
   ++forks;
   ShmArray& array = g_runtime.segment.array(ArrayId::kThreads);
   array.free_head.store(0, kRelaxed);
@@ -331,6 +331,7 @@ void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached)
     shared.cells.store(0, kRelaxed);
     shared.global_cells.store(0, kRelaxed);
     ThreadState* const thread = slots[slot].state;
+    if (thread != nullptr) thread->names.ContinueInChild(was_closed);
     const uint64_t use = slots[slot].use.load(kRelaxed);
     const bool is_own = thread == own, is_attached = thread == attached;
     if (use == 0 || (!is_own && (use & ThreadSlot::kOwn) != 0)) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "record/engine/names.h"
 #include "record/engine/runtime.h"
 #include "record/engine/sources.h"
 
@@ -216,7 +217,8 @@ struct ThreadState : ThreadWork {
   // A chunk of each kind that the slot's last thread has left and that no view shows (KeepSpare); 0 = none. The next thread writes it
   // while it is in the cache.
   uint32_t spare_chunks[kEventKinds];
-  uint32_t forks;  // of the process when they were filled: a forked child has other cells and chunks
+  uint32_t forks;   // of the process when they were filled: a forked child has other cells and chunks
+  NameStash names;  // zeros at first
   // Of these two, what `holds` and `statement_depth` count is in use. A new thread leaves the rest as it is: clearing it takes longer
   // than all else that makes a thread.
   HeldChunk held_chunks[kEventKinds][ChunkHold::kMaxHeld];
@@ -308,8 +310,8 @@ uint32_t ForegroundFlag(uint32_t class_index, std::string_view user);
 // Stops writing to the parent's records. Called at once in a forked child.
 void ForgetWorkInChild(ThreadState& thread);
 // Continues threads in a forked child. The forking thread's attached and own instrumentations keep their THREAD_IDs;
-// so do those of pfs_thread_new(), which are attached to no thread.
-void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached);
+// so do those of pfs_thread_new(), which are attached to no thread. `was_closed`: no thread of the parent was on the lock-free path.
+void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached, bool was_closed);
 
 // A slot gets its THREAD_ID last and loses it first. Returns true if no thread has the slot. REQUIRES: cold lock.
 inline bool SlotIsFree(uint32_t slot) { return g_runtime.threads[slot].thread_id.load(kAcquire) == 0; }

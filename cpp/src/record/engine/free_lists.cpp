@@ -74,17 +74,6 @@ ShmInstance* AllocateFreeInstance(uint32_t class_index) {
   return slot == 0 ? nullptr : &g_runtime.instances[slot];
 }
 
-// Returns the thread's free list. nullptr: the thread has ended, or the array is full. REQUIRES: cold lock.
-ShmFreeLists* OwnFreeLists() {
-  ThreadLocals& self = t_locals;
-  if (self.free_lists != nullptr || self.ended) return self.free_lists;
-  const uint64_t slot = AllocateSlot(ArrayId::kFreeLists, g_runtime.free_lists, &ShmFreeLists::next);
-  if (slot == 0) return nullptr;
-  HearOfThreadEnd();
-  g_runtime.free_lists[slot].is_light.store(HasBarrier() ? 1 : 0, kRelaxed);
-  return self.free_lists = &g_runtime.free_lists[slot];
-}
-
 #if defined(PFS_BREAK_FREE_LISTS)  // negative control of the churn test: the check removed
 PFS_ALWAYS_INLINE bool IsUsable(const ShmInstance& object, uint32_t class_index) {
   return object.class_index.load(kRelaxed) == class_index;
@@ -129,6 +118,16 @@ bool MakeSpaceFor(uint32_t class_index, ShmFreeLists& own) {
 }
 
 }  // namespace
+
+ShmFreeLists* OwnFreeLists() {
+  ThreadLocals& self = t_locals;
+  if (self.free_lists != nullptr || self.ended) return self.free_lists;
+  const uint64_t slot = AllocateSlot(ArrayId::kFreeLists, g_runtime.free_lists, &ShmFreeLists::next);
+  if (slot == 0) return nullptr;
+  HearOfThreadEnd();
+  g_runtime.free_lists[slot].is_light.store(HasBarrier() ? 1 : 0, kRelaxed);
+  return self.free_lists = &g_runtime.free_lists[slot];
+}
 
 ShmInstance* MakeFromAnyFreeSlot(uint32_t class_index, const void* identity) {
   ThreadLocals& self = t_locals;

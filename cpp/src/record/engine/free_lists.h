@@ -137,6 +137,8 @@ bool AnyListIsLight();
 // Marks an instance: the calling thread is about to make a cell for it. Returns false if it is dying, or dead: then no cell may be made.
 bool BeginSharing(ShmInstance& object);
 
+// Returns the thread's free list, which lets it use the lock-free path. nullptr: the thread has ended, or the array is full.
+ShmFreeLists* OwnFreeLists();
 // Makes an object. Returns nullptr if the limit of live objects is reached, or there is no memory.
 ShmInstance* MakeInstance(uint32_t class_index, const void* identity);
 // Puts the slot of a retired object on the thread's free list.

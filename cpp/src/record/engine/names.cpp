@@ -19,11 +19,8 @@ uint32_t GranulesFor(size_t bytes) {
   return static_cast<uint32_t>((kHeaderBytes + bytes + sizeof(ShmNameGranule) - 1) / sizeof(ShmNameGranule));
 }
 
-}  // namespace
-
-uint32_t AcquireName(std::string_view name) {
-  name = name.substr(0, kMaxObjectName);
-  const uint32_t granules = GranulesFor(name.size());
+// Returns the first of so many granules, 0 if the segment is full. REQUIRES: cold lock.
+uint32_t TakeGranules(uint32_t granules) {
   ShmHeader* header = g_runtime.header;
   Word& list = header->names_free[granules];
   Word& count = header->names_free_count[granules];
@@ -41,22 +38,37 @@ uint32_t AcquireName(std::string_view name) {
     list.store(first == 0 ? 0 : (static_cast<uint64_t>(first) << 32 | last), kRelaxed);
     count.store(count.load(kRelaxed) - 1, kRelaxed);
   } else {
-    CountLoss(Loss::kNames);
     return 0;
   }
-  ShmNameGranule* at = At(granule);
-  at->version.store(at->version.load(kRelaxed) + 1, kRelease);  // odd while the text changes; readers check before and after
-  at->granules = granules;
-  at->bytes.store(static_cast<uint32_t>(name.size()), kRelease);
-  CopyToShared(reinterpret_cast<char*>(at) + kHeaderBytes, name.data(), name.size());
-  at->version.store(at->version.load(kRelaxed) + 1, kRelease);
+  At(granule)->granules = granules;
   return granule;
 }
 
-uint64_t AcquireNameWord(std::string_view name) {
-  const uint32_t granule = AcquireName(name);
-  return uint64_t{NameVersion(granule)} << 32 | granule;
+// REQUIRES: the granules are the caller's.
+void WriteName(uint32_t granule, std::string_view name) {
+  ShmNameGranule* at = At(granule);
+  at->version.store(at->version.load(kRelaxed) + 1, kRelease);  // odd while the text changes; readers check before and after
+  at->bytes.store(static_cast<uint32_t>(name.size()), kRelease);
+  CopyToShared(reinterpret_cast<char*>(at) + kHeaderBytes, name.data(), name.size());
+  at->version.store(at->version.load(kRelaxed) + 1, kRelease);
 }
+
+uint64_t WordOf(uint32_t granule) { return uint64_t{NameVersion(granule)} << 32 | granule; }
+
+}  // namespace
+
+uint32_t AcquireName(std::string_view name) {
+  name = name.substr(0, kMaxObjectName);
+  const uint32_t granule = TakeGranules(GranulesFor(name.size()));
+  if (granule == 0) {
+    CountLoss(Loss::kNames);
+  } else {
+    WriteName(granule, name);
+  }
+  return granule;
+}
+
+uint64_t AcquireNameWord(std::string_view name) { return WordOf(AcquireName(name)); }
 
 void ReleaseName(uint32_t granule) {
   if (granule == 0) return;
@@ -74,6 +86,51 @@ void ReleaseName(uint32_t granule) {
     list.store(static_cast<uint64_t>(first) << 32 | granule, kRelaxed);
   }
   count.store(count.load(kRelaxed) + 1, kRelaxed);
+}
+
+bool NameStash::MayReplace(size_t bytes) const {
+  return ready_count[GranulesFor(std::min<size_t>(bytes, kMaxObjectName))] != 0 && released_count < kMost;
+}
+
+uint64_t NameStash::AcquireWord(std::string_view name) {
+  name = name.substr(0, kMaxObjectName);
+  const uint32_t granules = GranulesFor(name.size()), last = ready_count[granules] - 1u;
+  const uint32_t granule = ready[granules][last];
+  ready_count[granules] = static_cast<uint8_t>(last);  // first: a handler that does not return must leave no name in two places
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  WriteName(granule, name);
+  return WordOf(granule);
+}
+
+void NameStash::Release(uint32_t granule) {
+  if (granule == 0) return;
+  released[released_count] = granule;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  ++released_count;
+}
+
+void NameStash::ReleaseAll() {
+  for (uint32_t i = 0; i < released_count; ++i) ReleaseName(released[i]);
+  released_count = 0;
+}
+
+void NameStash::Refill(size_t bytes) {
+  ReleaseAll();
+  const uint32_t granules = GranulesFor(std::min<size_t>(bytes, kMaxObjectName));
+  uint8_t& count = ready_count[granules];
+  wanted[granules] = static_cast<uint8_t>(std::min(kMost, std::max(1u, 2u * wanted[granules])));
+  while (count < wanted[granules]) {
+    const uint32_t granule = TakeGranules(granules);
+    if (granule == 0) return;  // no loss: nobody needs it yet
+    ready[granules][count++] = granule;
+  }
+}
+
+void NameStash::ContinueInChild(bool was_closed) {
+  const bool is_empty =
+      released_count == 0 && std::all_of(std::begin(ready_count), std::end(ready_count), [](auto count) { return count == 0; });
+  if (is_empty) return;  // a store would copy pages that the parent has, too
+  was_closed ? ReleaseAll() : void(*this = {});
 }
 
 uint32_t NameVersion(uint32_t granule) { return granule == 0 ? 0 : At(granule)->version.load(kRelaxed); }

@@ -4,6 +4,7 @@
 // keep their names; when it is used again its version differs and the event shows no name instead of a wrong one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
@@ -28,6 +29,35 @@ class ObjectName {
  private:
   char text_[3 * (kObjectNameWidth + 1)];
   size_t bytes_ = 0;
+};
+
+inline constexpr uint32_t kMostNameGranules =
+    (offsetof(ShmNameGranule, text) + kMaxObjectName + sizeof(ShmNameGranule) - 1) / sizeof(ShmNameGranule);
+
+// Names that a thread has taken in advance, by their granules, and those that it has released: a name that comes once needs the cold lock
+// once for many of them. The more a thread needs, the more it takes. They stay for the next thread of the slot.
+// Threads: the owner, on the lock-free path (record/engine/free_lists.h) or under the cold lock.
+struct NameStash {
+  static constexpr uint32_t kMost = 32;
+  uint8_t wanted[kMostNameGranules + 1];  // how many names of a size were taken last
+  uint8_t ready_count[kMostNameGranules + 1];
+  uint8_t released_count;
+  uint32_t ready[kMostNameGranules + 1][kMost];
+  uint32_t released[kMost];
+
+  // Returns whether there is a name of that size, and space for one that is released.
+  bool MayReplace(size_t bytes) const;
+  // Does what AcquireNameWord() does. REQUIRES: MayReplace().
+  uint64_t AcquireWord(std::string_view name);
+  // REQUIRES: MayReplace() of any size.
+  void Release(uint32_t granule);
+  // Releases what has been released, and takes names of the size of one that has just been acquired. REQUIRES: cold lock.
+  void Refill(size_t bytes);
+  // In a forked child: the names are its own, too, if the path was closed over the fork. REQUIRES: cold lock.
+  void ContinueInChild(bool was_closed);
+
+ private:
+  void ReleaseAll();
 };
 
 // Copies `name` (cut at 512 bytes). Returns the first granule of the copy, or 0 if the segment is full. REQUIRES:

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "record/engine/classes.h"
+#include "record/engine/free_lists.h"
 #include "record/engine/names.h"
 #include "record/engine/no_signals.h"
 #include "record/family/file_events.h"
@@ -117,6 +118,20 @@ bool BeginOnKnownName(NamedFileWait* call, uint32_t class_index, Operation opera
 
 namespace {
 
+// Gives the call a name that no file has, from the names that the thread has in advance. Returns false if it cannot.
+bool TakeNameWithoutLock(NamedFileWait* call, std::string_view name, uint32_t hash) {
+  ThreadLocals& self = t_locals;
+  ShmFreeLists* const own = self.free_lists;
+  if (own == nullptr || self.state == nullptr || self.in_cold_lock) return false;
+  NameStash& names = self.state->names;
+  const OnLockFreePath on(self, *own);
+  LightBarrier(*own);
+  if (OnLockFreePath::IsClosed() || !names.MayReplace(name.size()) || !IsNoFile(name, hash)) return false;
+  call->passing = AddPassingName(name, hash, &call->name, names);
+  if (call->passing == 0) call->name = call->own_name = names.AcquireWord(name);
+  return true;
+}
+
 // Makes the name known before the call is made, which may block for long. The program may read it at any time, also if the system refuses
 // the call. All of this happens before the timer is read. Not inlined: a call on a name that is known needs none of its registers.
 [[gnu::noinline]] void FindName(NamedFileWait* call, uint32_t class_index, const char* path) {
@@ -132,7 +147,7 @@ namespace {
     call->name = 0;
     call->passing = HoldPassingName(name.view(), hash, &call->name);
   }
-  if (call->named == nullptr && call->passing == 0) {
+  if (call->named == nullptr && call->passing == 0 && !TakeNameWithoutLock(call, name.view(), hash)) {
     call->name = 0;
     if (ColdLock lock; lock) {
       call->named = FindByName(name.view(), hash);
@@ -141,6 +156,7 @@ namespace {
       } else {
         call->passing = AddPassingName(name.view(), hash, &call->name);
         if (call->passing == 0) call->name = call->own_name = AcquireNameWord(name.view());
+        if (t_locals.state != nullptr && OwnFreeLists() != nullptr) t_locals.state->names.Refill(name.view().size());
       }
     }
   }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "record/engine/runtime.h"
+#include "record/engine/names.h"
 
 namespace perfschema {
 
@@ -16,6 +16,8 @@ uint32_t HoldPassingName(std::string_view name, uint32_t hash, uint64_t* word);
 // Adds a name that is not there and holds it, like HoldPassingName(). Returns 0 if a call holds the name in its place, or the segment is
 // full. REQUIRES: cold lock.
 uint32_t AddPassingName(std::string_view name, uint32_t hash, uint64_t* word);
+// Does the same with names of the thread's. REQUIRES: lock-free path (record/engine/free_lists.h), names.MayReplace(name.size()).
+uint32_t AddPassingName(std::string_view name, uint32_t hash, uint64_t* word, NameStash& names);
 // Adds the name of a file that is no more: a journal comes again. The name becomes the segment's, or is released. REQUIRES: cold lock.
 void LeavePassingName(uint64_t word, uint32_t hash);
 // Takes a name that the caller alone holds. Returns its word, which is the caller's to release; 0 if others hold it, too. Either way the
