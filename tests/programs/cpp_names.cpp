@@ -2,6 +2,7 @@
 // semaphores, latches, barriers and streams. Compiles with -fno-exceptions and -fno-rtti.
 //   g++ -std=c++20 cpp_names.cpp $(pkg-config --cflags --libs perfschema) -o cpp_names
 // Takes a directory to write to. Exits with 0 if all behaved as in std. SOURCE of LOCK_guarded: the lines marked so.
+#include <atomic>
 #include <cstdio>
 #include <perfschema/pfs.hpp>
 #include <string>
@@ -130,6 +131,10 @@ void synchronization() {
   perfschema::jthread stoppable{"index/stoppable", [](std::stop_token stop) {
                                   while (!stop.stop_requested()) std::this_thread::sleep_for(1ms);
                                 }};
+  std::atomic<int> given{0};
+  perfschema::jthread{"index/tokenless", [&](int number) { given = number; }, 7}.join();
+  perfschema::jthread{[&] { ++given; }}.join();
+  EXPECT(given == 8);
 #endif
 }
 

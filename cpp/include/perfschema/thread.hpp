@@ -31,7 +31,8 @@ inline pfs_key_t own_thread_key() {
 class beginning {
  public:
   explicit beginning(pfs_key_t key) : key_(key) { pfs_thread_describe(&origin_); }
-  template <class F, class... Args>
+  // std::jthread asks whether it may pass a stop token: not to a function that takes none.
+  template <class F, class... Args, class = std::enable_if_t<std::is_invocable_v<F, Args...>>>
   void operator()(F&& f, Args&&... args) {
     pfs_thread_begin(key_, nullptr, &origin_);
     std::invoke(std::forward<F>(f), std::forward<Args>(args)...);
