@@ -14,7 +14,7 @@ import numpy as np
 
 from pfs import _paths
 from pfs._arrow.frames import plain_texts
-from pfs._snapshots.foreign import batches_of, check_sizes, foreign, members, table_of
+from pfs._snapshots.foreign import batches_of, check_sizes, foreign, members, rows_of
 from pfs._snapshots.held import Columns, declared
 from pfs._snapshots.parquet import columns_of_arrow, need_pyarrow
 from pfs.errors import InvalidValue
@@ -150,7 +150,13 @@ class _Member:
 
     def arrow(self) -> Any:
         """Returns the table of Arrow."""
-        return table_of(f"{self._path}: {self._name}", self._data)
+        import pyarrow as pa
+
+        found = self._rows()
+        return found if isinstance(found, pa.Table) else pa.Table.from_batches([found])
+
+    def _rows(self) -> Any:
+        return rows_of(f"{self._path}: {self._name}", self._data)
 
     def pieces(self) -> Iterator[Columns]:
         """Yields the rows in pieces, as they were written."""
@@ -163,7 +169,7 @@ class _Member:
                 yield found
 
     def __call__(self) -> Columns | pd.DataFrame:
-        stored = self.arrow()
+        stored = self._rows()
         with foreign(f"{self._path}: {self._name}"):
             attrs = dict(json.loads((stored.schema.metadata or {}).get(_ATTRS, b"{}")))
             return columns_of_arrow(self._name.rpartition("/")[2], stored, attrs)

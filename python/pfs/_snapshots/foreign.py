@@ -11,7 +11,7 @@ import struct
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pfs import _paths
@@ -20,13 +20,17 @@ from pfs.errors import Error, InvalidValue
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
-__all__ = ["Members", "batches_of", "check_sizes", "foreign", "members", "table_of"]
+__all__ = ["Members", "batches_of", "check_sizes", "foreign", "members", "rows_of"]
 
 _MOST_DEFLATED = 8 << 20  # bytes of a member that deflate shrinks: write_archive has 64 KiB, and what 20,000 processes are
 _MOST_DEFLATED_TOTAL = 64 << 20
 _MOST_TABLES = 512 << 20  # bytes of all tables without compression, unless the file is large, too
 _MOST_RATIO = 200  # 4,500,000 rows of the histograms of 10,000 digests: 153
+_MOST_KEPT = 4096  # bytes of a schema that is known again
 _MAGIC = 8  # bytes in front of the messages of a file
+_CONTINUES = 0xFFFFFFFF  # in front of each message
+_DICTIONARY, _BATCH = 2, 3  # types of messages
+_FRAME, _BUFFER, _LENGTH, _PLACE, _TYPES, _SHORT = (struct.Struct(f"<{form}") for form in ("Ii", "qq", "q", "I", "i", "H"))
 
 
 @contextmanager
@@ -101,91 +105,118 @@ def check_sizes(path: str, datas: Iterable[bytes]) -> None:
 
 
 def _claimed(data: bytes) -> Iterator[int]:
-    """Yields how long each compressed buffer says that it is. Arrow takes so much memory for it."""
-    for message in _messages(data):
-        if message.type not in ("dictionary", "record batch"):
+    """Yields how long each compressed buffer says that it is. Arrow takes so much memory for it.
+
+    It reads the heads of the messages in place: no body, and nothing twice. Arrow verifies the heads, and reads the same.
+    """
+    for head, metadata, body in _messages(data):
+        kind = _field(metadata, head, 1, missing_is_legal=True)
+        kind = metadata[kind] if kind else 0
+        if kind not in (_DICTIONARY, _BATCH):
             continue
-        metadata = message.metadata.to_pybytes()
-        batch = _table(metadata, _field(metadata, _root(metadata), 2))
-        if message.type == "dictionary":
+        batch = _table(metadata, _field(metadata, head, 2))
+        if kind == _DICTIONARY:
             batch = _table(metadata, _field(metadata, batch, 1))
         if not _field(metadata, batch, 3, missing_is_legal=True):  # no compression: no memory but that of the file
             continue
         buffers = _table(metadata, _field(metadata, batch, 2))
-        [count] = struct.unpack_from("<I", metadata, buffers)
-        body = message.body
+        [count] = _PLACE.unpack_from(metadata, buffers)
         for number in range(count):
-            offset, length = struct.unpack_from("<qq", metadata, buffers + 4 + 16 * number)
+            offset, length = _BUFFER.unpack_from(metadata, buffers + 4 + 16 * number)
             if length >= 8:
-                yield max(0, struct.unpack("<q", body.slice(offset, 8).to_pybytes())[0])
+                if offset < 0 or offset + 8 > len(body):
+                    raise ValueError("a buffer is outside of its message")
+                yield max(0, _LENGTH.unpack_from(body, offset)[0])
 
 
-def _messages(data: bytes) -> Iterator[Any]:
-    import pyarrow as pa
-
-    reader = pa.BufferReader(data)
-    reader.seek(_MAGIC)
-    while True:
-        try:
-            yield pa.ipc.read_message(reader)
-        except EOFError:
+def _messages(data: bytes) -> Iterator[tuple[int, bytes, memoryview]]:
+    """Yields the metadata of each message, where its table is in them, and its body."""
+    view = memoryview(data)
+    at = _MAGIC
+    while at + _FRAME.size <= len(data):
+        mark, size = _FRAME.unpack_from(data, at)
+        at += _FRAME.size
+        if not size:  # the end
             return
+        if mark != _CONTINUES or size < 0:
+            raise ValueError("it has no messages of Arrow")
+        metadata = data[at : at + size]
+        at += size
+        head = _table(metadata, 0)
+        length = _field(metadata, head, 3, missing_is_legal=True)
+        length = _LENGTH.unpack_from(metadata, length)[0] if length else 0
+        if not 0 <= length <= len(data) - at:
+            raise ValueError("a message is cut off")
+        yield head, metadata, view[at : at + length]
+        at += length
 
 
 # A table of flatbuffers, in which Arrow says what a message has: https://flatbuffers.dev/internals
 
 
-def _root(data: bytes) -> int:
-    return _table(data, 0)
-
-
 def _table(data: bytes, at: int) -> int:
-    return at + int(struct.unpack_from("<I", data, at)[0])
+    return at + int(_PLACE.unpack_from(data, at)[0])
 
 
 def _field(data: bytes, table: int, number: int, missing_is_legal: bool = False) -> int:
     """Returns where a field of a table is; 0 if it is not there."""
-    types = table - struct.unpack_from("<i", data, table)[0]
-    [size] = struct.unpack_from("<H", data, types)
+    types = table - _TYPES.unpack_from(data, table)[0]
     place = 4 + 2 * number
-    offset = struct.unpack_from("<H", data, types + place)[0] if place < size else 0
+    offset = _SHORT.unpack_from(data, types + place)[0] if place < _SHORT.unpack_from(data, types)[0] else 0
     if not offset and not missing_is_legal:
         raise ValueError(f"field {number} is missing")
     return table + offset if offset else 0
 
 
-def batches_of(what: str, data: bytes) -> Iterator[pa.Table]:
-    """Yields the batches of a member as tables. It reads the messages that ``check_sizes`` has seen; the end of the file may name
-    others.
+def batches_of(what: str, data: bytes) -> Iterator[pa.RecordBatch]:
+    """Yields the batches of a member. It reads the messages that ``check_sizes`` has seen; the end of the file may name others.
 
     Raises:
         InvalidValue: it is damaged; a column has a type that pfs does not write.
     """
     import pyarrow as pa
 
+    schema = data[_MAGIC : _MAGIC + _FRAME.size + _FRAME.unpack_from(data, _MAGIC)[1]]
+    unknown = (_unknown_column if len(schema) <= _MOST_KEPT else _unknown_column.__wrapped__)(schema)
+    if unknown:
+        raise InvalidValue(f"{what} cannot be read: {unknown}")
     file = pa.BufferReader(data)
     file.seek(_MAGIC)
-    with pa.ipc.open_stream(file, options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:  # see SavedParquet
-        for field in reader.schema:
-            if not _is_known(field.type):
-                raise InvalidValue(f"{what} cannot be read: {field.name} has type {field.type}")
+    with pa.ipc.open_stream(file, options=_options()) as reader:
         for batch in reader:
             batch.validate(full=True)  # texts are UTF-8, numbers of texts exist
-            yield pa.Table.from_batches([batch])
+            yield batch
 
 
-def table_of(what: str, data: bytes) -> pa.Table:
-    """Returns the table of a member. See ``batches_of``."""
+@cache
+def _options() -> Any:
+    import pyarrow as pa
+
+    return pa.ipc.IpcReadOptions(use_threads=False)  # see SavedParquet
+
+
+def rows_of(what: str, data: bytes) -> pa.RecordBatch | pa.Table:
+    """Returns the rows of a member: its batch, or a table if it has several. See ``batches_of``."""
     import pyarrow as pa
 
     with foreign(what):
         found = list(batches_of(what, data))
         if not found:
             raise InvalidValue(f"{what} cannot be read: it has no rows")
-        return found[0] if len(found) == 1 else pa.concat_tables(found).unify_dictionaries()
+        return found[0] if len(found) == 1 else pa.Table.from_batches(found).unify_dictionaries()
 
 
-@lru_cache(64)
+@lru_cache(256)
+def _unknown_column(schema: bytes) -> str:
+    """Says which column of a schema's message has a type that pfs does not write. The same tables come from each process."""
+    import pyarrow as pa
+
+    for field in pa.ipc.read_schema(pa.py_buffer(schema)):
+        if not _is_known(field.type):
+            return f"{field.name} has type {field.type}"
+    return ""
+
+
 def _is_known(kind: pa.DataType) -> bool:
     """Returns whether pfs, of any version, writes columns of this type. The rows of each of them take memory in the file."""
     import pyarrow as pa

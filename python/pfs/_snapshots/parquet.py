@@ -73,8 +73,8 @@ def columns_of_arrow(name: str, stored: Any, attrs: dict[Hashable, Any]) -> Colu
     """
     known = _declared(name) if kinds(name) else {}
     parts = []
-    for position, column in enumerate(stored.schema.names):
-        part = _part(column, *known[column], stored.column(position)) if column in known else None
+    for column, values in zip(stored.schema.names, stored.columns, strict=True):
+        part = _part(column, *known[column], values) if column in known else None
         if part is None:
             return _as_read(name, stored.to_pandas(use_threads=False))
         parts.append(part)
