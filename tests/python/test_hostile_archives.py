@@ -217,6 +217,19 @@ def test_every_mutant_is_read_or_refused(good: Path, tmp_path: Path) -> None:
     assert refused > MUTANTS // 3
 
 
+@pytest.mark.parametrize("node", [{}, None, 7, "", "../b", "b\n"])
+def test_a_cut_names_its_node(good: Path, tmp_path: Path, node: object) -> None:
+    shutil.copytree(good / "fleet", tmp_path / "fleet")
+    newest = sorted((tmp_path / "fleet/a").glob("*.pfs.zip"))[-1]
+    with zipfile.ZipFile(newest) as archive:
+        summary = json.loads(archive.read("snapshot.json"))
+    summary["fleet"]["node"] = node
+    newest.write_bytes(with_member(newest.read_bytes(), "snapshot.json", json.dumps(summary).encode()))
+    fleet = pfs.fleet.read(tmp_path / "fleet")
+    assert dict(fleet.sql(COUNT).rows()) == {"a": 20, "b": 22}  # the cut before
+    assert str(newest) in fleet.problems[0]
+
+
 @pytest.mark.parametrize("make", [stream_of_deflate, encrypted, of_another_method, deep_json])
 def test_commands_go_on_beside_a_damaged_cut(good: Path, tmp_path: Path, make: Callable[[bytes, random.Random], bytes]) -> None:
     shutil.copytree(good / "fleet", tmp_path / "fleet")
@@ -254,8 +267,14 @@ def bomb(good: Path, kind: str) -> bytes:
         for info in old.infolist():
             if info.filename != {"json": "snapshot.json"}.get(kind, "threads.arrow"):
                 new.writestr(info.filename, old.read(info.filename))
-        if kind == "zstd":
-            large = pa.table({"a": pa.Array.from_buffers(pa.int64(), zeros // 8, [None, pa.py_buffer(bytes(zeros))])})
+        if kind.startswith("zstd"):
+            if kind == "zstd":
+                column = pa.Array.from_buffers(pa.int64(), zeros // 8, [None, pa.py_buffer(bytes(zeros))])
+            else:
+                places = pa.py_buffer(struct.pack("<qq", 0, zeros))
+                texts = pa.Array.from_buffers(pa.large_string(), 1, [None, places, pa.py_buffer(bytes(zeros))])
+                column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), texts)
+            large = pa.table({"a": column})
             written = pa.BufferOutputStream()
             with pa.ipc.new_file(written, large.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
                 writer.write_table(large)
@@ -268,7 +287,7 @@ def bomb(good: Path, kind: str) -> bytes:
     return data.replace(struct.pack("<I", zeros), struct.pack("<I", 1000)) if kind == "lie" else data
 
 
-@pytest.mark.parametrize("kind", ["json", "deflate", "lie", "zstd"])
+@pytest.mark.parametrize("kind", ["json", "deflate", "lie", "zstd", "zstd texts"])
 def test_a_bomb_is_refused_by_its_sizes(good: Path, tmp_path: Path, kind: str) -> None:
     """A file of some megabytes that would take gigabytes, also if the directory says that it would not."""
     (path := tmp_path / "x.pfs.zip").write_bytes(bomb(good, kind))

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from pfs import _core
+from pfs._fleet import files
 from pfs._snapshots.archive import read_archive_summary, read_members
 from pfs._snapshots.foreign import foreign
 from pfs.errors import InvalidValue
@@ -108,7 +109,7 @@ def read_cut(path: str) -> Cut:
         known = frozenset(_core.tables())
         return Cut(
             path=path,
-            node=str(facts["node"]),
+            node=_node(facts["node"]),
             number=_count(facts["cut"]),
             time=datetime.fromisoformat(summary["time"]).replace(tzinfo=None).isoformat(),
             boot=str(facts["boot"]),
@@ -120,6 +121,12 @@ def read_cut(path: str) -> Cut:
             problems=[str(problem) for problem in facts["problems"]],
             tables=[name for name in summary["rows"] if name in known],
         )
+
+
+def _node(value: object) -> str:
+    if not files.is_node(value):
+        raise ValueError(f"{value!r} is no name of a node")
+    return value
 
 
 def _count(value: object) -> int:

@@ -7,12 +7,12 @@ import os
 import re
 import time
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from pfs import _paths
 from pfs.errors import InvalidValue, StateError
 
-__all__ = ["Named", "checked_node", "cuts", "locked", "name_of", "nodes", "remove_old", "remove_parts"]
+__all__ = ["Named", "checked_node", "cuts", "is_node", "locked", "name_of", "nodes", "remove_old", "remove_parts"]
 
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _CUT = re.compile(r"(\d{10})-\d{8}T\d{6}\.pfs\.zip")
@@ -28,13 +28,18 @@ class Named(NamedTuple):
     path: str
 
 
+def is_node(name: object) -> TypeGuard[str]:
+    """Returns whether a node can have this name."""
+    return isinstance(name, str) and _NODE.fullmatch(name) is not None
+
+
 def checked_node(name: str) -> str:
     """Returns the name of a node.
 
     Raises:
         InvalidValue: it cannot be the name of a folder.
     """
-    if not _NODE.fullmatch(name):
+    if not is_node(name):
         raise InvalidValue(f"bad name '{name}' for a node: legal are letters, digits, '.', '_' and '-', as in the name of a host")
     return name
 
