@@ -637,7 +637,7 @@ def full_digests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.parametrize(("processes_of_it", "megabytes"), [(1, [160, 180]), (20, [280, 300])])
+@pytest.mark.parametrize(("processes_of_it", "megabytes"), [(1, [120, 130]), (20, [230, 240])])
 def test_a_full_table_of_digests_takes_little_memory(
     tmp_path: Path, full_digests: Path, processes_of_it: int, megabytes: list[float]
 ) -> None:

@@ -73,5 +73,13 @@ def test_no_large_module_for_a_small_table(program: Subject, command: str) -> No
     assert not imported(program, *(word for some in words for word in some)) & LARGE
 
 
+def test_a_collector_does_without_pandas(program: Subject, tmp_path: Path) -> None:
+    """It is half of the memory of a collector. Functions of pyarrow for arrays of numpy import it, too."""
+    for _ in range(2):  # the second cut reads the first one
+        found = imported(program, "collect", "--once", "--to", str(tmp_path / "fleet"))
+        assert {"numpy", "pyarrow"} <= found
+        assert not found & {"pandas", "duckdb", "sqlglot", "matplotlib"}
+
+
 def test_the_check_sees_a_large_module(program: Subject, tmp_path: Path) -> None:
     assert "pandas" in imported(program, "snapshot", str(program.pid), str(tmp_path / "a.zip"))

@@ -52,7 +52,6 @@ SLOW = {
     "_snapshots.diff",
     "_snapshots.merge",
     "_snapshots.parquet",
-    "_snapshots.snapshot",
     "_tables.frame",
     "_tables.readable",
     "_tables.where",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from pfs import _core
 from pfs._tables.show import storable
@@ -13,6 +12,8 @@ from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    import pandas as pd
 
 __all__ = ["arrow_of", "arrow_of_parts", "escaped", "parts_of", "plain_texts"]
 
@@ -87,6 +88,8 @@ def _as_declared(part: _core.Part, declared: str, nullable: bool) -> _core.Part:
 
 
 def _part(name: str, column: pd.Series[Any]) -> _core.Part:
+    import pandas as pd
+
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return name, "text", True, column.cat.codes.to_numpy(), column.isna().to_numpy(), [str(t) for t in dtype.categories]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from pfs import _core
 from pfs._fleet import files
@@ -20,10 +20,10 @@ from pfs._fleet.cut import ENDED, FLEET, PROCESS, Cut, Identity, Member, identit
 from pfs._outside import processes
 from pfs._outside.segment import SegmentSource
 from pfs._snapshots.archive import ArchiveWriter, archive_writer, empty
-from pfs._snapshots.held import Columns, Held, declared
+from pfs._snapshots.held import Columns, declared
 from pfs._snapshots.merge import DIGESTS, HISTOGRAM, apart, placed, summed, with_quantiles
 from pfs._snapshots.parquet import need_pyarrow
-from pfs._snapshots.snapshot import Merged, Origin, has_sums
+from pfs._snapshots.snapshot import NOBODY, Origin, has_sums, summary_of
 from pfs.errors import AttachError, Error, InvalidValue
 
 __all__ = ["Collector", "Retention", "tables_of"]
@@ -224,12 +224,11 @@ class Collector:
         path = os.path.join(self.folder, files.name_of(number, now))
         members = [*(each.member for each in chosen), *kept]
         origins = sorted([_origin(self.node), *(_origin(self.node, each.identity) for each in members)])
-        when = pd.Timestamp(round(now * 1e6), unit="us")
         facts = Cut(
             path=path,
             node=self.node,
             number=number,
-            time=when.isoformat(),
+            time=datetime.fromtimestamp(now, UTC).replace(tzinfo=None).isoformat(),
             boot=boot,
             uptime=uptime,
             seconds=seconds,
@@ -243,10 +242,8 @@ class Collector:
             with archive_writer(path, 0o666) as archive:  # the folder has the mode
                 rows = self._write_tables(archive, before, chosen, kept, ended, carried)
                 duration = time.perf_counter() - begin
-                held = Held({name: empty(name) for name in sorted(self._tables)})
-                merged = Merged(held, origins, when, duration)
-                merged._lacks_buckets = True
-                archive.finish(merged._summary(facts.tables) | {"rows": rows, FLEET: facts.facts()})
+                said = summary_of(facts.time, duration, NOBODY, rows, lacks_buckets=True)
+                archive.finish(said | {"origins": [list(origin) for origin in origins], FLEET: facts.facts()})
         except OSError as error:
             error.filename = error.filename or path
             raise
@@ -360,9 +357,13 @@ def _of(columns: Columns, origins: Sequence[Origin]) -> Columns:
     parts = {part[0]: part[3] for part in columns.parts}
     if not columns.rows:
         return columns
-    keys = [(origin.PID, origin.START) for origin in origins]
-    there = pd.MultiIndex.from_arrays([parts["PID"], parts["START"]])
-    chosen = np.asarray(there.isin(keys))
+    keys = {(origin.PID, origin.START) for origin in origins}
+    pid, start = parts["PID"], parts["START"]
+    begins = np.flatnonzero(np.append(True, (pid[1:] != pid[:-1]) | (start[1:] != start[:-1])))  # rows of a process are together
+    is_of = [pair in keys for pair in zip(pid[begins].tolist(), start[begins].tolist(), strict=True)]
+    if all(is_of):
+        return columns
+    chosen = np.repeat(is_of, np.diff(np.append(begins, columns.rows)))
     rows = int(chosen.sum())
     return Columns(
         rows,

@@ -16,7 +16,7 @@ from pfs import _paths
 from pfs._arrow.frames import plain_texts
 from pfs._snapshots.foreign import batches_of, check_sizes, foreign, members, rows_of
 from pfs._snapshots.held import Columns, declared
-from pfs._snapshots.parquet import columns_of_arrow, need_pyarrow
+from pfs._snapshots.parquet import array_of_numbers, columns_of_arrow, need_pyarrow
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -119,14 +119,20 @@ def _array(part: _core.Part, known: dict[str, int]) -> Any:
         if kind != "enum":
             places = np.array([known.setdefault(text, len(known)) for text in texts] or [0], np.int32)
             values, texts = np.where(values < 0, -1, places[values]).astype(np.int32), list(known)
-        null = values < 0
-        codes = pa.array(values, mask=null if null.any() else None)
-        return pa.DictionaryArray.from_arrays(codes, pa.array(texts, pa.large_string()))
+        return pa.DictionaryArray.from_arrays(array_of_numbers(values, values < 0), _array_of_texts(texts))
     if kind == "timestamp":
-        return pa.array(values.view("datetime64[us]"))
-    if kind == "double":
-        return pa.array(values, from_pandas=mask is not None)
-    return pa.array(values, mask=mask if mask is not None and mask.any() else None)
+        return array_of_numbers(values, values == np.iinfo(np.int64).min, pa.timestamp("us"))
+    if kind == "double" and mask is not None:
+        mask = np.isnan(values)
+    return array_of_numbers(values, mask)
+
+
+def _array_of_texts(texts: Sequence[str]) -> Any:
+    import pyarrow as pa
+
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return pa.Array.from_buffers(pa.large_string(), len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))])
 
 
 def read_archive_summary(path: str | os.PathLike[str]) -> dict[str, Any]:

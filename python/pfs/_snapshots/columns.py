@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import pandas as pd
 
 if TYPE_CHECKING:
     from pfs import _core
@@ -54,7 +53,7 @@ class Column:
         if self.texts is not None or is_small:
             ranks: Array = self.values.astype(np.int64)
         else:
-            ranks = pd.factorize(self.values, sort=True)[0].astype(np.int64)
+            ranks = np.unique(self.values, return_inverse=True)[1].astype(np.int64, copy=False)
         return ranks if self.null is None else np.where(self.null, -1, ranks)
 
     def taken(self, rows: Array) -> Column:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pfs import _core
 from pfs._arrow.frames import arrow_of_parts, parts_of
-from pfs._tables.frame import made
 from pfs._tables.kinds import kinds, literals_of
 
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ class Columns:
     attrs: dict[Hashable, Any] = field(default_factory=dict)
 
     def frame(self, cells: dict[str, str] | None = None) -> pd.DataFrame:
+        from pfs._tables.frame import made
+
         frame = made(self.rows, 0, self.parts, is_signed=True, cells=cells)
         frame.attrs = dict(self.attrs)
         return frame

@@ -8,7 +8,6 @@ from operator import and_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from pfs._snapshots.averages import NOT_SAMPLED, timed
 from pfs._snapshots.columns import Column, united
@@ -168,7 +167,7 @@ def _placed(info: _core.TableInfo, readings: Sequence[tuple[Origin, Columns]]) -
 def _dense(ids: Array, space: int) -> tuple[Array, int]:
     """Returns ids without gaps, in the same order, and their count. `space`: more than the largest one."""
     if space > 4 * len(ids) + 1000:
-        codes, values = pd.factorize(ids, sort=True)
+        values, codes = np.unique(ids, return_inverse=True)
         return codes, len(values)
     is_there = np.zeros(space, dtype=bool)
     is_there[ids] = True

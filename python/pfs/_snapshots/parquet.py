@@ -8,20 +8,22 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from pfs import _core, _paths
 from pfs._arrow.frames import escaped
 from pfs._snapshots.foreign import foreign
 from pfs._snapshots.held import Columns, declared
-from pfs._tables.frame import TEXT, category
 from pfs._tables.kinds import ORIGIN_KINDS, kinds
 from pfs.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["SavedParquet", "columns_of_arrow", "need_pyarrow", "storable"]
+    import pandas as pd
+
+    _Array = np.ndarray[Any, np.dtype[Any]]
+
+__all__ = ["SavedParquet", "array_of_numbers", "columns_of_arrow", "need_pyarrow", "storable"]
 
 
 def need_pyarrow() -> None:
@@ -34,6 +36,10 @@ def need_pyarrow() -> None:
 
 def storable(table: pd.DataFrame) -> pd.DataFrame:
     """Returns a frame whose texts can be written as UTF-8."""
+    import pandas as pd
+
+    from pfs._tables.frame import TEXT
+
     changed = {}
     for name in table.columns:
         if not isinstance(table[name].dtype, pd.StringDtype):
@@ -47,6 +53,8 @@ def storable(table: pd.DataFrame) -> pd.DataFrame:
 
 def _as_read(name: str, stored: pd.DataFrame) -> pd.DataFrame:
     """Restores the types of the columns that this version knows. Parquet keeps only some of them."""
+    from pfs._tables.frame import TEXT, category
+
     types: dict[str, Any] = {}
     if kinds(name):
         for column in declared(name)["columns"]:
@@ -81,7 +89,8 @@ def columns_of_arrow(name: str, stored: Any, attrs: dict[Hashable, Any]) -> Colu
     return Columns(stored.num_rows, parts, attrs)
 
 
-_NO_TEXTS: np.ndarray[Any, np.dtype[Any]] = np.zeros(0, dtype=object)
+_NO_TEXTS: _Array = np.zeros(0, dtype=object)
+_NAT = np.iinfo(np.int64).min
 
 
 def _part(name: str, kind: str, nullable: bool, members: tuple[str, ...], array: Any) -> _core.Part | None:
@@ -89,39 +98,83 @@ def _part(name: str, kind: str, nullable: bool, members: tuple[str, ...], array:
     import pyarrow as pa
 
     if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [pa.array([], array.type)])
-    stored = array.type
+        array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [_no_rows(array.type)])
+    types, stored = pa.types, array.type
     if kind in ("text", "set", "enum"):
-        if not pa.types.is_dictionary(stored):
+        if not types.is_dictionary(stored):
             array = array.dictionary_encode()
             stored = array.type
-        if not (pa.types.is_large_string(stored.value_type) or pa.types.is_string(stored.value_type)):
+        if not (types.is_large_string(stored.value_type) or types.is_string(stored.value_type)):
             return None
-        codes, texts = array.indices, array.dictionary.to_pylist()
-        codes = (codes.fill_null(-1) if codes.null_count else codes).to_numpy()
+        codes, null = _numbers_of_array(array.indices, "int32")
+        codes = codes if null is None else np.where(null, np.int32(-1), codes)
+        texts = array.dictionary.to_pylist()
         if kind != "enum":
-            return name, kind, nullable, codes.astype(np.int32, copy=False), None, np.array(texts, object) if texts else _NO_TEXTS
+            return name, kind, nullable, codes, None, np.array(texts, object) if texts else _NO_TEXTS
         places = np.array([*(members.index(text) if text in members else -1 for text in texts), -1], dtype=np.int16)
         return name, kind, nullable, places[codes], None, members
     if kind == "timestamp":
-        if not pa.types.is_timestamp(stored):
+        if not types.is_timestamp(stored):
             return None
-        times = array.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).astype("datetime64[us]")
-        return name, kind, nullable, times.view(np.int64), np.isnat(times), None
+        times, null = _numbers_of_array(array, "timestamp[us]")
+        times = times if null is None else np.where(null, _NAT, times)
+        return name, kind, nullable, times, times == _NAT, None
     if kind == "double":
-        if not pa.types.is_floating(stored):
+        if not types.is_floating(stored):
             return None
-        doubles = array.fill_null(np.nan).to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+        doubles, null = _numbers_of_array(array, kind)
+        doubles = doubles if null is None else np.where(null, np.nan, doubles)
         return name, kind, nullable, doubles, np.isnan(doubles) if nullable else None, None
-    if not pa.types.is_integer(stored):
+    if not types.is_integer(stored):
         return None
-    mask = None
-    if array.null_count:
-        mask = array.is_null().to_numpy(zero_copy_only=False) if nullable else None
-        array = array.fill_null(0)
-    elif nullable:
-        mask = np.zeros(len(array), dtype=bool)
-    return name, kind, nullable, array.to_numpy().astype(kind, copy=False), mask, None
+    values, null = _numbers_of_array(array, kind)
+    values = values if null is None else np.where(null, 0, values).astype(values.dtype, copy=False)
+    if nullable and null is None:
+        null = np.zeros(len(values), dtype=bool)
+    return name, kind, nullable, values, null if nullable else None, None
+
+
+# The functions of pyarrow for arrays of numpy import pandas, which is half of the memory of pfs collect.
+
+
+def array_of_numbers(values: _Array, null: _Array | None, kind: Any = None) -> Any:
+    """Returns an array of Arrow that shares the memory of the numbers. `kind`: its type, if it is not that of the numbers."""
+    import pyarrow as pa
+
+    valid = None if null is None or not null.any() else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(kind or pa.from_numpy_dtype(values.dtype), len(values), [valid, data])
+
+
+def _numbers_of_array(array: Any, kind: str) -> tuple[_Array, _Array | None]:
+    """Returns the numbers of an array, which share its memory if they are of this type, and which of them are NULL."""
+    wanted, dtype = _types()[kind]
+    if array.type != wanted:
+        array = array.cast(wanted, safe=False)
+    rows, begin = len(array), array.offset
+    if not rows:
+        return np.zeros(0, dtype), None
+    valid, data = array.buffers()
+    values = np.frombuffer(data, dtype, rows, begin * dtype.itemsize)
+    if not array.null_count:
+        return values, None
+    bits = np.frombuffer(valid, np.uint8, (begin % 8 + rows + 7) // 8, begin // 8)
+    return values, np.unpackbits(bits, count=begin % 8 + rows, bitorder="little")[begin % 8 :] == 0
+
+
+@cache
+def _types() -> dict[str, tuple[Any, np.dtype[Any]]]:
+    """Returns the types of Arrow and numpy by kinds of columns."""
+    import pyarrow as pa
+
+    kinds = {kind: kind for kind in ("uint64", "int64", "uint32", "int32")} | {"double": "float64", "timestamp[us]": "int64"}
+    return {kind: (pa.type_for_alias(kind), np.dtype(name)) for kind, name in kinds.items()}
+
+
+def _no_rows(kind: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.nulls(0, kind)
 
 
 class SavedParquet:

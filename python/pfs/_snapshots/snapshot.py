@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import pandas as pd
-
 from pfs import _core, _paths
 from pfs._snapshots.foreign import foreign
 from pfs._snapshots.held import Columns, Held, HeldTables, declared
@@ -20,15 +18,18 @@ from pfs._snapshots.parquet import SavedParquet, need_pyarrow, storable
 from pfs._source import OWN
 from pfs._sql.query import Tables, run
 from pfs._sql.sources import FolderTables
-from pfs._tables import frame, show
+from pfs._tables import show
 from pfs.errors import InvalidValue, UnknownColumn, UnknownTable
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from pfs._source import Source
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
 
 __all__ = [
+    "NOBODY",
     "ORIGIN",
     "Frames",
     "Merged",
@@ -42,6 +43,7 @@ __all__ = [
     "read_snapshot",
     "saved_tables",
     "snapshot",
+    "summary_of",
     "take",
 ]
 
@@ -60,6 +62,9 @@ class Process:
     started: int
     command: str
     host: str = ""
+
+
+NOBODY = Process(0, 0, 0, "", 0, "")  # of merged snapshots
 
 
 class Origin(NamedTuple):
@@ -94,7 +99,7 @@ class UnknownKey(UnknownTable, KeyError):
     __str__ = Exception.__str__  # KeyError would show the quoted representation
 
 
-class Frames(Mapping[str, pd.DataFrame]):
+class Frames(Mapping[str, "pd.DataFrame"]):
     """Maps names of tables to frames."""
 
     def __init__(self, tables: Mapping[str, pd.DataFrame]) -> None:
@@ -141,6 +146,19 @@ class Frames(Mapping[str, pd.DataFrame]):
 
     def _repr_html_(self) -> str:
         return show.as_html(self._title(), ("table", "rows"), self._rows(), limit=1000)
+
+
+def summary_of(when: str, duration: float, process: Process, rows: Mapping[str, int], lacks_buckets: bool) -> dict[str, object]:
+    """Returns what snapshot.json says. `rows`: of each table."""
+    return {
+        "format": _FORMAT,
+        "time": when,
+        "duration": duration,
+        "process": asdict(process),
+        "pfs": _core.__version__,
+        "rows": dict(rows),
+        **({"lacks_buckets": True} if lacks_buckets else {}),
+    }
 
 
 class Snapshot(Frames):
@@ -207,15 +225,8 @@ class Snapshot(Frames):
 
     def _summary(self, tables: Iterable[str]) -> dict[str, object]:
         """Returns what snapshot.json says about these tables."""
-        return {
-            "format": _FORMAT,
-            "time": self.time.isoformat(),
-            "duration": self.duration,
-            "process": asdict(self.process),
-            "pfs": _core.__version__,
-            "rows": {name: self._held.count(name) for name in tables},
-            **({"lacks_buckets": True} if self._lacks_buckets else {}),
-        }
+        rows = {name: self._held.count(name) for name in tables}
+        return summary_of(self.time.isoformat(), self.duration, self.process, rows, self._lacks_buckets)
 
     def to_file(self, path: str | os.PathLike[str], summaries: bool = False, sql_text: bool = False) -> None:
         """Writes one file, such as ``x.pfs.zip``, with an Arrow IPC file for each table that has rows. ``pfs.read_snapshot``
@@ -249,6 +260,8 @@ class Snapshot(Frames):
             InvalidValue: the folder has files and is no snapshot.
             Error: pyarrow is missing.
         """
+        from pfs._tables.frame import as_declared
+
         need_pyarrow()
         folder = Path(path)
         folder.mkdir(mode=self._mode | 0o100 | (self._mode & 0o044) >> 2, parents=True, exist_ok=True)
@@ -259,7 +272,7 @@ class Snapshot(Frames):
             old.unlink()
         for name, table in self.items():
             with _paths.replaced(folder / f"{name}.parquet", self._mode) as file:
-                storable(frame.as_declared(name, table)).to_parquet(file, engine="pyarrow", index=False)
+                storable(as_declared(name, table)).to_parquet(file, engine="pyarrow", index=False)
         with _paths.replaced(folder / _SUMMARY, self._mode) as file:  # it is written last: a folder with it is complete
             file.write(json.dumps(self._summary(self), indent=1).encode() + b"\n")
 
@@ -275,7 +288,7 @@ class Merged(Snapshot):
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], origins: list[Origin], when: pd.Timestamp, duration: float) -> None:
         """Is not for users: see ``pfs.merge``."""
-        super().__init__(tables, Process(0, 0, 0, "", 0, ""), when, duration)
+        super().__init__(tables, NOBODY, when, duration)
         self._origins = origins
 
     @property
@@ -296,6 +309,8 @@ def take(
     names: Iterable[str] | None = None,
 ) -> Snapshot:
     """Reads all tables of a source, or some, and writes them to `folder` if it is given."""
+    from pfs._tables import frame
+
     if folder is not None:
         need_pyarrow()  # fails before the work
     if not isinstance(process, Process):
@@ -308,7 +323,7 @@ def take(
             show.command_text(process.command),
             os.uname().nodename,
         )
-    when = pd.Timestamp(time.time_ns(), unit="ns").floor("us")
+    when = frame.moment(time.time_ns())
     begin = time.perf_counter()
     read = {name: source.read(name, None) for name in names or _core.tables()}
     duration = time.perf_counter() - begin
@@ -411,6 +426,8 @@ class _Saved(NamedTuple):
 
 
 def _read_summary(folder: Path) -> _Saved:
+    from pfs._tables.frame import moment
+
     fails = f"holds no snapshot: {_SUMMARY} cannot be read"
     if folder.suffix == ".zip" and not folder.is_dir():
         from pfs._snapshots.archive import read_archive_summary
@@ -434,9 +451,7 @@ def _read_summary(folder: Path) -> _Saved:
             str(said["command"]),
             str(said.get("host", "")),
         )
-        when = pd.Timestamp(summary["time"])
-        if not isinstance(when, pd.Timestamp):  # NaT
-            raise ValueError("there is no time")
+        when = moment(summary["time"])
         return _Saved(
             process,
             when,

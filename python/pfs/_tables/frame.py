@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 TEXT = pd.StringDtype(storage="python")
 
 
+def moment(said: int | str) -> pd.Timestamp:
+    """Returns a time of UTC, given as nanoseconds since 1970 or as a text, in microseconds.
+
+    Raises:
+        ValueError: the text is no time.
+    """
+    found = pd.Timestamp(said, unit="ns").floor("us") if isinstance(said, int) else pd.Timestamp(said)
+    if not isinstance(found, pd.Timestamp):  # NaT
+        raise ValueError("there is no time")
+    return found
+
+
 @lru_cache(maxsize=256)
 def category(values: tuple[str, ...]) -> pd.CategoricalDtype:
     return pd.CategoricalDtype(list(values), ordered=False)
