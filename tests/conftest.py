@@ -19,6 +19,8 @@ import pytest
 import pfs
 from tests import MAY_FORK
 
+pytest_plugins = ["tests.tiers"]
+
 ROOT = Path(__file__).resolve().parent.parent
 
 Run = Callable[..., str]
@@ -37,11 +39,6 @@ def pytest_report_header() -> list[str]:
     import pandas
 
     return [f"pfs {pfs.__version__} from {Path(pfs.__file__).parent}, pandas {pandas.__version__}, numpy {numpy.__version__}"]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files run first, so that no worker is left alone with one at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("early") is None)
 
 
 _databases: list[sqlite3.Connection] = []

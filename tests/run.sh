@@ -1,16 +1,30 @@
 #!/usr/bin/env bash
-# Installs what the tests need and runs them: Debian packages (as root, or with sudo), a fresh virtual environment, pytest.
-# Arguments go to pytest, which runs once then: tests/run.sh -k truncate
+# Installs what tests need, and runs them: Debian packages (as root, or with sudo), a fresh virtual environment, pytest.
+#
+# Usage: tests/run.sh [--all] [arguments for pytest]
+#   tests/run.sh              the quick tier: some minutes; it has tests of every feature (tests/tiers.py has the rule)
+#   tests/run.sh --all        the gate: the quick tier, then all other tests; writes tests/durations.json
+#   tests/run.sh -k truncate  what pytest finds with these arguments, of both tiers; after --all, with all that a test may need
 set -euo pipefail
 cd "$(dirname "$0")/.."
+all=0
+if [ "${1:-}" = --all ]; then
+  all=1
+  shift
+fi
 
-packages=(faketime g++ iproute2 libgtest-dev libmd-dev libsqlite3-dev pkg-config python3-dev python3-venv qemu-user rsync sqlite3 strace valgrind xz-utils)
-packages+=(libjemalloc2 libmimalloc-dev libtcmalloc-minimal4 memcached nginx-light ripgrep) # programs and allocators under pfs run
-packages+=(fakeroot) # a library between a program and the C library
-packages+=(musl-tools) # a program that cannot have libperfschema-run.so
-packages+=(libmariadb-dev mariadb-client-core mariadb-server-core postgresql prometheus-mysqld-exporter redis-server) # tests start servers of their own
-# Large tools are not here: docs/contribute/testing.md, "Not in the gate".
-fuzzers=(clang libclang-rt-dev)
+packages=(g++ libmd-dev libsqlite3-dev pkg-config python3-dev python3-venv strace)
+wanted=() extra=dev
+if ((all)); then
+  extra=test,databases
+  packages+=(faketime iproute2 libgtest-dev qemu-user rsync sqlite3 valgrind xz-utils)
+  packages+=(libjemalloc2 libmimalloc-dev libtcmalloc-minimal4 memcached nginx-light ripgrep) # programs and allocators under pfs run
+  packages+=(fakeroot) # a library between a program and the C library
+  packages+=(musl-tools) # a program that cannot have libperfschema-run.so
+  packages+=(libmariadb-dev mariadb-client-core mariadb-server-core postgresql prometheus-mysqld-exporter redis-server) # tests start servers
+  wanted=(clang libclang-rt-dev) # for the fuzzers
+  # Large tools are not here: docs/contribute/testing.md, "Not in the gate".
+fi
 missing() {
   local package
   for package; do
@@ -25,13 +39,13 @@ install() {
   "${as_root[@]}" env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
 }
 mapfile -t needed < <(missing "${packages[@]}")
-mapfile -t wanted < <(missing "${fuzzers[@]}")
-if ((${#needed[@]} + ${#wanted[@]})); then
+mapfile -t fuzzers < <(missing "${wanted[@]}")
+if ((${#needed[@]} + ${#fuzzers[@]})); then
   if [ "$(id -u)" = 0 ]; then apt-get update -qq; else sudo apt-get update -qq; fi
 fi
 ((${#needed[@]} == 0)) || install "${needed[@]}"
 without=
-((${#wanted[@]} == 0)) || install "${wanted[@]}" || without="the fuzzers: ${wanted[*]} could not be installed"
+((${#fuzzers[@]} == 0)) || install "${fuzzers[@]}" || without="the fuzzers: ${fuzzers[*]} could not be installed"
 
 venv=$(mktemp -d "${TMPDIR:-/tmp}/pfs-tests-XXXXXX")
 trap 'rm -rf "$venv"' EXIT
@@ -54,25 +68,35 @@ fi
 pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$venv" --config-settings build-dir="$PFS_BUILD_DIR/release" \
   --config-settings cmake.define.PFS_DEVELOPER=ON --config-settings cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON . &
 building=$!
-# Meanwhile, what it and its tests need: all extras.
-list_extras='import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]
-print(*{need for extra in p["optional-dependencies"].values() for need in extra if not need.startswith("perfschema[")}, sep="\n")'
-mapfile -t needs < <(python -c "$list_extras")
+# Meanwhile, what it and its tests need: the extras, and those that they name.
+list_needs='import re, sys, tomllib
+extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
+found, open_ = [], sys.argv[1].split(",")
+for extra in open_:
+    for need in extras[extra]:
+        inner = re.fullmatch(r"perfschema\[(.*)\]", need)
+        open_ += [name for name in inner[1].split(",") if name not in open_] if inner else []
+        found += [] if inner else [need]
+print(*dict.fromkeys(found), sep="\n")'
+mapfile -t needs < <(python -c "$list_needs" "$extra")
 pip install --quiet --no-compile "${needs[@]}"
 wait $building
 wheel=("$venv"/perfschema-*.whl)
-pip install --quiet --no-compile "${wheel[0]}[test,databases]"
+pip install --quiet --no-compile "${wheel[0]}[$extra]"
 
+# Three tests at a time on two processors, for many wait.
+together=(python -m pytest -n 3 --dist loadfile --no-loadscope-reorder)
 status=0
 if (($#)); then
   python -m pytest "$@" || status=$?
-else
-  # Cheap checks first; then three tests at a time on two processors, for many wait; then those that measure, or load all processors.
-  quick=(tests/python/test_layering.py tests/python/test_python_layering.py tests/python/test_layout_of_sources.py tests/python/test_words.py)
-  python -m pytest -q "${quick[@]}" || exit
-  python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=60 --durations-min=5 -m "not alone" "${quick[@]/#/--ignore=}" || status=$?
+elif ((all)); then
+  "${together[@]}" -q --tier quick --record tests || exit # a broken change fails in minutes
+  "${together[@]}" --tier rest --record --durations=60 --durations-min=5 -m "not alone" tests || status=$?
+  # Those that measure, or load all processors.
   mapfile -t alone < <(grep -rl 'mark\.alone' tests --include='test_*.py')
-  python -m pytest --durations=20 --durations-min=3 -m alone "${alone[@]}" || status=$?
+  python -m pytest --record --durations=20 --durations-min=3 -m alone "${alone[@]}" || status=$?
+else
+  "${together[@]}" -q --tier quick tests || status=$?
 fi
 [ -z "$without" ] || echo "== not run: $without"
 exit $status

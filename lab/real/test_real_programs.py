@@ -206,7 +206,6 @@ def on_leveldb(tmp_path_factory: pytest.TempPathFactory, data: Path) -> leveldb.
     return leveldb.Bench(programs, data, 20_000, common.EVERYTHING)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["fillseq", "fillrandom", "overwrite", "readrandom", "readseq"])
 def test_leveldb_does_the_same_recorded_or_not(on_leveldb: leveldb.Bench, workload: str) -> None:
     results = {variant: on_leveldb.run(variant, workload, keep=True) for variant in ("in", "out", "stock", "floor")}
@@ -217,7 +216,6 @@ def test_leveldb_does_the_same_recorded_or_not(on_leveldb: leveldb.Bench, worklo
     check_everything_is_on(results["in"].events)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["fillrandom", "readrandom"])
 def test_files_of_leveldb_are_counted_as_strace_counts_them(on_leveldb: leveldb.Bench, workload: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
@@ -235,7 +233,6 @@ def test_files_of_leveldb_are_counted_as_strace_counts_them(on_leveldb: leveldb.
         assert events.io[f"wait/io/file/leveldb/{instrument}"] == (sum(one for one, _ in counts), sum(two for _, two in counts))
 
 
-@pytest.mark.slow
 def test_leveldb_asks_the_same_of_the_system_recorded_or_not(on_leveldb: leveldb.Bench, tmp_path: Path) -> None:
     asked = []
     for variant in ("in", "out"):
@@ -247,7 +244,6 @@ def test_leveldb_asks_the_same_of_the_system_recorded_or_not(on_leveldb: leveldb
     assert sum(count for (call, _), count in asked[0].items() if call == "fdatasync") > 100
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["fillrandom", "readrandom", "readwhilewriting"])
 def test_locks_of_leveldb_are_counted_as_the_shim_counts_them(on_leveldb: leveldb.Bench, workload: str) -> None:
     run = on_leveldb.run("counted", workload)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 
 import pytest
 
@@ -12,7 +11,7 @@ from tests.bench import instructions
 # Of a whole file: what counts instructions and lines, and where its figures hold.
 CALLGRIND = [
     pytest.mark.bench,
-    pytest.mark.skipif(shutil.which("valgrind") is None or shutil.which("gcc") is None, reason="needs valgrind and gcc"),
+    pytest.mark.needs("valgrind", "gcc"),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="the baseline is that of x86-64"),
 ]
 # Of a test: the baseline says nothing about the code of another compiler.

@@ -11,9 +11,10 @@ import pytest
 
 from pfs._fleet import files
 from pfs._fleet.collector import tables_of
+from tests import budgets
 from tests.bench import fleet
 
-HOSTS = int(os.environ.get("PFS_FLEET_HOSTS", "3"))
+HOSTS = budgets.FLEET_HOSTS
 pytestmark = pytest.mark.alone
 
 

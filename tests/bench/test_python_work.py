@@ -9,7 +9,7 @@ import pytest
 from tests.bench import python_work
 from tests.bench.marks import CALLGRIND
 
-pytestmark = [*CALLGRIND, pytest.mark.slow, pytest.mark.early]
+pytestmark = CALLGRIND
 
 # The four programs had 1.04, 1.00, 1.06 and 1.02 when this was written. The rest is for other versions of them.
 LIMIT = 1.10

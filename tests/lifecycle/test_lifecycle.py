@@ -1,9 +1,9 @@
 """Whatever becomes of a program, pfs does not show: random programs, with pfs and without.
 
+PFS_TEST_LONG and PFS_TEST_SEED as everywhere (tests/budgets.py): the seed is the first program, and the next has the next number.
+
 | variable | for |
 | --- | --- |
-| PFS_LIFECYCLE_SECONDS | how long (20; by hand 600) |
-| PFS_LIFECYCLE_SEED | the first program; the next has the next number. What fails says its own |
 | PFS_LIFECYCLE_FOLDER | where segments are, such as /dev/shm; without it each program has a tmpfs of 1 to 64 MiB |
 | PFS_LIFECYCLE_PARTS | what programs are made of, with commas: see PARTS |
 """
@@ -11,15 +11,14 @@
 from __future__ import annotations
 
 import os
-import random
 import time
 from pathlib import Path
 
 import pytest
 
+from tests import budgets
 from tests.lifecycle import lifecycle
 
-SECONDS = float(os.environ.get("PFS_LIFECYCLE_SECONDS", "20"))
 PARTS = tuple(os.environ.get("PFS_LIFECYCLE_PARTS", ",".join(lifecycle.PARTS)).split(","))
 
 
@@ -31,15 +30,14 @@ def way() -> list[str]:
     return found
 
 
-@pytest.mark.slow
 def test_programs_do_not_notice(way: list[str], tmp_path: Path) -> None:
     unknown = set(PARTS) - set(lifecycle.PARTS)
     assert not unknown, f"PFS_LIFECYCLE_PARTS: {sorted(unknown)} are no parts; legal are {', '.join(lifecycle.PARTS)}"
     programs = lifecycle.build(tmp_path)
-    first = seed = int(os.environ.get("PFS_LIFECYCLE_SEED", random.randrange(1 << 32)))
-    print(f"PFS_LIFECYCLE_SEED={first} PFS_LIFECYCLE_PARTS={','.join(PARTS)}")
+    first = seed = budgets.seed()
+    print(f"PFS_TEST_SEED={first} PFS_LIFECYCLE_PARTS={','.join(PARTS)}")
     wrong = []
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + budgets.LIFECYCLE_SECONDS
     while time.monotonic() < end:
         if (said := lifecycle.compare(way, programs, seed, PARTS, lifecycle.LEFT, tmp_path)) is not None:
             wrong.append(said)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import signal
@@ -16,12 +15,14 @@ from typing import Any
 
 import pytest
 
+from tests.needs import postgresql_folders
+
 NOBODY = 65534
 
 
 def find(program: str, *folders: str) -> str:
     """Path of a program; the test is skipped if there is none."""
-    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", *sorted(glob.glob("/usr/lib/postgresql/*/bin")), *folders])
+    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", *postgresql_folders(), *folders])
     found = shutil.which(program, path=path)
     if found is None:
         pytest.skip(f"{program} is not installed: see tests/run.sh")

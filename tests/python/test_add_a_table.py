@@ -129,7 +129,6 @@ def library_of(root: Path, build: Path) -> Path:
     return library
 
 
-@pytest.mark.slow
 def test_page_gives_a_table(tmp_path: Path) -> None:
     """The page alone gives a frame, its DDL, its docs; the library is the only thing that is built again."""
     root = scratch_copy(tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
 import subprocess
 import sys
@@ -17,7 +16,9 @@ from typing import Any
 import pytest
 
 import pfs
+from tests import budgets
 from tests.conftest import Run
+from tests.each import for_each
 from tests.python.test_programs import environment
 
 ODD: list[Any] = ["x", "", b"x", None, [], {}, 1.5, -1.5, float("nan"), float("inf"), -1, 0, 1, 0.001, 2**70, True, False]
@@ -43,7 +44,7 @@ OBJECTS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 
 
 @pytest.mark.parametrize("kind", OBJECTS)
-@pytest.mark.parametrize("value", ODD, ids=repr)
+@for_each("value", ODD)
 def test_acquire_takes_what_the_standard_one_takes(kind: str, value: Any) -> None:
     make, standard = OBJECTS[kind]
     calls: list[Callable[[Any], Any]] = [
@@ -59,7 +60,7 @@ def test_acquire_takes_what_the_standard_one_takes(kind: str, value: Any) -> Non
         assert outcome(lambda: call(make())) == outcome(lambda: call(standard()))  # noqa: B023
 
 
-@pytest.mark.parametrize("value", ODD, ids=repr)
+@for_each("value", ODD)
 def test_rwlock_takes_what_a_lock_takes(value: Any) -> None:
     for name in ("acquire_read", "acquire_write"):
         assert outcome(lambda: getattr(pfs.RWLock("test/X"), name)(value)) == outcome(lambda: threading.Lock().acquire(value))  # noqa: B023
@@ -68,7 +69,7 @@ def test_rwlock_takes_what_a_lock_takes(value: Any) -> None:
         )
 
 
-@pytest.mark.parametrize("value", [value for value in ODD if value is not None and value not in (float("inf"), 2**70)], ids=repr)
+@for_each("value", [value for value in ODD if value is not None and value not in (float("inf"), 2**70)])
 def test_waits_take_what_the_standard_ones_take(value: Any) -> None:
     if isinstance(value, int | float) and value >= 1:
         value = value / 1000
@@ -240,13 +241,9 @@ def test_refusals_of_such_texts_say_what_is_legal(call: Callable[[], Any]) -> No
         call()
 
 
-@pytest.mark.slow
 def test_a_wrong_call_is_an_error_that_says_what_is_wrong(root: Path, tmp_path: Path) -> None:
-    """Public and compiled functions, methods of all objects, with a sample of wrong values: no crash, and no unclear error.
-
-    PFS_WRONG_CALLS=50000 makes more, PFS_FUZZ_SEED others.
-    """
-    calls, seed = os.environ.get("PFS_WRONG_CALLS", "3000"), os.environ.get("PFS_FUZZ_SEED", "1")
+    """Public and compiled functions, methods of all objects, with a sample of wrong values: no crash, and no unclear error."""
+    calls, seed = str(budgets.WRONG_CALLS), str(budgets.seed(1))
     said = tmp_path / "said"
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-m", "tests.python._programs.wrong_calls", seed, calls, said, tmp_path],

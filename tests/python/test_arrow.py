@@ -113,6 +113,7 @@ def test_bad_names_are_errors() -> None:
         pfs.arrow("threads", ["NOTHING"])
 
 
+@pytest.mark.needs("nanoarrow")
 @fresh_process()
 def test_four_consumers_agree() -> None:
     import nanoarrow  # type: ignore[import-untyped, unused-ignore]

@@ -1,7 +1,6 @@
 """A C program under load, read from outside: what it has counted at the end is what it has done.
 
-PFS_READS=1000 reads as often; PFS_SCALE=1000 has as many threads and instruments. Figures are
-printed (-s), not judged.
+Figures are printed (-s), not judged.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ import pytest
 
 import pfs
 from pfs import _core
+from tests import budgets
 from tests.conftest import Build
 from tests.python.test_programs import environment, rows, status_of, talking
 
-READS = int(os.environ.get("PFS_READS", "100"))
 TABLES = (
     "events_waits_summary_global_by_event_name",
     "events_waits_current",
@@ -94,7 +93,7 @@ def test_totals_are_the_same_with_and_without_readers(build: Build, tmp_path: Pa
                     sum(range(1000))
 
             ratios, beside, reads = [], [], 0
-            while reads < READS:
+            while reads < budgets.READS_OF_A_PROGRAM:
                 quiet, _ = rate(0.1)
                 loud, times = rate(0.1, read)
                 again, _ = rate(0.1)
@@ -173,8 +172,8 @@ CROWD = """
 @pytest.mark.skipif(not hasattr(pfs, "Thread"), reason="threads of Python")
 @pytest.mark.alone
 def test_a_crowd_is_read_in_time_and_memory_of_what_is_used(tmp_path: Path) -> None:
-    """Every table of a process with many threads and instruments. PFS_SCALE=1000 for the figures."""
-    count = int(os.environ.get("PFS_SCALE", "60"))
+    """Every table of a process with many threads and instruments."""
+    count = budgets.CROWD
     options = f"performance_schema_max_mutex_classes={min(1024, count + 350)}"
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(CROWD), str(count)],

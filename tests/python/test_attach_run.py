@@ -186,7 +186,7 @@ def strange_python(user: int, mode: int = 0o755) -> Iterator[tuple[Path, subproc
         shutil.rmtree(folder)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root")
+@pytest.mark.needs("root")
 def test_root_runs_the_interpreter_of_another_user_as_that_user() -> None:
     with strange_python(STRANGER) as (program, child):
         done = run(*PFS, "attach-run", str(child.pid), "--timeout", "1", env={**os.environ, "SECRET": "x"})
@@ -194,7 +194,7 @@ def test_root_runs_the_interpreter_of_another_user_as_that_user() -> None:
         assert Path(f"{program}.ran").read_text() == f"{STRANGER} {STRANGER} none 0\n"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root")
+@pytest.mark.needs("root")
 def test_root_runs_no_file_of_another_user_as_root() -> None:
     with strange_python(0) as (program, child):
         done = run(*PFS, "attach-run", str(child.pid), "--timeout", "1")
@@ -202,7 +202,7 @@ def test_root_runs_no_file_of_another_user_as_root() -> None:
         assert not Path(f"{program}.ran").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root")
+@pytest.mark.needs("root")
 def test_a_program_whose_file_is_another_one_here_is_refused() -> None:
     """In a container the same name is another file; so is a file that was replaced."""
     with strange_python(STRANGER) as (program, child):
@@ -213,7 +213,7 @@ def test_a_program_whose_file_is_another_one_here_is_refused() -> None:
         assert "which is another file here" in done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root")
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("what", ["fifo", "link", "folder"])
 def test_the_answer_of_a_program_is_in_no_folder_that_it_can_change(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str

@@ -1,15 +1,15 @@
 """Events of three timers nest, however long a program runs; and how far its clock is from the kernel's.
 
-PFS_CLOCK_SECONDS=3600 pytest tests/python/test_clock.py -s    runs for an hour.
+PFS_TEST_LONG=1800 pytest tests/python/test_clock.py -s    runs for an hour.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from tests import budgets
 from tests.conftest import Run
 from tests.python._programs.nodes import faketime
 
@@ -70,7 +70,7 @@ def test_events_of_three_timers_nest_to_their_unit(fresh: Run) -> None:
         for view in ("current", "history_long")
     ]
     options = ",".join(["performance_schema_instrument='%=ON'", *kinds])
-    seconds = os.environ.get("PFS_CLOCK_SECONDS", "2")
+    seconds = str(budgets.CLOCK_SECONDS)
     print(fresh(SCRIPT, seconds, options=options, timeout=60 + 2 * float(seconds)))
 
 

@@ -1,7 +1,4 @@
-"""Commands that read a damaged segment print what is left of it, or say what is wrong: no crash, no escape sequence.
-
-PFS_FUZZ_SECONDS and PFS_FUZZ_SEED: as for the fuzzers.
-"""
+"""Commands that read a damaged segment print what is left of it, or say what is wrong: no crash, no escape sequence."""
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ import pytest
 
 import pfs.cli
 from pfs import _core
+from tests import budgets
 from tests.conftest import Build
 from tests.python._programs.killed import killed_program
 from tests.python._programs.segment_file import Damage, sparse_copy
@@ -81,7 +79,6 @@ def damage_and_read(segment: Path, folder: Path, seed: int, seconds: float) -> N
     print(f"seed {seed}: {turn} mutants, {dict(ends)}")
 
 
-@pytest.mark.slow
 def test_commands_survive_whatever_they_read(build: Build, root: Path, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     script = (
@@ -89,7 +86,7 @@ def test_commands_survive_whatever_they_read(build: Build, root: Path, tmp_path:
         "run(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))"
     )
     with killed_program(build, tmp_path / "work") as segment:
-        seed, seconds = os.environ.get("PFS_FUZZ_SEED", "1"), os.environ.get("PFS_FUZZ_SECONDS", "1")
+        seed, seconds = str(budgets.seed(1)), str(budgets.COMMANDS_FUZZ_SECONDS)
         done = subprocess.run(
             [sys.executable, "-c", script, segment, tmp_path, seed, seconds],
             cwd=root, capture_output=True, text=True, timeout=3600, check=False,

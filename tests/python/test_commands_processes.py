@@ -251,7 +251,7 @@ def test_snapshot_does_not_replace_that_of_another_process(program: Subject, tmp
         assert (tmp_path / "photos.zip").read_text() == "photos"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("closed", ["folder", "file"])
 def test_segments_of_another_user_are_said_to_be(closed: str) -> None:
     as_nobody = (

@@ -219,7 +219,7 @@ def commands(folder: Path, place: str) -> list[str]:
     return sorted(entry["command"].replace(f"{folder}/", "").replace(place, "PLACE") for entry in entries)
 
 
-@pytest.mark.native
+@pytest.mark.needs("trees")
 def test_a_project_builds_the_library_as_its_part(tmp_path: Path) -> None:
     """The library alone is built, nothing is installed, and the project's own build type stays. FetchContent and
     add_subdirectory lead to the same commands, so it is built once."""

@@ -111,7 +111,6 @@ print("reads:", rows["COUNT_READ"]["wait/io/socket/test/SOCKET_cpython"], "left:
 """
 
 
-@pytest.mark.slow
 def test_sockets_pass_the_tests_of_the_standard_ones(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", SOCKETS], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

@@ -10,8 +10,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pandas as pd
 import pytest
+
+pytest.importorskip("distributed", reason="needs perfschema[dask]")
+
+import pandas as pd
 from distributed import Client, LocalCluster
 
 import pfs
@@ -21,10 +24,11 @@ from pfs._dask.frames import _fixed
 from pfs._snapshots.archive import empty
 from pfs._source import OWN
 from pfs._tables.frame import made
+from tests.each import for_each
 
 WAITS = "events_waits_summary_global_by_event_name"
 MUTEX = "wait/synch/mutex/app/LOCK_dask"
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # workers that are killed make Dask warn
+pytestmark = pytest.mark.filterwarnings("default")  # workers that are killed make Dask warn
 
 
 def work(times: int, logs: str) -> None:
@@ -146,7 +150,7 @@ def test_a_cluster_without_the_plugin_is_refused(client: Client) -> None:
         pfs.dask.merge(client, WAITS)
 
 
-@pytest.mark.parametrize("name", _core.tables())
+@for_each("name", _core.tables())
 def test_types_of_partitions_come_from_the_declarations(name: str) -> None:
     """The types of rows of this process are those of no rows, for every table."""
     rows, _, parts = OWN.read(name, None)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import budgets
+
 BASE = ("digest", "sql_lexer", "request_digest", "text_rules")
 
 
-@pytest.mark.native
+@pytest.mark.needs("trees")
 def test_mutated_statements(root: Path, tmp_path: Path) -> None:
     """I2 to I4: some thousand mutations, the same ones in each run; needs g++ only."""
     sources = ["tests/fuzz/digest_fuzz.cpp", *(f"cpp/src/base/{name}.cpp" for name in BASE)]
@@ -34,16 +35,12 @@ def test_mutated_statements(root: Path, tmp_path: Path) -> None:
     assert done.stdout == "100000 texts\n"
 
 
-@pytest.mark.native
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("clang++") is None, reason="libFuzzer is a part of clang: apt-get install clang")
+@pytest.mark.needs("trees")
+@pytest.mark.needs("clang")
 def test_libfuzzer(root: Path) -> None:
-    """tests/fuzz/digest.sh, for a few seconds and from the same seed: what a change breaks.
-
-    PFS_FUZZ_SECONDS looks longer, PFS_FUZZ_SEED elsewhere.
-    """
-    same = {"PFS_FUZZ_SEED": "1", **os.environ}
-    seconds = os.environ.get("PFS_FUZZ_SECONDS", "5")
+    """tests/fuzz/digest.sh, for a few seconds and from the same seed: what a change breaks."""
+    same = {**os.environ, "PFS_FUZZ_SEED": str(budgets.seed(1))}
+    seconds = str(budgets.DIGEST_FUZZ_SECONDS)
     done = subprocess.run([root / "tests/fuzz/digest.sh", seconds], env=same, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-10_000:]
     found = re.search(r"Done (\d+) runs", done.stderr)

@@ -130,6 +130,7 @@ def statements(folder: str) -> list[str]:
     return chosen
 
 
+@pytest.mark.needs("mariadb")
 def test_texts_are_those_of_a_server() -> None:
     """PFS_MARIADB_TESTS=.../mysql-test/main compares thousands of statements; without it these pairs are asked."""
     import pymysql

@@ -1,11 +1,7 @@
-"""Programs in places where programs seldom are: they print and return the same as without pfs, and what they did is counted.
-
-PFS_CROWD=10000 has as many threads at once; PFS_FORKS=60 has each of 8 threads fork so often.
-"""
+"""Programs in places where programs seldom are: they print and return the same as without pfs, and what they did is counted."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Sequence
@@ -13,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import budgets
 from tests.conftest import Build
 from tests.python.test_programs import count, environment, segments_in, status_of, values
 
-CROWD = os.environ.get("PFS_CROWD", "5000")
-FORKS = os.environ.get("PFS_FORKS", "10")
+CROWD = "5000"
+FORKS = str(budgets.FORKS_OF_A_THREAD)
 LOCK = "wait/synch/mutex/extremes/LOCK"
-ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+ROOT_ONLY = pytest.mark.needs("root")
 
 
 def result(program: Path, *arguments: str, folder: Path, before: Sequence[str] = (), **env: str) -> tuple[int, str]:
@@ -93,9 +90,9 @@ def test_a_daemon_that_closes_all_descriptors_is_recorded(build: Build, tmp_path
 
 @pytest.mark.parametrize("way", ["return", "exit", "quick_exit", "thread_exit", "main_ends_first"])
 def test_what_runs_before_and_after_main_is_as_without_pfs(build: Build, tmp_path: Path, way: str) -> None:
-    """Static objects, thread_local ones, atexit, beside six threads that nobody joins: ten times, as threads differ."""
+    """Static objects, thread_local ones, atexit, beside six threads that nobody joins: some times, as threads differ."""
     plain = result(build("at_exit", disabled=True), way, folder=tmp_path)
-    for _ in range(int(os.environ.get("PFS_EXITS", "5"))):
+    for _ in range(budgets.ENDS_OF_PROGRAMS):
         assert result(build("at_exit"), way, folder=tmp_path) == plain
 
 

@@ -445,7 +445,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root, to mount a small disk")
+@pytest.mark.needs("root", "unshare")
 def test_a_full_disk_is_said_and_the_next_cut_goes_on(tmp_path: Path, folder: Path) -> None:
     (disk := tmp_path / "disk").mkdir()
     script = 'mount -t tmpfs -o size=256k none "$0" && dd if=/dev/zero of="$0/filler" bs=1k count=250 2>/dev/null && exec "$@"'
@@ -571,7 +571,7 @@ def verified(unit: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze: the Debian package systemd")
+@pytest.mark.needs("systemd-analyze")
 def test_the_unit_for_systemd_is_right(root: Path, tmp_path: Path, folder: Path) -> None:
     """systemd finds nothing wrong with it, and its command writes a cut."""
     text = (root / "docs/examples/pfs-collect.service").read_text()

@@ -72,7 +72,7 @@ def test_a_thousand_workers_do_not_fill_the_memory_of_a_container(build: Build, 
     mount.mkdir()
     script = f'mount -t tmpfs -o size=64m,mode=0700 none "{mount}" || exit 99; "$@"; code=$?; '
     script += f'du -sk "{mount}"; ls "{mount}" | wc -l; exit $code'
-    workers = os.environ.get("PFS_WORKERS", "1000")
+    workers = "1000"
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", script, "sh", build("children"), workers, "work"],
         env=environment(mount, PFS_OPTIONS="performance_schema_max_dead_segments=1048576"),
@@ -189,7 +189,7 @@ def test_a_fork_costs_a_third_more_at_most(build: Build) -> None:
     """
     folder = Path(f"/dev/shm/pfs-test-{os.getpid()}-{random.randrange(1 << 30)}")
     folder.mkdir(mode=0o700)
-    program, forks = build("children"), os.environ.get("PFS_FORKS", "300")
+    program, forks = build("children"), "300"
     try:
 
         def spent(switch: str) -> float:
@@ -214,13 +214,10 @@ def test_a_fork_costs_a_third_more_at_most(build: Build) -> None:
 
 @pytest.mark.alone
 def test_a_child_without_an_event_costs_less_than_one_with(build: Build) -> None:
-    """Forks of the same program, in turns: children that end at once, with pfs on and off, and children that have an event.
-
-    By hand on a quiet machine, PFS_FORKS=2000 prints what fork() costs.
-    """
+    """Forks of the same program, in turns: children that end at once, with pfs on and off, and children that have an event."""
     folder = Path(f"/dev/shm/pfs-test-{os.getpid()}-{random.randrange(1 << 30)}")
     folder.mkdir(mode=0o700)
-    forks = os.environ.get("PFS_FORKS", "200")
+    forks = "200"
     times: dict[tuple[str, str], list[float]] = {("ON", "exit"): [], ("OFF", "exit"): [], ("ON", "work"): []}
     try:
         for _ in range(9):

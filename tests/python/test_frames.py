@@ -12,6 +12,7 @@ import pytest
 import pfs
 from pfs import _core
 from tests.conftest import Run
+from tests.each import for_each
 
 DTYPES: dict[tuple[str, bool], str] = {
     ("uint64", False): "uint64",
@@ -48,7 +49,7 @@ def some_events(tmp_path_factory: pytest.TempPathFactory) -> None:
         f.write("text")
 
 
-@pytest.mark.parametrize("name", pfs.tables())
+@for_each("name", pfs.tables())
 def test_table_has_declared_columns_and_dtypes(name: str) -> None:
     facts = _core.table_info(name)
     frame = pfs.table(name)
@@ -65,7 +66,7 @@ def test_table_has_declared_columns_and_dtypes(name: str) -> None:
             assert values.dtype == pd.StringDtype(storage="python")
 
 
-@pytest.mark.parametrize("name", pfs.tables())
+@for_each("name", pfs.tables())
 def test_table_with_columns_chosen_gives_them_in_that_order(name: str) -> None:
     columns = list(pfs.table(name).columns)
     for chosen in (columns[::-1], columns[:1], [columns[0].lower()], []):
@@ -87,7 +88,7 @@ def test_rows_and_frames_agree(name: str) -> None:
             assert (value is None and pd.isna(cell)) or value == cell
 
 
-@pytest.mark.parametrize("name", pfs.tables())
+@for_each("name", pfs.tables())
 def test_declaration_explains_itself(name: str) -> None:
     facts = _core.table_info(name)
     assert facts["doc"].endswith(".")
@@ -107,14 +108,14 @@ def test_declaration_explains_itself(name: str) -> None:
     assert all(f"`{column}`" in ddl or f" {column} " in ddl for column in columns)
 
 
-@pytest.mark.parametrize("name", pfs.tables())
+@for_each("name", pfs.tables())
 def test_key_is_unique(name: str) -> None:
     key = list(_core.table_info(name)["key"])
     if key:
         assert not pfs.table(name, key).duplicated().any()
 
 
-@pytest.mark.parametrize("name", pfs.tables())
+@for_each("name", pfs.tables())
 def test_truncate_works_or_is_refused_with_what_is_legal(name: str) -> None:
     if "TRUNCATE" in _core.table_info(name)["operations"]:
         with pfs.setup_actors, pfs.setup_objects:  # which have their rows again at the end

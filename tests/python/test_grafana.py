@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from types import ModuleType
@@ -133,7 +132,7 @@ GOT = re.compile(r'expr: (".*?"), time: 3s,\s*exp: .*?\s*got: ?(.*?)$', re.DOTAL
 SAMPLE = re.compile(r"(?:^|, )(\{.*?\}) ([-+0-9.E]+|NaN)(?=,|$)")
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool: the Debian package prometheus")
+@pytest.mark.needs("promtool")
 def test_prometheus_answers_the_queries_alike(pictures: ModuleType, readings: list[tuple[float, Any]], tmp_path: Path) -> None:
     """Prometheus itself evaluates each query over the two readings and straight lines between them. Our script has the same
     answers, and so Prometheus takes every query."""

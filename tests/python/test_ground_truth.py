@@ -185,7 +185,6 @@ def test_demo_on_a_small_tree_agrees_with_strace(tmp_path: Path) -> None:
     run_demo(tmp_path, files, 4)
 
 
-@pytest.mark.slow
 def test_demo_on_the_standard_library_agrees_with_strace(tmp_path: Path) -> None:
     """Every file of the running Python's standard library."""
     files = demo.python_files()

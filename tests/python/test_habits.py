@@ -14,6 +14,7 @@ import pytest
 import pfs
 from pfs import _core
 from tests.conftest import Run
+from tests.each import for_each
 from tests.python import servers
 from tests.python._programs.driver import raises
 from tests.python._programs.fresh_process import fresh_process
@@ -24,6 +25,7 @@ def moment(micros: int) -> datetime:
     return datetime(1970, 1, 1) + timedelta(microseconds=micros)
 
 
+@pytest.mark.needs("mariadb")
 def test_every_table_loads_into_a_server_with_its_own_rows() -> None:
     """Keys that may be NULL are UNIQUE KEYs: a PRIMARY KEY takes no NULL."""
     import pymysql
@@ -60,7 +62,7 @@ def test_every_table_loads_into_a_server_with_its_own_rows() -> None:
     assert loaded > 500
 
 
-@pytest.mark.parametrize("table", pfs.tables())
+@for_each("table", pfs.tables())
 def test_a_key_that_may_be_null_is_no_primary_key(table: str) -> None:
     facts, text = _core.table_info(table), pfs.ddl(table)
     may_be_null = any(column["nullable"] for column in facts["columns"] if column["name"] in facts["key"])

@@ -26,11 +26,11 @@ import pfs.fleet
 from pfs._fleet.collector import Collector
 from pfs._fleet.cut import read_cut
 from pfs._outside import processes
+from tests import budgets
 from tests.python._programs.subject import subject
 from tests.python.test_run import PFS
 
-MUTANTS = int(os.environ.get("PFS_ARCHIVE_MUTANTS", "200"))
-SEED = int(os.environ.get("PFS_FUZZ_SEED", random.randrange(10**9)))
+SEED = budgets.seed()
 WORK = """
 for n in range(30):
     with pfs.statement("shop/select", text="select c%d, 'x' from t where a = %d" % (n, n)): pass
@@ -189,7 +189,7 @@ def test_every_mutant_is_read_or_refused(good: Path, tmp_path: Path) -> None:
     newest = sorted((tmp_path / "fleet/a").glob("*.pfs.zip"))[-1]
     original, snapshot = newest.read_bytes(), (good / "x.pfs.zip").read_bytes()
     refused = 0
-    for number in range(MUTANTS):
+    for number in range(budgets.ARCHIVE_MUTANTS):
         chance = random.Random(SEED + number)
         make = KINDS[number % len(KINDS)]
         said = f"seed {SEED + number}, {make.__name__}"
@@ -214,7 +214,7 @@ def test_every_mutant_is_read_or_refused(good: Path, tmp_path: Path) -> None:
                 os.unlink(cut.path)
         except Exception as error:
             raise AssertionError(said) from error
-    assert refused > MUTANTS // 3
+    assert refused > budgets.ARCHIVE_MUTANTS // 3
 
 
 @pytest.mark.parametrize("node", [{}, None, 7, "", "../b", "b\n"])

@@ -22,7 +22,7 @@ from tests.python.test_run import PFS
 NOBODY = 65534
 USER, SQUATTER = 54321, 54322
 OTHERS = r"belongs to another user|a link in a folder that others can write to|others can write to it|Not a directory"
-ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root")
+ROOT_ONLY = pytest.mark.needs("root")
 
 
 def pfs_command(*words: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:

@@ -1,12 +1,12 @@
-"""Loops of all that comes and goes: the memory of the process and its segment stay. PFS_SOAK_SECONDS=600 runs soak.c so long."""
+"""Loops of all that comes and goes: the memory of the process and its segment stay."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
+from tests import budgets
 from tests.conftest import Build, Run
 from tests.python.test_programs import environment, values
 
@@ -98,7 +98,7 @@ RINGS = ",".join(
 
 
 def test_loops_leave_no_memory_behind(fresh: Run) -> None:
-    seconds = float(os.environ.get("PFS_SOAK_SECONDS", "2.5")) / 50
+    seconds = budgets.SOAK_SECONDS * 1.25 / 50
     said = fresh(LOOPS_ONE_BY_ONE, json.dumps(LOOPS), str(seconds), options=RINGS, timeout=120 + 500 * seconds)
     print(said)
     assert said.endswith("grow: []\n")
@@ -112,8 +112,8 @@ def test_a_leak_is_found(fresh: Run) -> None:
 
 def test_a_soak_reaches_a_size_and_stays_there(build: Build, tmp_path: Path) -> None:
     """Threads, objects, names, digests, accounts that come and go: the second half adds no memory to what the first half took."""
-    seconds = os.environ.get("PFS_SOAK_SECONDS", "2")
-    kinds = os.environ.get("PFS_SOAK_NAMES", "40")
+    seconds = str(budgets.SOAK_SECONDS)
+    kinds = str(budgets.SOAK_NAMES)
     options = "performance_schema_digests_size=100"
     done = subprocess.run(
         [build("soak"), seconds, kinds],

@@ -1,22 +1,16 @@
-"""A program under load, read and truncated all the time: nothing is lost, nothing is torn, memory stays.
-
-PFS_LOAD_SECONDS=60 pytest tests/python/test_load.py -s    runs each for a minute; a test run takes a few seconds each.
-"""
+"""A program under load, read and truncated all the time: nothing is lost, nothing is torn, memory stays."""
 
 from __future__ import annotations
 
-import os
-import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import budgets
 from tests.python._programs.fresh_process import ROOT, compile_library, environment
 from tests.python._programs.load import TRUNCATED
-
-SECONDS = float(os.environ.get("PFS_LOAD_SECONDS", "4"))
 
 
 def run(tmp_path: Path, truncated: str, seconds: float, seed: int, **more: str) -> subprocess.CompletedProcess[str]:
@@ -38,8 +32,8 @@ def run(tmp_path: Path, truncated: str, seconds: float, seed: int, **more: str) 
 @pytest.mark.parametrize("truncated", sorted(TRUNCATED))
 def test_nothing_is_lost_or_torn_under_load(truncated: str, tmp_path: Path) -> None:
     """F2-F6, F8, L9, L11: 8 threads with objects and threads that come and go, a reader of every table, a truncater."""
-    seed = random.randrange(1 << 30)
-    done = run(tmp_path, truncated, SECONDS, seed)
+    seed = budgets.seed()
+    done = run(tmp_path, truncated, budgets.LOAD_SECONDS, seed)
     assert done.returncode == 0, f"seed {seed}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     print(f"{truncated}: {done.stdout.strip()}")
 

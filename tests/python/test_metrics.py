@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("prometheus_client", reason="needs prometheus_client: pip install '.[test]'")
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
@@ -49,7 +52,6 @@ for number in range({n}):
     done.add(1)
 """
 LOOP = WORK.format(n=10**9)
-READINGS = int(os.environ.get("PFS_READS", "1000"))
 MUTEX = ("events_waits_total", ("event_name", "wait/synch/mutex/app/LOCK"))
 WRITTEN = ("file_events_bytes_total", ("event_name", "wait/io/file/app/data"), ("mode", "write"))
 Series = dict[tuple[Any, ...], float]

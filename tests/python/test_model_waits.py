@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -14,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests import budgets
 from tests.python._programs.fresh_process import ROOT, environment
 
 Program = list[tuple[Any, ...]]
 Judge = Callable[[Program], str]
 
-EXAMPLES = int(os.environ.get("PFS_MODEL_EXAMPLES", "70"))
-LONG = int(os.environ.get("PFS_MODEL_LONG", "12"))
+EXAMPLES, LONG = budgets.MODEL_EXAMPLES, 12
 
 T = N = range(6)  # which thread, which of something
 YES = (1, 1, 1, 0)

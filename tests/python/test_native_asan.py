@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import pfs
+from tests import budgets
 from tests.python._programs.native import TOOLS, built, compiled, passed, run
 
-pytestmark = [pytest.mark.native, pytest.mark.early]
+pytestmark = pytest.mark.needs("trees")
 
 
 def test_native_tests_compile() -> None:
@@ -23,7 +24,7 @@ def test_native_tests_compile() -> None:
 
 
 def test_native_tests_pass() -> None:
-    passed("asan-ubsan", seconds="0.4")  # few turns: it looks at what could happen
+    passed("asan-ubsan", budgets.STRESS_SECONDS_SANITIZED)
 
 
 @pytest.fixture(scope="module")
@@ -75,15 +76,11 @@ def test_the_sanitizer_sees_a_capsule_that_is_used_after_its_end(sanitized: dict
     assert "heap-use-after-free" in done.stdout, done.stdout[-5000:]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("clang++") is None, reason="libFuzzer is a part of clang: apt-get install clang")
+@pytest.mark.needs("clang")
 def test_segments_survive_a_fuzzer(root: Path) -> None:
-    """tests/fuzz/segment.sh, for a few seconds and from the same seed: what a change breaks.
-
-    PFS_FUZZ_SECONDS looks longer, PFS_FUZZ_SEED elsewhere.
-    """
-    tools = {"PFS_FUZZ_SEED": "1", **os.environ, "PATH": TOOLS, "PFS_FUZZ_BUILD": str(built("asan-ubsan"))}
-    seconds = os.environ.get("PFS_FUZZ_SECONDS", "20")
+    """tests/fuzz/segment.sh, for a few seconds and from the same seed: what a change breaks."""
+    tools = {**os.environ, "PFS_FUZZ_SEED": str(budgets.seed(1)), "PATH": TOOLS, "PFS_FUZZ_BUILD": str(built("asan-ubsan"))}
+    seconds = str(budgets.SEGMENT_FUZZ_SECONDS)
     done = subprocess.run([root / "tests/fuzz/segment.sh", seconds], env=tools, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-10_000:]
     found = re.search(r"Done (\d+) runs", done.stderr)

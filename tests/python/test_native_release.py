@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import budgets
 from tests.python._programs.native import built, passed, sources
 
-pytestmark = [pytest.mark.native, pytest.mark.early]
+pytestmark = pytest.mark.needs("trees")
 
 
 def test_every_cpp_file_of_tests_is_a_test_or_a_stress(root: Path) -> None:
@@ -26,8 +27,7 @@ def test_native_tests_compile() -> None:
 
 @pytest.mark.alone  # a torn row needs threads that really run at once
 def test_native_tests_pass() -> None:
-    # By hand 1.5 s each, or hours.
-    names = passed("release", seconds="0.7")
+    names = passed("release", budgets.STRESS_SECONDS)
     # A reader or writer without its checks is caught, else the stress tests prove nothing.
     parts = {
         "torn_rows": "cells events recycled",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests import budgets
 from tests.python._programs.native import built, passed
 
-pytestmark = [pytest.mark.native, pytest.mark.early]
+pytestmark = pytest.mark.needs("trees")
 
 
 def test_native_tests_compile() -> None:
@@ -14,4 +15,4 @@ def test_native_tests_compile() -> None:
 
 
 def test_native_tests_pass() -> None:
-    passed("tsan", seconds="0.4")  # few turns: it looks at what could happen, and finds a race without threads at once
+    passed("tsan", budgets.STRESS_SECONDS_SANITIZED)

@@ -107,7 +107,6 @@ def test_every_cell_is_watched_while_it_is_on(fresh: Run) -> None:
     assert said["statements"][-1] == "8"  # of 7 and of 1; those of %%pfs are in no cell that is watched
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:jupyter_client", "ignore::DeprecationWarning:zmq")
 def test_a_line_below_a_long_cell_says_how_it_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a kernel: one output, which changes while the cell runs, and is the report at its end."""
@@ -185,7 +184,6 @@ text = measured.timeline.svg
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path(pfs.__file__).with_name("lib").joinpath("libperfschema-run.so").exists(), reason="without pfs run")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:jupyter_client", "ignore::DeprecationWarning:zmq")
 def test_a_kernel_under_pfs_run_shows_code_that_knows_nothing_of_pfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import pfs
 from tests.conftest import Run
+from tests.each import for_each
 
 TEXT = "första raden\nsecond line\r\nthird\n\nlast without end"
 
@@ -57,7 +58,7 @@ def same(tmp_path: Path, call: Callable[[Open, Path], object]) -> None:
 MODES = ["r", "w", "a", "x", "r+", "w+", "a+", "x+", "rt", "wt", "rb", "wb", "ab", "xb", "rb+", "wb+", "ab+", "xb+"]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 @pytest.mark.parametrize("buffering", [-1, 0, 1, 2, 4096])
 def test_object_has_the_same_face(tmp_path: Path, mode: str, buffering: int) -> None:
     def call(open: Open, path: Path) -> object:

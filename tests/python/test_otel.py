@@ -16,6 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("opentelemetry.proto", reason="needs the packages of perfschema[test]")
+pytest.importorskip("opentelemetry.semconv", reason="needs the packages of perfschema[test]")
+
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest

@@ -1,11 +1,7 @@
-"""A program under load that others read, truncate, change and stop from outside: no row is torn, no count is lost.
-
-PFS_LOAD_SECONDS=270 pytest tests/python/test_outside_load.py -s    is ten times the load of our first audit.
-"""
+"""A program under load that others read, truncate, change and stop from outside: no row is torn, no count is lost."""
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import signal
@@ -20,13 +16,13 @@ from pathlib import Path
 import pytest
 
 import pfs
+from tests import budgets
 from tests.conftest import Build
 from tests.python._programs import checked
 from tests.python._programs.checked import Log, Statements, Tables, check, log_in
 from tests.python.test_programs import Row, Talker, environment
 from tests.python.test_programs import rows as rows_of
 
-SECONDS = float(os.environ.get("PFS_LOAD_SECONDS", "4"))
 EVENTS = [
     f"events_{kind}_{view}" for kind in ("waits", "stages", "statements", "transactions") for view in ("history", "history_long")
 ]
@@ -160,7 +156,7 @@ def test_nothing_is_lost_or_torn_whatever_others_do(program: tuple[subprocess.Po
     print(f"seed {seed}")
     with pfs.attach(path, write=True) as schema, changed_all_the_time(path, seed + 1) as more:
         observer = Observer(schema, path, log)
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + budgets.LOAD_SECONDS
         while time.monotonic() < end:
             observer.look()
             if dice.random() < 0.5:

@@ -1,7 +1,7 @@
 """The segment of a program that died opens, every row of it is right, and it says what every thread was doing.
 
 tests/programs/checked.c makes rows that prove themselves, and _programs/checked_program.py does in Python. Their counts are
-compared with what they say themselves. A test run kills a few programs; PFS_KILLS=200 kills more of each.
+compared with what they say themselves.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from typing import Any
 
 import pytest
 
+from tests import budgets
 from tests.conftest import Build
 from tests.python._programs import checked
 from tests.python._programs.checked import WORKERS, Tables, check, check_counts, check_doing, log_in, text_of
 from tests.python.test_programs import Row, Talker, environment, segments_in
 from tests.python.test_programs import rows as rows_of
-
-KILLS = int(os.environ.get("PFS_KILLS", "12"))
 
 
 def start(build: Build, place: Path, work: Path, how: str, *log: Path, **more: str) -> subprocess.Popen[str]:
@@ -62,7 +61,7 @@ def test_killed_at_any_moment(language: str, build: Build, place: Path, tmp_path
     seed = random.randrange(1 << 30)
     dice = random.Random(seed)
     found: Counter[str] = Counter()
-    for kill in range(KILLS if language == "C" else KILLS // 2):
+    for kill in range(budgets.KILLS if language == "C" else max(1, budgets.KILLS // 2)):
         log, delay = tmp_path / "log", dice.random() ** 3 * 0.4
         program = (
             start(build, place, tmp_path / "work", "0", log) if language == "C" else start_python(place, tmp_path / "work", log)

@@ -368,7 +368,6 @@ def test_child_works_on_with_its_own_tables_and_parent_keeps_its_own(build: Buil
     assert segments_in(tmp_path) == []
 
 
-@pytest.mark.slow
 def test_fork_under_load_never_hangs_nor_breaks(build: Build, tmp_path: Path) -> None:
     # Where segments are without PFS_DIR: on a disk a fork takes ten times as long.
     with TemporaryDirectory(dir="/dev/shm") as segments:
@@ -427,7 +426,6 @@ def test_exec_gets_no_descriptor_of_ours(build: Build, tmp_path: Path) -> None:
 # ---- Signals -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @every_way
 def test_every_event_of_a_signal_handler_is_counted_or_counted_as_lost(way: str, build: Build, tmp_path: Path) -> None:
     said = values(run(build("signals"), "timer", cwd=tmp_path, env={"PFS_KEEP": "1", "PFS_OPTIONS": WAYS[way]}))

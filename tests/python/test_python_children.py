@@ -5,7 +5,6 @@ They say the same, and what all of them leave behind is bounded.
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -19,7 +18,7 @@ import pytest
 from tests.python.test_programs import environment, rows, segments_in
 
 DEAD = 5  # segments of dead processes that may stay when another is made
-ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user: needs root")
+ROOT_ONLY = pytest.mark.needs("root")
 
 # The program imports pfs, or a module that looks like it. A child has an event whenever it can.
 BEGIN = """

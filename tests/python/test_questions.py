@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 import pfs
+from tests.each import for_each
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/howto/questions.md").read_text()
 LINES = re.findall(r"^\| [^|]+\? \| `(.+)` \|$", PAGE, re.MULTILINE)
@@ -18,7 +17,7 @@ def test_there_are_at_least_thirty_questions() -> None:
     assert len(re.findall(r"^\| .+\? \|", PAGE, re.MULTILINE)) == len(LINES)
 
 
-@pytest.mark.parametrize("line", LINES)
+@for_each("line", LINES)
 def test_each_line_runs(line: str) -> None:
     with pfs.Lock("questions/LOCK_a"):
         pass

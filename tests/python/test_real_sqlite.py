@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.python._programs.fresh_process import fresh_process
 
 
-@pytest.mark.slow
 @fresh_process(options="performance_schema_digests_size=1000")
 def test_workload_agrees_with_what_the_script_counts() -> None:
     """55 and more statements, 20,000 executions: digests, names, rows, errors, transactions and histograms, all exact."""

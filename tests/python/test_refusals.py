@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import os
 import random
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pfs._outside.processes import removed, scan
+from tests import budgets
 from tests.conftest import PROGRAMS, Build
 from tests.lifecycle.lifecycle import unreadable
 from tests.python.test_programs import environment, run, segments_in
@@ -56,7 +56,7 @@ OTHERS = [
 def test_a_call_of_pfs_that_is_refused_does_not_show(build: Build, tmp_path: Path, refusals: Path, call: str, error: int) -> None:
     """Whatever the system refuses to pfs, the program and its children end as without it."""
     env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": call, "REFUSE_ERRNO": str(error)}
-    for first in (1, 2, 3, 5, 8, 13) if "PFS_REFUSALS_STEP" not in os.environ else range(1, 40):
+    for first in (1, 2, 3, 5, 8, 13) if budgets.REFUSALS_STEP > 1 else range(1, 40):
         for count in (1, 0):
             folder = tmp_path / f"new-{first}-{count}"
             more = {**env, "REFUSE_FIRST": str(first), "REFUSE_COUNT": str(count)}
@@ -80,7 +80,7 @@ USES_ALL = """
 def test_a_python_program_without_memory_for_pfs_ends_or_says_so(tmp_path: Path, refusals: Path) -> None:
     """malloc refused below Python, one time and from there on: all works, or an error of Python says that there is no memory."""
     dice = random.Random(1)
-    steps = range(1, 200) if "PFS_REFUSALS_STEP" in os.environ else sorted(dice.sample(range(1, 200), 6))
+    steps = range(1, 200) if budgets.REFUSALS_STEP == 1 else sorted(dice.sample(range(1, 200), 6))
     ends = set()
     for first in steps:
         for count in ("1", "0"):
@@ -99,8 +99,7 @@ def test_a_python_program_without_memory_for_pfs_ends_or_says_so(tmp_path: Path,
 @pytest.mark.parametrize("call", ["mmap", "malloc"])
 def test_a_program_without_memory_for_pfs_goes_on(build: Build, tmp_path: Path, refusals: Path, call: str) -> None:
     """Each call refused, one at a time and all from there on: the program and its children end as without pfs. None hangs."""
-    step = int(os.environ.get("PFS_REFUSALS_STEP", "4"))
-    for first in (*range(1, 12), *range(12, 90, step)):
+    for first in (*range(1, 12), *range(12, 90, budgets.REFUSALS_STEP)):
         for count in (1, 0):
             env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": call, "REFUSE_FIRST": str(first), "REFUSE_COUNT": str(count)}
             assert run(build("children"), "2", "work", cwd=tmp_path, env=env) == "2 children, 0 bad\n", (first, count)
@@ -127,7 +126,7 @@ def test_what_a_process_leaves_that_is_killed_at_its_start_is_collected(
     """kill -9 at each call of the start, and at the first event of a child: the next process removes the file, and so does gc."""
     env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": call, "REFUSE_ERRNO": "0", "PFS_KEEP": "1"}
     folder, seen = tmp_path / "segments", 0
-    for first in (1, 2, 3, 4, 6, 10, 20, 40) if "PFS_REFUSALS_STEP" not in os.environ else range(1, 100):
+    for first in (1, 2, 3, 4, 6, 10, 20, 40) if budgets.REFUSALS_STEP > 1 else range(1, 100):
         subprocess.run(
             [build("children"), "1", "work"], cwd=tmp_path, stdout=subprocess.DEVNULL, timeout=60, check=False,
             env=environment(folder, **env, REFUSE_FIRST=str(first), REFUSE_COUNT="1"),

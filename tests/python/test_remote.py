@@ -3,7 +3,6 @@ them."""
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import struct
@@ -19,6 +18,7 @@ import pytest
 import pfs
 from pfs import _core
 from pfs._outside.remote import Remote
+from tests import budgets
 from tests.python._programs.subject import Subject, forge, subject
 
 # Something of every kind that a TRUNCATE or an UPDATE can reach.
@@ -303,11 +303,11 @@ while True:
 
 def test_outsiders_killed_at_random_moments(program: Subject) -> None:
     """The program is exact and its tables work, wherever the one that changed them was killed."""
-    seed = int.from_bytes(os.urandom(4))
+    seed = budgets.seed()
     random.seed(seed)
     program.do("running = True\ndef forever():\n  while running: work(20)\n")
     program.do("threads = [threading.Thread(target=forever) for _ in range(2)]; [t.start() for t in threads]")
-    for _ in range(int(os.environ.get("PFS_KILLS", "12"))):
+    for _ in range(budgets.KILLS):
         with subprocess.Popen(
             [sys.executable, "-c", _CHANGES_ALL, str(program.path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:

@@ -1,7 +1,5 @@
 """A changer adopts the segment of another process: whatever is in it, the changer changes it or says what is wrong. It neither
 crashes nor hangs; and a segment that is as it should be is changed.
-
-PFS_FUZZ_SECONDS and PFS_FUZZ_SEED: as for the fuzzers.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ import pytest
 
 import pfs
 from pfs import _core
+from tests import budgets
 from tests.python._programs.segment_file import Damage, SegmentFile, sparse_copy
 from tests.python._programs.subject import subject
 
@@ -135,8 +134,8 @@ def damage_and_change(copy: Path, seed: int, seconds: float) -> None:
 
 
 def test_a_changer_survives_whatever_it_adopts(copy: Path, root: Path) -> None:
-    seed = os.environ.get("PFS_FUZZ_SEED", "1")
-    seconds = os.environ.get("PFS_FUZZ_SECONDS", "6")
+    seed = str(budgets.seed(1))
+    seconds = str(budgets.REMOTE_FUZZ_SECONDS)
     script = (
         "import sys; from pathlib import Path; from tests.python.test_remote_hostile import damage_and_change as run\n"
         "run(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))"

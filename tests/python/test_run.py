@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -208,7 +207,7 @@ def test_a_program_that_may_not_truncate_is_recorded(programs: Path, tmp_path: P
     assert [row["count"] for row in report["classes"] if row["class"] == "files"] == [3 * files + 1]  # and truncate
 
 
-@pytest.mark.skipif(shutil.which("strace") is None or shutil.which("xz") is None, reason="needs strace and xz")
+@pytest.mark.needs("strace", "xz")
 def test_xz_agrees_with_strace(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.write_bytes(os.urandom(1 << 20))
@@ -229,7 +228,7 @@ def test_a_pipe_has_the_name_that_the_kernel_gives_it(tmp_path: Path) -> None:
     assert sum(pipes) == 3
 
 
-@pytest.mark.skipif(shutil.which("strace") is None or shutil.which("sqlite3") is None, reason="needs strace and sqlite3")
+@pytest.mark.needs("strace", "sqlite3")
 def test_sqlite_agrees_with_strace_and_shows_its_statements(tmp_path: Path) -> None:
     base = tmp_path / "base.db"
     inserts = "".join(f"insert into t values ({i}, 'x');" for i in range(30))

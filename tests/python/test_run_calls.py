@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -219,7 +218,7 @@ int main(int count, char** arguments) {
 """
 
 
-@pytest.mark.skipif(shutil.which("valgrind") is None, reason="apt-get install valgrind")
+@pytest.mark.needs("valgrind")
 def test_valgrind_finds_nothing_in_a_program_that_it_finds_nothing_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the memory around a name, some has not been set: pfs looks whether it can be read, and memcheck would report that. An
     address that cannot be read is the program's error, with valgrind as without."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import budgets
 from tests.python.test_run import PFS, SOURCES, own_folder, pytestmark
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
@@ -26,8 +27,7 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
 )
 ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.[0-9]*")
 SANITIZERS = ("address", "thread", "undefined")
-ROUNDS = int(os.environ.get("PFS_RUN_ROUNDS", "8"))
-SEED = int(os.environ.get("PFS_RUN_SEED", str(random.randrange(1 << 30))))
+SEED = budgets.seed()
 
 
 def built(folder: Path, *flags: str) -> Path:
@@ -51,7 +51,7 @@ def same_as_without(folder: Path, program: Path, letters: str, options: tuple[st
     plain = outcome(program, letters, **environment)
     report = folder / "report.json"
     command: list[str | Path] = [*PFS, "run", "--json", "-o", str(report), *options, "--", program, letters]
-    said = f"matrix {letters} with {options} {environment}; PFS_RUN_SEED={SEED}"
+    said = f"matrix {letters} with {options} {environment}; PFS_TEST_SEED={SEED}"
     assert outcome(*command, **environment) == plain, said
     assert plain[2] == 42, said
     found = json.loads(report.read_text())
@@ -61,11 +61,10 @@ def same_as_without(folder: Path, program: Path, letters: str, options: tuple[st
 
 
 def test_any_order_with_any_options(tmp_path: Path) -> None:
-    """PFS_RUN_ROUNDS runs more than the few of the gate."""
-    print(f"PFS_RUN_SEED={SEED}")
+    print(f"PFS_TEST_SEED={SEED}")
     source = random.Random(SEED)
     program = built(tmp_path)
-    for _ in range(ROUNDS):
+    for _ in range(budgets.RUN_PROGRAMS):
         letters = "".join(source.choices(LETTERS, k=source.randrange(1, 7))) + source.choice(("", "x"))
         same_as_without(tmp_path, program, letters, source.choice(OPTIONS))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -16,7 +15,7 @@ from tests.python.test_run import PFS, SOURCES, pytestmark
 
 __all__ = ["pytestmark"]  # test_run's mark holds here, too
 
-NEEDS_STRACE = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+NEEDS_STRACE = pytest.mark.needs("strace")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +65,7 @@ def test_a_chain_of_directories_costs_no_system_call(below: Path, tmp_path: Path
 
 
 @NEEDS_STRACE
-@pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not installed")
+@pytest.mark.needs("rsync")
 def test_rsync_makes_few_more_calls(tmp_path: Path) -> None:
     """Each file has names that come once: they need the lock of pfs. Without files nothing is done."""
     source = tmp_path / "source"

@@ -454,12 +454,10 @@ def test_the_parts_of_python_are_checked() -> None:
     assert (wrong.returncode, f"legal are {legal}" in wrong.stderr) == (2, True)
 
 
-# Modules of CPython's own tests. PFS_RUN_SUITES has others, or more.
-_QUICK = "test_fileio test_contextlib test_tempfile test_httplib test_sqlite3 test_socketserver test_thread"
-SUITES = os.environ.get("PFS_RUN_SUITES", _QUICK).split()
+# Modules of CPython's own tests; tests/bench/python_suites.py runs others.
+SUITES = ["test_fileio", "test_contextlib", "test_tempfile", "test_httplib", "test_sqlite3", "test_socketserver", "test_thread"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("suite", SUITES)
 def test_suites_of_cpython_end_as_without(tmp_path: Path, suite: str) -> None:
     pytest.importorskip(f"test.{suite}", reason="Python without its test package")

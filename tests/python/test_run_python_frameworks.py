@@ -124,7 +124,6 @@ def bad():
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_tasks_of_celery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: str) -> None:
     """The tasks themselves write the log."""

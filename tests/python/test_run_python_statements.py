@@ -331,6 +331,7 @@ for thread in threads: thread.join()
 """
 
 
+@pytest.mark.needs("mariadb")
 def test_statements_of_pymysql(tmp_path: Path) -> None:
     """Equal to the server's own log of what these connections sent."""
     pymysql = pytest.importorskip("pymysql")
@@ -413,6 +414,7 @@ def redis_server() -> Iterator[str]:
             yield str(path)
 
 
+@pytest.mark.needs("redis")
 def test_commands_of_redis_py(tmp_path: Path) -> None:
     """Equal to the server's own counts."""
     with redis_server() as server:
@@ -449,6 +451,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.needs("postgresql")
 def test_statements_of_asyncpg(tmp_path: Path) -> None:
     pytest.importorskip("asyncpg")
     with servers.postgresql() as given:

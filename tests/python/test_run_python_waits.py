@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -75,7 +74,7 @@ os.kill(os.getpid(), 9)  # the rows of threads that are alive stay
 """
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.needs("gcc")
 def test_the_wait_for_the_gil_is_what_c_measures(tmp_path: Path) -> None:
     """Two threads compute, and one reads. Both measures end when the thread runs again, so other load changes both."""
     library = tmp_path / "gil.so"

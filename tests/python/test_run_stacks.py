@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -111,7 +110,7 @@ def test_a_name_that_no_file_can_have_is_refused_as_ever(tmp_path: Path) -> None
     assert run(*RUN, "--", *command, cwd=tmp_path, check=True).stdout == plain
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to lock as much memory as there is")
+@pytest.mark.needs("root")
 def test_a_program_that_locks_its_memory_locks_little_of_pfs(tmp_path: Path) -> None:
     """mlockall() makes all memory that a process could use take place."""
     (tmp_path / "locks.c").write_text(LOCKS)

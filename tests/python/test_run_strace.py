@@ -232,7 +232,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+@pytest.mark.needs("strace")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_calls_and_bytes_are_those_of_strace(name: str, tmp_path: Path) -> None:
     program = PROGRAMS[name]

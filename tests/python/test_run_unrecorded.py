@@ -16,7 +16,7 @@ from tests.python.test_run import LIBRARY, PFS, pytestmark
 
 __all__ = ["pytestmark"]  # test_run's mark holds here, too
 
-ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs rights to mount")
+ROOT_ONLY = pytest.mark.needs("root")
 MANY = """
 #include <fcntl.h>
 #include <stdlib.h>
@@ -248,7 +248,7 @@ def test_a_private_folder_over_the_library(many: Path, tmp_path: Path) -> None:
             path.unlink()
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@pytest.mark.needs("bwrap")
 def test_bubblewrap(tmp_path: Path) -> None:
     command = [
         "bwrap",

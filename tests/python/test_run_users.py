@@ -23,7 +23,7 @@ from tests.python.test_run import LIBRARY, PFS, SOURCES, pytestmark
 
 __all__ = ["pytestmark"]  # test_run's mark holds here, too
 
-ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root")
+ROOT_ONLY = pytest.mark.needs("root")
 NOBODY = 65534
 READER = 3000  # users that have no name
 GROUP = 2000
@@ -131,7 +131,7 @@ def test_programs_that_are_started_as_another_user(place: Path, command: tuple[s
 
 
 @ROOT_ONLY
-@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
+@pytest.mark.needs("nginx")
 def test_workers_of_nginx(place: Path) -> None:
     site = Path(tempfile.mkdtemp(prefix="pfs-test-users-"))
     try:

@@ -87,9 +87,8 @@ def test_few_addresses_are_enough_for_a_file(build: Build, tmp_path: Path) -> No
         assert len(rows(segment, "threads")) >= 1
 
 
-@pytest.mark.native
 @pytest.mark.alone  # a processor that is shared takes up to 1.8 x as long, for minutes
-@pytest.mark.skipif(shutil.which("valgrind") is None, reason="apt-get install valgrind")
+@pytest.mark.needs("valgrind")
 def test_valgrind_takes_no_longer_and_finds_nothing(build: Build, tmp_path: Path) -> None:
     """With its default options: it looks for leaks in all memory that is mapped.
 
@@ -138,8 +137,7 @@ def test_valgrind_takes_no_longer_and_finds_nothing(build: Build, tmp_path: Path
         shutil.rmtree(place)
 
 
-@pytest.mark.native
-@pytest.mark.skipif(shutil.which("valgrind") is None, reason="apt-get install valgrind")
+@pytest.mark.needs("valgrind")
 def test_valgrind_ends_where_memory_is_that_of_a_container(build: Build, tmp_path: Path) -> None:
     """/dev/shm of 64 MiB: the leak check, which reads all that is mapped, leaves the file as small as it is."""
     if in_small_tmpfs(65536, ["true"], tmp_path).returncode != 0:
@@ -152,8 +150,7 @@ def test_valgrind_ends_where_memory_is_that_of_a_container(build: Build, tmp_pat
     assert int(kibibytes) <= 1024
 
 
-@pytest.mark.native
-@pytest.mark.skipif(shutil.which("qemu-x86_64") is None or os.uname().machine != "x86_64", reason="apt-get install qemu-user")
+@pytest.mark.needs("qemu")
 def test_pages_have_memory_under_an_emulator(build: Build, tmp_path: Path) -> None:
     """qemu-user says that it has made the pages real, and has not: pfs looks, and makes them."""
     place = Path(f"/dev/shm/pfs-test-emulator-{os.getpid()}")

@@ -21,7 +21,7 @@ from pfs import _core
 from tests.python.test_programs import environment, segments_in
 
 NOBODY = 65534
-ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root")
+ROOT_ONLY = pytest.mark.needs("root")
 
 # Says how pfs stands, and that it counts.
 PROGRAM = """

@@ -108,7 +108,6 @@ def served(folder: Path, *arguments: str) -> Iterator[tuple[Subject, str]]:
             yield program, path
 
 
-@pytest.mark.slow
 def test_tables_and_views_as_they_are(folder: Path) -> None:
     """All tables and views answer. Values and NULLs are those of pfs.attach."""
     with served(folder) as (program, path), connected(path) as client, pfs.attach(str(program.path)) as schema:
@@ -404,7 +403,6 @@ def test_snapshot_and_all_processes(folder: Path, tmp_path: Path) -> None:
         assert ask(client, "show status like 'Queries'") == [("Queries", "7")]
 
 
-@pytest.mark.slow
 def test_refusals(folder: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("hush\n")
@@ -519,7 +517,6 @@ with pymysql.connect(unix_socket=sys.argv[1], user="me", **ast.literal_eval(sys.
 """
 
 
-@pytest.mark.slow
 def test_broken_packets_end_no_server(folder: Path) -> None:
     """Thousands of random packets, many connections, a statement that is too long, and clients that say nothing."""
     generator = random.Random(1)

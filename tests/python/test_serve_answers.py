@@ -23,7 +23,7 @@ from pfs._serve.answers import MOST_OF_ROW, MOST_WAITING  # noqa: E402
 from tests.python.test_serve import WAITS, WORK, ask, code_of, connected, served, server  # noqa: E402
 from tests.python.test_serve_hostile import EXECUTE, assert_alive, prepared, resident, threads_and_time  # noqa: E402
 
-READERS = int(os.environ.get("PFS_SERVE_READERS", "40"))
+READERS = 40
 ROWS = 300_000
 LARGE = f"select i, i * 2 as twice, concat('text ', i) as text from range({ROWS}) as r(i)"
 # Python with DuckDB and pandas, the answers, and as much again for those that are computed and for memory that is not given back.

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests import budgets
 from tests.python._programs.subject import Subject, subject
 
 pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
@@ -24,8 +25,7 @@ pymysql = pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
 from tests.python.test_serve import WAITS, WORK, ask, code_of, connected, served, server  # noqa: E402
 
-PACKETS = int(os.environ.get("PFS_SERVE_PACKETS", "10000"))
-SEED = int(os.environ.get("PFS_SERVE_SEED", "1"))
+SEED = budgets.seed(1)
 MOST_GROWTH = 8 << 20  # bytes that the server may have more at the end than after a tenth of the packets
 FLAGS = 0x1 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x80000  # of a login with a database
 PREPARE, SEND_LONG_DATA, EXECUTE = 0x16, 0x18, 0x17
@@ -143,7 +143,7 @@ def slow_clients(path: str, count: int) -> Iterator[list[socket.socket]]:
 
 def test_malformed_packets_and_slow_clients(folder: Path) -> None:
     """The server answers afterwards, its memory is bounded, slow clients are hung up on, and the program notices nothing."""
-    print("PFS_SERVE_SEED", SEED)
+    print(f"PFS_TEST_SEED={SEED}")
     generator = random.Random(SEED)
     with subject(folder) as program:
         program.do(WORK)
@@ -152,19 +152,19 @@ def test_malformed_packets_and_slow_clients(folder: Path) -> None:
             begin = time.monotonic()
             for client in slow[::2]:
                 client.sendall(packet(login(), 1)[:1])
-            attack(path, generator, PACKETS // 10)
+            attack(path, generator, budgets.SERVE_PACKETS // 10)
             assert ask(good, f"select count_star from {WAITS} where event_name like '%LOCK'") == [(7,)]
             before = resident(pid)
             errors = 0
             for number in range(9):
-                errors += attack(path, generator, PACKETS // 10)
+                errors += attack(path, generator, budgets.SERVE_PACKETS // 10)
                 for client in slow[::2]:  # a byte at a time
                     with contextlib.suppress(OSError):
                         client.sendall(packet(login(), 1)[number + 1 : number + 2])
                 assert ask(good, "select 1") == [(1,)]
             print("resident", before >> 20, resident(pid) >> 20)
             assert resident(pid) - before < MOST_GROWTH
-            assert errors > PACKETS // 4  # the packets did reach the server
+            assert errors > budgets.SERVE_PACKETS // 4  # the packets did reach the server
             for client in slow:
                 while client.recv(1000):
                     pass  # hung up on
@@ -208,11 +208,11 @@ def changed_command(generator: random.Random) -> bytes:
 
 def test_commands_that_are_nearly_right(folder: Path) -> None:
     """Each is answered, or refused with a number that says why; 1105 would say that the server did not know what to do."""
-    print("PFS_SERVE_SEED", SEED)
+    print(f"PFS_TEST_SEED={SEED}")
     generator = random.Random(SEED)
     with served(folder) as (_, path), connected(path) as good:
         codes: dict[int, int] = {}
-        for _ in range(PACKETS // 200):
+        for _ in range(budgets.SERVE_PACKETS // 200):
             sent = packet(login(), 1) + b"".join(packet(changed_command(generator)) for _ in range(40))
             for answer in packets_in(exchanged(path, sent)):
                 if answer[:1] == b"\xff":
@@ -220,7 +220,7 @@ def test_commands_that_are_nearly_right(folder: Path) -> None:
                     codes[number] = codes.get(number, 0) + 1
                     assert number != 1105, answer
         print(codes)
-        assert sum(codes.values()) > PACKETS // 40
+        assert sum(codes.values()) > budgets.SERVE_PACKETS // 40
         assert len(codes) > 5
         assert ask(good, f"select count_star from {WAITS} where event_name like '%LOCK'") == [(7,)]
 

@@ -14,8 +14,6 @@ import pfs
 pytest.importorskip("material", reason="mkdocs-material is not installed: pip install '.[docs]'")
 pytest.importorskip("mkdocstrings_handlers.python", reason="mkdocstrings is not installed: pip install '.[docs]'")
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def tree(root: Path, tmp_path: Path) -> Path:

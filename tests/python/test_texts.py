@@ -5,7 +5,6 @@ output is sent or shared is searched for all of them. With --sql-text the same c
 from __future__ import annotations
 
 import re
-import shutil
 import stat
 import sys
 import zipfile
@@ -203,7 +202,7 @@ def databases() -> Iterator[list[str]]:
         yield [mariadb, f"{postgresql} dbname=shop"]
 
 
-@pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is not installed")
+@pytest.mark.needs("redis")
 def test_texts_that_pfs_run_finds(tmp_path: Path, databases: list[str]) -> None:
     """Of the drivers in a program, and of the commands that a server decodes."""
     for module in ("httpx", "asyncpg", "redis", "psycopg2", "psycopg", "MySQLdb", "pymysql", "requests", "IPython"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
 import subprocess
@@ -377,7 +376,7 @@ until(lambda: status("events_written") == "2")
     assert len(lines(path)) == 2
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+@pytest.mark.needs("root")
 def test_full_disk(fresh: Run, tmp_path: Path) -> None:
     """The file ends with a whole line, the program goes on."""
     small = tmp_path / "small"

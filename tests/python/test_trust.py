@@ -25,7 +25,7 @@ from tests.python.test_programs import environment
 
 NOBODY = 65534
 SOMEBODY = 4321
-ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root")
+ROOT_ONLY = pytest.mark.needs("root")
 TABLE = "events_waits_summary_global_by_event_name"
 
 # Modules of the standard library, of others, and of this package.

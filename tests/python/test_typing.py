@@ -12,8 +12,6 @@ import pytest
 
 import pfs
 
-pytestmark = pytest.mark.early
-
 USER = """
 import socket
 import threading
@@ -118,14 +116,14 @@ def of(script: str, lines: list[str]) -> list[str]:
     return [line for line in lines if line.partition(":")[0].endswith(f"/{script}")]
 
 
-@pytest.mark.slow
+@pytest.mark.needs("mypy")
 def test_package_and_tests_pass_strict(mypy: list[str]) -> None:
     others = [line for line in mypy if line not in of("wrong.py", mypy)]
     assert not [line for line in others if ": error: " in line], others
     assert others[-1].startswith("Found 7 errors in 1 file"), others  # wrong.py
 
 
-@pytest.mark.slow
+@pytest.mark.needs("mypy")
 def test_users_script_passes_strict_and_mistakes_are_found(mypy: list[str]) -> None:
     assert (Path(pfs.__file__).parent / "py.typed").exists()  # of the installed package: users' tools look for it
     said = of("user.py", mypy)
@@ -134,7 +132,7 @@ def test_users_script_passes_strict_and_mistakes_are_found(mypy: list[str]) -> N
     assert len([line for line in of("wrong.py", mypy) if ": error: " in line]) == 7, mypy
 
 
-@pytest.mark.slow
+@pytest.mark.needs("mypy")
 def test_stub_of_the_core_agrees_with_the_module(tmp_path: Path) -> None:
     (tmp_path / "mypy.ini").write_text("[mypy]\nfollow_imports = skip\n")  # the stub alone, without pandas
     command = ["mypy.stubtest", "pfs._core", "--ignore-missing-stub", "--concise", "--mypy-config-file", "mypy.ini"]
@@ -154,6 +152,7 @@ def test_ruff_is_clean(root: Path) -> None:
     checked(root, sys.executable, "-m", "ruff", "format", "--no-cache", "--check", "python", "tests")
 
 
+@pytest.mark.needs("clang-format")
 def test_clang_format_is_clean(root: Path) -> None:
     folders = [root / "cpp", root / "tests"]
     files = [path for folder in folders for path in folder.rglob("*.*") if path.suffix in {".c", ".cpp", ".h", ".hpp"}]

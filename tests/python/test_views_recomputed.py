@@ -10,6 +10,7 @@ import pytest
 
 import pfs
 from pfs._views.declared import VIEWS
+from tests.each import for_each
 from tests.python._programs.viewed import snapshot
 from tests.python._recomputed import ORDER, RECOMPUTED
 
@@ -39,7 +40,7 @@ def text(row: Iterable[Any]) -> str:
     return repr([plain(value) for value in row])
 
 
-@pytest.mark.parametrize("name", RECOMPUTED)
+@for_each("name", RECOMPUTED)
 def test_rows_follow_from_the_base_tables(taken: pfs.Snapshot, name: str) -> None:
     """Rows that are equal in the documented order may come in any order."""
     columns = VIEWS[name].columns

@@ -85,11 +85,11 @@ def compiled(build: Path, target: str) -> None:
     assert done.returncode == 0, done.stdout[-20_000:]
 
 
-def passed(name: str, seconds: str) -> set[str]:
+def passed(name: str, seconds: float) -> set[str]:
     """Runs the tests of the tree, each stress for so long, and returns the names of those that passed: all of tests/cpp."""
     build = built(name)
     ctest = ("ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error")
-    done = run(*ctest, PFS_STRESS_SECONDS=seconds, **SANITIZER_OPTIONS)
+    done = run(*ctest, PFS_STRESS_SECONDS=str(seconds), **SANITIZER_OPTIONS)
     print(done.stdout)
     assert done.returncode == 0, done.stdout[-20_000:]
     names = set(re.findall(r"Test +#\d+: (\w+) \.* +Passed", done.stdout))
