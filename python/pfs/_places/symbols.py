@@ -13,6 +13,7 @@ import re
 import struct
 from dataclasses import dataclass
 
+from pfs._places import rust
 from pfs._places.elf import Elf, Section, files_of, opened
 
 __all__ = ["Place", "place_of", "symbol_of"]
@@ -128,7 +129,9 @@ def _demangler() -> ctypes._NamedFuncPointer | None:
 
 
 def _demangled(name: str) -> str:
-    """Returns a C++ name as the program's source has it."""
+    """Returns a name of C++ or Rust as the program's source has it."""
+    if name.startswith("_R"):
+        return rust.of_v0(name) or name
     demangle = _demangler() if name.startswith("_Z") else None
     if demangle is None:
         return name
@@ -138,6 +141,6 @@ def _demangled(name: str) -> str:
         return name
     try:
         readable = ctypes.string_at(text).decode(errors="replace")
-        return _STD_THREAD.sub(r"std::thread(\1)", readable)
+        return rust.of_legacy(_STD_THREAD.sub(r"std::thread(\1)", readable))
     finally:
         ctypes.CDLL(None).free(ctypes.c_void_p(text))
