@@ -138,6 +138,40 @@ def python_page() -> str:
     return "\n".join(lines)
 
 
+def options_table() -> str:
+    """Returns the options of PFS_OPTIONS with their meaning, as the installed package has them."""
+    import pfs
+
+    facts = pfs.table("variables_metadata")
+    values = dict(pfs.table("global_variables").itertuples(index=False))
+    lines = ["## All options", "", "| option | value at start | meaning |", "| --- | --- | --- |"]
+    for name, text in zip(facts["VARIABLE_NAME"], facts["DOCUMENTATION"], strict=True):
+        if name.startswith("performance_schema") and name in values:
+            lines.append(f"| {breakable(name)} | {values[name]} | {text} |")
+    return "\n".join(lines) + "\n"
+
+
+def commands_page() -> str:
+    """Returns the help of each command of pfs, as a terminal of 100 columns shows it."""
+    import click
+
+    from pfs._cli.commands import pfs_command
+
+    lines = ["# Commands", "", "`man pfs-top` and `pfs top --help` say the same on a terminal.", ""]
+
+    def add(command: click.Command, name: str, parent: click.Context | None) -> None:
+        context = click.Context(command, info_name=name, parent=parent, terminal_width=100, max_content_width=100)
+        lines.extend([f"## {context.command_path}", "", "```text", context.get_help(), "```", ""])
+        if isinstance(command, click.Group):
+            for child in command.list_commands(context):
+                inner = command.get_command(context, child)
+                assert inner is not None
+                add(inner, child, context)
+
+    add(pfs_command, "pfs", None)
+    return "\n".join(lines)
+
+
 def source_page(path: Path) -> str:
     """Returns the page of a file of the tree: a manual's own page, else one below source/."""
     for page, copied in COPIED.items():
@@ -195,7 +229,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    made = {"reference/python.md": python_page(), "reference/c.md": headers_page()}
+    made = {"reference/python.md": python_page(), "reference/c.md": headers_page(), "reference/commands.md": commands_page()}
     every = [core().table_info(name) for name in core().tables()]
     made["reference/tables.md"] = tables_page(every)
     made |= {f"reference/tables/{facts['name']}.md": table_page(facts) for facts in every}
@@ -223,4 +257,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     markdown = markdown.replace("<details>", '<details markdown="1">')
     if page.file.generated_by:
         return markdown
+    if page.file.src_uri == "reference/options.md":
+        markdown += "\n" + options_table()
     return rewritten(markdown, page.file.src_uri, Path("docs") / page.file.src_uri, set())

@@ -1,12 +1,14 @@
-"""What README says is there is there: the table of what is in it, the number of tables, the files it points to."""
+"""README is short, its links lead somewhere, and its figures were measured; docs/reference/coverage.md names what is there."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +21,14 @@ def readme(root: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def rows(readme: str) -> list[list[str]]:
+def coverage(root: Path) -> str:
+    return (root / "docs/reference/coverage.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def rows(coverage: str) -> list[list[str]]:
     """The cells of the table, a list a row."""
-    table = readme.partition("| what | C | C++ | Python |\n| --- | --- | --- | --- |\n")[2].partition("\n\n")[0]
+    table = coverage.partition("| what | C | C++ | Python |\n| --- | --- | --- | --- |\n")[2].partition("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
 
 
@@ -45,8 +52,37 @@ def test_every_name_is_in_the_library(root: Path, rows: list[list[str]]) -> None
             assert hasattr(pfs, name), f"{what}: no pfs.{name}"
 
 
-def test_the_number_of_tables(readme: str) -> None:
-    assert re.findall(r"All (\d+) tables", readme) == [str(len(pfs.tables()))]
+def test_the_number_of_tables(coverage: str) -> None:
+    assert re.findall(r"All (\d+) tables", coverage) == [str(len(pfs.tables()))]
+
+
+def test_readme_fits_three_screens(readme: str) -> None:
+    assert len(readme.splitlines()) <= 120
+
+
+def measured(root: Path, processor: str) -> dict[str, dict[str, Any]]:
+    figures: dict[str, dict[str, Any]] = json.loads((root / f"lab/pages/performance/{processor}.json").read_text())["figures"]
+    return figures
+
+
+def test_the_figures_of_the_costs_are_those_that_were_measured(root: Path) -> None:
+    page = (root / "docs/explanation/costs.md").read_text()
+    both = [measured(root, "amd-25-17"), measured(root, "intel-6-207")]
+    rows = re.findall(r"^\| (.+?) \| (\S+ (?:ns|x).*?) \| (\S+ (?:ns|x).*?) \|$", page, re.MULTILINE)
+    assert len(rows) >= 12
+    for event, *cells in rows:
+        for cell, figures in zip(cells, both, strict=True):
+            one = figures[event]
+            digits = 1 if one["unit"].startswith("ns") else 2
+            assert cell == f"{one['value']:.{digits}f} {one['unit']}", event
+
+
+def test_the_figures_of_readme_are_those_that_were_measured(root: Path, readme: str) -> None:
+    said = re.search(r"costs (\d+) ns more under `pfs run`, and (\d+) ns more in a program\s+built with pfs", readme)
+    assert said is not None
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([\d.]+) \|", (root / "lab/pages/run_price.md").read_text(), re.MULTILINE))
+    assert int(said[1]) == round(float(rows["`--contended`, the default"]) - float(rows["without `pfs run`"]))
+    assert int(said[2]) == round(measured(root, "amd-25-17")["TIMED = CONTENDED, a lock that is free"]["value"])
 
 
 def test_its_links_lead_somewhere(root: Path, readme: str) -> None:
@@ -55,23 +91,21 @@ def test_its_links_lead_somewhere(root: Path, readme: str) -> None:
     assert [link for link in links if not (root / link).exists()] == []
 
 
-FUNCTION = {
-    "c": '#include <fcntl.h>\n{top}int main(void) {{ char buffer[8]; const char* path = "app.c";\n{body}return n < 0; }}\n',
-    "cpp": "#include <fcntl.h>\n#include <mutex>\n#include <vector>\n{top}void work() {{}}\n"
-    'int main() {{ char buffer[8]; const char* path = "app.cpp";\n{body}return n < 0; }}\n',
-}
+FUNCTION = """#include <fcntl.h>
+{top}int main(void) {{ char buffer[8]; const char* path = "app.c";
+{body}return n < 0; }}
+"""
 
 
-@pytest.mark.parametrize(("language", "compiler"), [("c", "gcc"), ("cpp", "g++")])
-def test_its_programs_compile_with_its_line_and_run(readme: str, language: str, compiler: str, tmp_path: Path) -> None:
-    block = re.search(rf"^```{language}\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL)
-    line = re.search(r"`g\+\+ (.*) app\.cpp \$\(pfs config (.*)\)`", readme)
+def test_the_program_in_c_compiles_with_its_line_and_runs(root: Path, tmp_path: Path) -> None:
+    page = (root / "docs/start/cpp_program.md").read_text()
+    block = re.search(r"^```c\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    line = re.search(r"`gcc app\.c \$\(pfs config (.*)\)`", page)
     assert block is not None
     assert line is not None
     at_top = re.compile(r"^(#include|static) .*\n", flags=re.MULTILINE)  # the rest is what a function does
     top = "".join(found.group() for found in at_top.finditer(block[1]))
-    (tmp_path / f"app.{language}").write_text(FUNCTION[language].format(top=top, body=at_top.sub("", block[1])))
-    config = subprocess.run([sys.executable, "-m", "pfs", "config", *line[2].split()], capture_output=True, text=True, check=True)
-    standard = line[1].split() if language == "cpp" else []
-    subprocess.run([compiler, *standard, f"app.{language}", *shlex.split(config.stdout), "-o", "app"], cwd=tmp_path, check=True)
+    (tmp_path / "app.c").write_text(FUNCTION.format(top=top, body=at_top.sub("", block[1])))
+    config = subprocess.run([sys.executable, "-m", "pfs", "config", *line[1].split()], capture_output=True, text=True, check=True)
+    subprocess.run(["gcc", "app.c", *shlex.split(config.stdout), "-o", "app"], cwd=tmp_path, check=True)
     subprocess.run([tmp_path / "app"], cwd=tmp_path, env={"PFS_DIR": str(tmp_path)}, check=True)
