@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from pfs.sockets import create_connection, create_server, socket, socketpair
     from pfs.thread import Thread, set_account, set_processlist, set_thread_name
 
-    Unit = Literal["ps", "ns", "us", "ms", "s", "timedelta"]
+    Unit = Literal["ps", "ns", "us", "ms", "s", "min", "timedelta"]
 
 from pfs import errors
 from pfs.errors import (
@@ -328,8 +328,8 @@ def table(
         columns: the columns to read, in this order; None reads all. Case does not matter.
         running: what an event that still runs shows as TIMER_END and TIMER_WAIT. None: NULL. "elapsed": ``pfs.now()``, and the
             time from TIMER_START to then, as MySQL 8 does. END_EVENT_ID stays NULL.
-        unit: how times are written. None or "ps": whole picoseconds. "s", "ms", "us" or "ns": floating point, with NaN for NULL.
-            "timedelta": ``timedelta64[ns]``, rounded down, with NaT for NULL.
+        unit: how times are written. None or "ps": whole picoseconds. "ns", "us", "ms", "s" or "min": floating point, with NaN for
+            NULL. "timedelta": ``timedelta64[ns]``, rounded down, with NaT for NULL.
         where: the rows to read: comparisons of columns with numbers and 'texts' (``= <> < <= > >= like in between is null``)
             joined by ``and``, ``or``, ``not``. Times are in picoseconds or have a unit (``5ms``). ``=`` regards case, ``like``
             does not. A dict gives a pattern or value per column: ``{"EVENT_NAME": "wait/io/%"}``. Other rows are not copied.

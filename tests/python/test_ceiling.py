@@ -209,14 +209,14 @@ def _run(code: str, options: str) -> subprocess.CompletedProcess[str]:
 def test_from_outside_and_in_top(tmp_path: Path) -> None:
     with subject(tmp_path, PFS_OPTIONS=f"{LIMIT}=2%") as program:
         program.do("lock = pfs.Lock('app/LOCK')\nfor _ in range(1000):\n    with lock: pass")
-        shown = command(program, "top", str(program.pid), "-n", "1")
+        shown = command(program, "top", str(program.pid), "--count", "1")
         assert "of at most 2 %" in shown
         assert "counted" in shown
         command(program, "set", str(program.pid), "process", "--table", "setup_overhead", "--limit", "0")
         with pfs.attach(program.path) as schema:
             assert schema.table("setup_overhead")["LIMIT_PPM"].item() == 0
             assert set(schema.table("setup_instruments")["OVERHEAD_STEP"]) == {"FULL"}
-        assert "of at most" not in command(program, "top", str(program.pid), "-n", "1")
+        assert "of at most" not in command(program, "top", str(program.pid), "--count", "1")
         command(program, "set", str(program.pid), "process", "--table", "setup_overhead", "--limit", "3.5%")
         with pfs.attach(program.path) as schema:
             assert schema.table("setup_overhead")["LIMIT_PPM"].item() == 35_000

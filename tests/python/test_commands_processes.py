@@ -124,7 +124,7 @@ def test_ps_where_sort_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert [int(line.split()[0]) for line in said(*options)[0].splitlines()[1:]] == found
         return found
 
-    assert pids("--sort", "SIZE") == pids("--where", "1") == []
+    assert pids("--sort", "SIZE") == pids("--where", "PID > 1") == []
     with subject(tmp_path) as large, subject(tmp_path) as small, subject(tmp_path) as dead:
         large.do("locks = [pfs.Lock(f'app/LOCK_{i}') for i in range(20_000)]")
         dead.kill()
@@ -134,10 +134,14 @@ def test_ps_where_sort_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert pids("--sort", "SIZE desc", "--limit", "1") == [large.pid]  # as text 1 MiB is less than 200 KiB
         assert pids("--where", "STATE = 'dead'") == [dead.pid]
         assert pids("-w", f"COMMAND like '%python%' and PID <> {large.pid}", "-s", "started desc") == [dead.pid, small.pid]
-        assert pids("-w", "0") == []
+        assert pids("-w", "PID < 0") == []
+        assert len(pids("-w", "STARTED > '2026-01-01 00:00'")) == 3
+        assert pids("-w", "STARTED < '2026-01-01'") == []
         for option in ("--where", "--sort"):
-            with pytest.raises(click.BadParameter, match="no such column: COLOR; columns: PID, COMMAND, USER, STARTED, STATE"):
+            with pytest.raises(click.BadParameter, match=r"no column 'COLOR'.*legal are PID, COMMAND, USER, STARTED, STATE"):
                 said(option, "COLOR = 1")
+        with pytest.raises(click.BadParameter, match="STARTED is a time in UTC: write it as '2026-12-31'"):
+            said("--where", "STARTED > 5")
         # pfs gc removes all of the dead, whatever is shown.
         assert said("-w", "STATE = 'alive'")[1].startswith("1 dead, ")
 
@@ -154,8 +158,30 @@ def test_show_where_sort_columns_limit(program: Subject) -> None:
     # Columns that are not shown can be looked at, in any case; an empty answer is an answer.
     shown = command(program, "show", str(program.pid), GLOBAL, "-w", "count_star = 2 and sum_timer_wait > 0", "-c", "event_name")
     assert shown.split() == ["EVENT_NAME", "wait/synch/mutex/app/LOCK_2"]
-    assert command(program, "show", str(program.pid), GLOBAL, "-w", "0", *NAME_AND_COUNT) == "EVENT_NAME  COUNT_STAR\n"
+    assert (
+        command(program, "show", str(program.pid), GLOBAL, "-w", "COUNT_STAR < 0", *NAME_AND_COUNT) == "EVENT_NAME  COUNT_STAR\n"
+    )
     assert len(command(program, "show", str(program.path), "setup_consumers", "-n", "1").splitlines()) == 2
+
+
+def test_the_language_of_conditions_is_that_of_tables(program: Subject, tmp_path: Path) -> None:
+    """One question for a frame, for the commands, for a snapshot and in both dialects of SQL: the answers are the same."""
+    where = "MAX_TIMER_WAIT > 1ns and MAX_TIMER_WAIT <= 1min and not EVENT_NAME like '%/LOCK_1' and COUNT_STAR in (1, 2, 3)"
+    pid, saved = str(program.pid), str(tmp_path / "a")
+    with pfs.attach(program.path) as schema:
+        asked = schema.table(GLOBAL, ["EVENT_NAME"], where=where, order="COUNT_STAR DESC, EVENT_NAME")["EVENT_NAME"].tolist()
+    command(program, "snapshot", pid, saved)
+    chosen = ("-w", where, "-s", "count_star DESC, event_name", "-c", "EVENT_NAME", "--json")
+    statement = f"select EVENT_NAME from {GLOBAL} where {where} order by COUNT_STAR DESC, EVENT_NAME"
+    assert len(asked) >= 2
+    for form in (
+        ("show", pid, GLOBAL, *chosen),
+        ("show", pid, GLOBAL, *chosen, "--elapsed"),
+        ("sql", pid, statement, "--json"),
+        ("sql", saved, statement, "--json", "--dialect", "mysql"),
+    ):
+        found = [row["EVENT_NAME"] for row in json.loads(command(program, *form))]
+        assert found == asked, form
 
 
 def test_show_formats_have_the_same_rows(program: Subject, tmp_path: Path) -> None:
@@ -300,10 +326,10 @@ def test_show_on_terminals(program: Subject) -> None:
         (["show", "/nowhere/1.pfs", "threads"], 1, "/nowhere/1.pfs"),
         (["show", "PID", "thread"], 1, "the nearest is 'threads'"),
         (["show", "PID", "threads", "-c", "NO"], 1, "no column 'NO'"),
-        (["show", "PID", "threads", "-w", "NO = 1"], 2, "no such column: NO"),
-        (["show", "PID", "threads", "-w", "("], 2, "syntax error"),
-        (["show", "PID", "threads", "-w", "1); DROP TABLE rows; --"], 2, "--where"),
-        (["show", "PID", "threads", "--sort", "NO"], 2, "no such column: NO"),
+        (["show", "PID", "threads", "-w", "NO = 1"], 2, "no column 'NO'"),
+        (["show", "PID", "threads", "-w", "("], 2, "it ends too early"),
+        (["show", "PID", "threads", "-w", "THREAD_ID = 1); DROP TABLE rows; --"], 2, "--where"),
+        (["show", "PID", "threads", "--sort", "NO"], 2, "no column 'NO'"),
         (["show", "PID", "threads", "--limit", "-1"], 2, "--limit"),
         (["show", "PID", "threads", "--format", "xml"], 2, "--format"),
         (["show", "PID", "threads", "--json", "--csv"], 2, "Give one of --json and --csv."),
@@ -403,6 +429,25 @@ def test_diff_warns_of_truncate(tmp_path: Path) -> None:
             check=True,
         )
         assert f"pfs: {GLOBAL}: TRUNCATE" in done.stderr
+
+
+def test_set_where(tmp_path: Path) -> None:
+    with subject(tmp_path) as program:
+        program.do("locks = [pfs.Lock(f'app/LOCK_{number}') for number in range(3)]; pfs.Condition('app/COND')")
+        pid = str(program.pid)
+        some = ("set", pid, "wait/synch/mutex/app/%", "--where", "NAME like '%/LOCK_2' and TIMED = 'YES'")
+        assert command(program, *some, "--timed", "sampled") == "1 row of setup_instruments set\n"
+        assert command(program, *some, "--timed", "no") == "0 rows of setup_instruments set\n"
+        with pfs.attach(program.path) as schema:
+            timed = schema.table("setup_instruments", where="NAME like '%/app/LOCK_%'", order="NAME")["TIMED"].tolist()
+        assert timed == ["YES", "YES", "SAMPLED"]
+        assert "no column 'TIMD': the nearest is 'TIMED'" in command(
+            program, "set", pid, "%", "--where", "TIMD = 'NO'", "--timed", "no", status=2
+        )
+        wrong = ("set", pid, "wait/%/app/%", "--where", "NAME not like '%LOCK_2'", "--timed", "contended")
+        before = command(program, "show", pid, "setup_instruments")
+        assert "CONTENDED" in command(program, *wrong, status=1)
+        assert command(program, "show", pid, "setup_instruments") == before
 
 
 def test_set_and_truncate(tmp_path: Path) -> None:

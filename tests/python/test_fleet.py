@@ -558,7 +558,7 @@ def test_top_shows_the_nodes(tmp_path: Path, folder: Path) -> None:
         assert re.search(r"^a +\d", shown.stdout, re.MULTILINE)
         assert re.search(rf"^b {program.pid} ", shown.stdout, re.MULTILINE)
         assert "SELECT ?" in shown.stdout
-        only = top("--only", "nodes", "--sort", "name").stdout.splitlines()
+        only = top("--only", "nodes", "--sort", "NAME").stdout.splitlines()
         assert [line.split()[0] for line in only[2:]] == ["nodes", "a", "b"]
         wrong = top("--only", "files")
         assert wrong.returncode == 2

@@ -419,7 +419,8 @@ def test_blind(tmp_path):
 
 BAD = {
     'max_wiat="1s"': "unknown keyword 'max_wiat': legal are max_wait, max_lock_wait, max_events, ",
-    'max_wait="10 msec"': "bad value '10 msec' for max_wait: legal is seconds, or a text as '10ms' (ns, us, ms, s, min), or",
+    'max_wait="10 msec"': "bad value '10 msec' for max_wait: legal is seconds, a timedelta, or a text such as '10ms' "
+    "(ps, ns, us, ms, s, min), or",
     "max_wait=-1": "bad value -1 for max_wait",
     "max_wait=True": "bad value True for max_wait",
     "max_wait=float('nan')": "bad value nan for max_wait",

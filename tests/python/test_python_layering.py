@@ -54,7 +54,7 @@ SLOW = {
     "_snapshots.parquet",
     "_tables.frame",
     "_tables.readable",
-    "_tables.where",
+    "_tables.columns",
     "_testing.view",
     "_trace.frames",
 }

@@ -383,7 +383,7 @@ def test_top_names_the_hung_threads_in_the_next_refresh(program: Subject, capsys
         process = Process(schema)
         time.sleep(0.2)
         process.look()
-        for name, row in ((row.name, row) for row in process.rows(process_section("waits"), "time")):
+        for name, row in ((row.name, row) for row in process.rows(process_section("waits"))):
             if name == "wait/synch/mutex/app/LOCK_orders":
                 assert 1.8 * SECOND < row.time < 2.2 * SECOND  # two threads
                 assert row.count == 0
@@ -427,7 +427,7 @@ def test_a_long_wait_counts_once(program: Subject) -> None:
                 program.do("quiet[1].send(b'x')")
                 until(lambda: schema.blocked().empty)
             process.look()
-            found = {row.name: row for row in process.rows(process_section("waits"), "time")}
+            found = {row.name: row for row in process.rows(process_section("waits"))}
             row = found.get("wait/synch/mutex/app/LOCK_orders")
             if row is not None:
                 assert row.time * process.seconds <= 2 * SECOND * process.seconds * 1.1

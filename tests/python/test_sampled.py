@@ -102,7 +102,7 @@ def test_top_divides_by_the_timed_ones() -> None:
     for _ in range(1000):
         for one_event in use.values():
             one_event()
-    rows = {row.name: row for row in rows_between(before, take(OWN), 1.0, SECTIONS[0], "name")}
+    rows = {row.name: row for row in rows_between(before, take(OWN), 1.0, SECTIONS[0])}
     for name in use.keys() - {"idle"}:  # which pfs top leaves out
         total = one(WAITS, EVENT_NAME=name)
         assert total[LEFT_OUT] > 900

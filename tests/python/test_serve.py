@@ -140,6 +140,10 @@ def test_numbers_and_texts_of_every_kind(folder: Path) -> None:
         with client.cursor() as cursor:
             cursor.execute(f"select count_star from {WAITS} where event_name = %s", ("wait/synch/mutex/app/LOCK",))
             assert cursor.fetchall() == ((7,),)
+            cursor.execute(
+                f"select 5ms, '5ms', count_star from {WAITS} where event_name = 'wait/synch/mutex/app/LOCK' and 1s > 9ms"
+            )
+            assert (cursor.fetchall(), cursor.description[0][0]) == (((5 * 10**9, "5ms", 7),), "5ms")
             cursor.execute("select %s", ("a'; drop table threads; --",))
             assert cursor.fetchall() == (("a'; drop table threads; --",),)
             cursor.execute("select count(*) from threads")

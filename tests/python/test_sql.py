@@ -487,3 +487,24 @@ def test_a_forked_child_asks_too() -> None:
         os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert kept.rows() == [(1,)]
+
+
+UNITS = "select 5ms, 1.5us, 0.25s, 2MIN, 1e3ns, -5µs, 7ps, '5ms', 1 as a5s, 5 /* 5s */ -- 5ms"
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "mysql"])
+def test_times_have_units(dialect: Literal["duckdb", "mysql"]) -> None:
+    """A unit behind a number makes it picoseconds. Texts, names and comments stay as they are."""
+    numbers = (5 * 10**9, 1500000, 25 * 10**10, 12 * 10**13, 10**6, -5 * 10**6, 7)
+    assert pfs.sql(UNITS, dialect=dialect).rows() == [(*numbers, "5ms", 1, 5)]
+    quote = '"' if dialect == "duckdb" else "`"
+    named = f"select {quote}é5ms{quote}, 'é 5ms', 3us as x from (select 1 as {quote}é5ms{quote})"
+    assert pfs.sql(named if dialect == "duckdb" else named + " as t", dialect=dialect).rows() == [(1, "é 5ms", 3 * 10**6)]
+    said = (
+        r"unknown unit 'parsecs' in 3parsecs: legal are ps, ns, us, ms, s, min" if dialect == "duckdb" else "no column '3parsecs'"
+    )
+    with pytest.raises((pfs.InvalidValue, pfs.UnknownColumn), match=said):
+        pfs.sql(f"select COUNT_STAR from {WAITS} where SUM_TIMER_WAIT > 3parsecs", dialect=dialect)
+    assert pfs.sql(f"select count(*) from {WAITS} where SUM_TIMER_WAIT > 1min", dialect=dialect).rows() == [(0,)]
+    where = "where SUM_TIMER_WAIT<1min order by SUM_TIMER_WAIT limit 1"
+    assert len(pfs.sql(f"explain select EVENT_NAME from {WAITS} {where}", dialect=dialect).rows()) == 1

@@ -13,7 +13,8 @@ import pytest
 
 import pfs
 from pfs import _core
-from pfs._tables.where import Column, Condition
+from pfs._tables.columns import ArrayColumn
+from pfs._tables.where import Condition, PlainColumn
 from tests.conftest import Run
 
 WAITS = "events_waits_summary_global_by_event_name"
@@ -61,12 +62,15 @@ def test_where(where: Any, expected: str) -> None:
     assert sorted(names(where=where)) == [f"LOCK_{letter}" for letter in expected]
 
 
-def test_conditions_on_null_are_neither_true_nor_false() -> None:
+@pytest.mark.parametrize("kind", ["array", "plain"])
+def test_conditions_on_null_are_neither_true_nor_false(kind: str) -> None:
     part = ("X", "uint64", True, np.array([1, 2, 3], dtype=np.uint64), np.array([False, True, False]), None)
-    columns = {"X": Column(part, 3)}
 
     def rows(where: str) -> list[int]:
-        return np.flatnonzero(Condition("t", ["X"], where).rows(columns)).tolist()
+        condition = Condition("t", ["X"], where)
+        if kind == "plain":
+            return sorted(condition.rows({"X": PlainColumn([1, None, 3])}))
+        return np.flatnonzero(condition.rows({"X": ArrayColumn(part, 3)})).tolist()
 
     assert rows("X = 1") == [0]
     assert rows("not X = 1") == [2]
@@ -82,6 +86,7 @@ def test_conditions_on_null_are_neither_true_nor_false() -> None:
         ({"where": "COUNT_STAR >"}, pfs.InvalidValue, ("ends too early",)),
         ({"where": "COUNT_STAR > 3 parsecs"}, pfs.InvalidValue, ("parsecs",)),
         ({"where": "COUNT_STAR > 3parsecs"}, pfs.InvalidValue, ("parsecs", "ms")),
+        ({"where": "SUM_TIMER_WAIT > 5MINUTES"}, pfs.InvalidValue, ("MINUTES", "min")),
         ({"where": "COUNT_STAR like 'a'"}, pfs.InvalidValue, ("number",)),
         ({"where": "EVENT_NAME = 3"}, pfs.InvalidValue, ("single quotes",)),
         ({"where": 'EVENT_NAME = "a"'}, pfs.InvalidValue, ('"a"',)),

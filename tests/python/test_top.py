@@ -20,7 +20,7 @@ import pfs
 from pfs._cli.top import Process, View, lines, screen_of, shares
 from pfs._places.readable import Readable
 from pfs._tables.running import Blocked, Event
-from pfs._tables.samples import SECTIONS, Row, Sample, rows_between, take
+from pfs._tables.samples import SECTIONS, Choice, Row, Sample, rows_between, take
 from tests.python._programs.subject import Subject, clean_environment, subject
 from tests.python._programs.terminal import Terminal
 
@@ -67,23 +67,23 @@ def sample(taken: float, **waits: tuple[int, ...]) -> Sample:
 def test_rows_are_what_happened_in_between_per_second() -> None:
     before = sample(10.0, a=(10, 1000), b=(5, 500), gone=(3, 3))
     after = sample(12.0, a=(30, 5000), b=(5, 500), new=(4, 8000))
-    rows = rows_between(before, after, 2.0, SECTIONS[0], "time")
+    rows = rows_between(before, after, 2.0, SECTIONS[0])
     assert rows == [Row("new", 2.0, 4000.0, ()), Row("a", 10.0, 2000.0, ())]  # nothing of what did nothing
     assert [row.average for row in rows] == [2000.0, 200.0]
-    assert [row.name for row in rows_between(before, after, 2.0, SECTIONS[0], "count")] == ["a", "new"]
-    assert [row.name for row in rows_between(before, after, 2.0, SECTIONS[0], "name")] == ["a", "new"]
+    assert [row.name for row in rows_between(before, after, 2.0, SECTIONS[0], Choice("COUNT_STAR desc"))] == ["a", "new"]
+    assert [row.name for row in rows_between(before, after, 2.0, SECTIONS[0], Choice("NAME"))] == ["a", "new"]
 
 
 def test_an_average_is_that_of_the_timed_ones() -> None:
     """Waits that SAMPLED only counted have no time."""
     before, after = sample(10.0, a=(100, 1000, 90), b=(5, 500, 5)), sample(12.0, a=(300, 5000, 270), b=(25, 500, 25))
-    a, b = rows_between(before, after, 2.0, SECTIONS[0], "name")
+    a, b = rows_between(before, after, 2.0, SECTIONS[0], Choice("NAME"))
     assert (a.count, a.time, a.untimed, a.average) == (100.0, 2000.0, 90.0, 200.0)
     assert (b.count, b.untimed, b.average) == (10.0, 10.0, 0.0)
 
 
 def test_a_sum_that_went_down_was_truncated_and_counts_from_then() -> None:
-    assert rows_between(sample(0, a=(100, 9)), sample(1, a=(7, 70)), 1.0, SECTIONS[0], "time") == [Row("a", 7.0, 70.0, ())]
+    assert rows_between(sample(0, a=(100, 9)), sample(1, a=(7, 70)), 1.0, SECTIONS[0]) == [Row("a", 7.0, 70.0, ())]
 
 
 def test_the_numbers_are_those_of_the_tables(program: Subject) -> None:
@@ -91,7 +91,7 @@ def test_the_numbers_are_those_of_the_tables(program: Subject) -> None:
         process = Process(schema)
         program.do("work(20)")
         process.look()
-        by_name = {section.name: {row.name: row for row in process.rows(section, "time")} for section in SECTIONS}
+        by_name = {section.name: {row.name: row for row in process.rows(section)} for section in SECTIONS}
         count = {name: round(row.count * process.seconds) for name, row in by_name["waits"].items()}
         assert count["wait/synch/mutex/app/LOCK_a"] == 20
         assert count["wait/io/file/app/data"] == 20 * (count["wait/io/file/app/data"] // 20) > 0
@@ -229,7 +229,7 @@ def test_keys() -> None:
     view = View(1.0)
     for key in "2c +x\t":
         view.press(key)
-    assert view == View(2.0, "count", 2, is_frozen=True)
+    assert (view.interval, view.choice.order, view.section, view.is_frozen) == (2.0, [("COUNT_STAR", True)], 2, True)
     for _ in range(20):
         view.press("-")
     assert view.interval == 0.1
@@ -256,8 +256,18 @@ def run_top(program: Subject, *arguments: str) -> subprocess.CompletedProcess[st
     )
 
 
+def test_it_chooses_rows_as_tables_do(program: Subject) -> None:
+    done = run_top(program, "--count", "1", "--where", "NAME like '%lock_a' and SUM_TIMER_WAIT < 1min", "--sort", "NAME")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == ["waits", "wait/synch/mutex/app/LOCK_a"]
+    for option in ("--where", "--sort"):
+        wrong = run_top(program, "--count", "1", option, "count > 1" if option == "--where" else "count")
+        assert wrong.returncode == 2
+        assert "legal are NAME, COUNT_STAR, SUM_TIMER_WAIT, AVG_TIMER_WAIT" in " ".join(wrong.stderr.split())
+
+
 def test_without_a_terminal_it_prints_lines(program: Subject) -> None:
-    done = run_top(program, "--count", "2", "--interval", "0.1", "--sort", "count")
+    done = run_top(program, "--count", "2", "--interval", "0.1", "--sort", "COUNT_STAR desc")
     assert (done.returncode, done.stderr) == (0, "")
     first, second = done.stdout.split("\n\n")
     assert "since the start" in first

@@ -13,7 +13,18 @@ import pfs
 from pfs._outside import by_name
 from pfs._outside.processes import listed
 
-__all__ = ["Process", "TableName", "human_option", "output_options", "process_argument", "sql_text_option"]
+__all__ = [
+    "Process",
+    "TableName",
+    "columns_option",
+    "human_option",
+    "limit_option",
+    "output_options",
+    "process_argument",
+    "sort_option",
+    "sql_text_option",
+    "where_option",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,6 +105,15 @@ def output_options(command: F) -> F:
     ):
         option(with_form)
     return cast("F", with_form)
+
+
+# pfs.table(where=, order=, limit=) has the same language.
+where_option = click.option(
+    "-w", "--where", metavar="CONDITION", help="Only these rows: \"SUM_TIMER_WAIT > 5ms and NAME like '%lock%'\"."
+)
+sort_option = click.option("-s", "--sort", metavar="COLUMNS", help="By these columns: 'SUM_TIMER_WAIT desc, EVENT_NAME'.")
+limit_option = click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
+columns_option = click.option("-c", "--columns", metavar="A,B,...", help="Only these columns, in this order.")
 
 
 def human_option(command: F) -> F:

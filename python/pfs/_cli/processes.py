@@ -10,10 +10,21 @@ import click
 from rich.console import Console
 
 import pfs
-from pfs._cli.options import TableName, human_option, output_options, process_argument, sql_text_option
+from pfs._cli.options import (
+    TableName,
+    columns_option,
+    human_option,
+    limit_option,
+    output_options,
+    process_argument,
+    sort_option,
+    sql_text_option,
+    where_option,
+)
 from pfs._cli.rows import Choice, Rows, draw_texts, of_table, write, write_frame
 from pfs._tables.running import VIEWS
 from pfs._tables.show import plain
+from pfs._tables.where import Condition
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -50,9 +61,9 @@ def is_for_people(human: bool | None) -> bool:
 @click.command()
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
 @click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
-@click.option("-w", "--where", metavar="SQL", help="Only these rows: an expression of SQLite over the columns.")
-@click.option("-s", "--sort", metavar="SQL", help="By these columns: 'SIZE desc, STARTED'.")
-@click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
+@where_option
+@sort_option
+@limit_option
 @click.option("--tree", "is_tree", is_flag=True, help="The processes of each pfs run below their parents, with their waits.")
 @output_options
 def ps(
@@ -67,7 +78,8 @@ def ps(
 ) -> None:
     """Lists the processes that can be read, running or dead.
 
-    Without --sort those that run come first, and the newest before the older ones. SIZE counts as bytes, STARTED as text in UTC.
+    Without --sort those that run come first, and the newest before the older ones.
+    SIZE is in bytes, STARTED in UTC: '2026-12-31 23:59'.
 
     \b
     pfs ps
@@ -135,10 +147,10 @@ def why_not_whole(path: str) -> str:
 @click.command()
 @process_argument
 @click.argument("table", metavar="TABLE", type=TableName(VIEWS))
-@click.option("-w", "--where", metavar="SQL", help="Only these rows: an expression of SQLite over the columns.")
-@click.option("-c", "--columns", metavar="A,B,...", help="Only these columns, in this order.")
-@click.option("-s", "--sort", metavar="SQL", help="By these columns: 'SUM_TIMER_WAIT desc, EVENT_NAME'.")
-@click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
+@where_option
+@columns_option
+@sort_option
+@limit_option
 @click.option("--elapsed", is_flag=True, help="The time so far of events that still run, instead of NULL.")
 @click.option("--tree", "is_tree", is_flag=True, help="Also the processes that it has started; it was started by pfs run.")
 @human_option
@@ -214,6 +226,7 @@ def show(
 @click.command(name="set")
 @process_argument
 @click.argument("pattern")
+@where_option
 @click.option("--table", type=TableName(), default="setup_instruments", show_default=True, help="Another setup table.")
 @click.option("--enabled", type=YES_NO, help="Whether they are on.")
 @click.option(
@@ -222,12 +235,15 @@ def show(
 @click.option("--history", type=YES_NO, help="Whether events of threads are kept (setup_threads, setup_actors, threads).")
 @click.option("--instrumented", type=YES_NO, help="Whether a thread is instrumented (threads).")
 @click.option("--limit", "limit_ppm", type=Share(), help="The most that pfs may cost, such as 1% (setup_overhead); 0 = no limit.")
-def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> None:
+def set_(process: int | str, pattern: str, where: str | None, table: str, **flags: str | None) -> None:
     """Changes the instruments of a running process whose names are like PATTERN; with --table, rows of another setup table.
+
+    With --where only those of them that meet the condition now change, and no rule is left for instruments that register later.
 
     \b
     pfs set 4711 'wait/io/%' --enabled no
     pfs set 4711 'wait/synch/mutex/%' --enabled yes --timed contended
+    pfs set 4711 'wait/%' --where "TIMED = 'SAMPLED'" --timed yes
     pfs set 4711 events_waits_history_long --table setup_consumers --enabled yes
     pfs set 4711 process --table setup_overhead --limit 1%
     """
@@ -243,8 +259,16 @@ def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> N
             legal = [name for name in vars(schema) if isinstance(getattr(schema, name), pfs.setup.SetupTable)]
             raise click.BadParameter(f"{table} has no rows to change: legal are {', '.join(legal)}", param_hint="--table")
         count = len(rows[pattern])  # raises if there is none, and names the nearest one
-        rows._update_given(pattern, **values)
-    later = ", and a rule for instruments that register later" if table == "setup_instruments" and "%" in pattern else ""
+        if where is None:
+            rows._update_given(pattern, **values)
+        else:
+            try:
+                condition = Condition(table, rows._columns(), where, "--where")
+            except (pfs.InvalidValue, pfs.UnknownColumn) as error:
+                raise click.BadParameter(str(error), param_hint="--where") from None
+            count = rows._update_meeting(pattern, condition, {name.upper(): value for name, value in values.items()})
+    is_rule = where is None and table == "setup_instruments" and "%" in pattern
+    later = ", and a rule for instruments that register later" if is_rule else ""
     click.echo(f"{count} row{'' if count == 1 else 's'} of {table} set{later}")
 
 
@@ -315,10 +339,10 @@ def snapshot(process: int | str, folder: str, summaries: bool, sql_text: bool, f
 @click.argument("after", type=click.Path(exists=True))
 @click.argument("table", metavar="[TABLE]", type=TableName(), required=False)
 @click.option("--rates", is_flag=True, help="Sums per second.")
-@click.option("-w", "--where", metavar="SQL", help="Only these rows: an expression of SQLite over the columns.")
-@click.option("-c", "--columns", metavar="A,B,...", help="Only these columns, in this order.")
-@click.option("-s", "--sort", metavar="SQL", help="By these columns: 'SUM_TIMER_WAIT desc, EVENT_NAME'.")
-@click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
+@where_option
+@columns_option
+@sort_option
+@limit_option
 @human_option
 @output_options
 def diff(

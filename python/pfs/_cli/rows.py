@@ -24,7 +24,8 @@ from rich.text import Text
 from pfs import _core, _paths
 from pfs._tables.running import VIEWS
 from pfs._tables.show import bytes_text, count_text, plain, storable, time_text, without_controls
-from pfs.errors import AttachError, UnknownColumn
+from pfs._tables.where import Condition, order_of, places
+from pfs.errors import AttachError, InvalidValue, UnknownColumn
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -122,34 +123,14 @@ class Choice:
     columns: str | None = None
 
     def places(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Sequence[int]:
-        """Returns the numbers of the rows that SELECT ... WHERE ... ORDER BY ... LIMIT of SQLite chooses. Whole numbers above
-        2**63 are compared as floating point."""
-        if self.where is None and self.sort is None:
-            return range(len(rows) if self.limit is None else min(self.limit, len(rows)))
-        import sqlite3
-
-        quoted = ", ".join(f'"{name}"' for name in names)
-        query = "SELECT rowid FROM rows"
-        query += f" WHERE ({self.where}\n)" if self.where is not None else ""
-        query += f" ORDER BY {self.sort}\n" if self.sort is not None else ""
-        query += " LIMIT ?"
-        base = sqlite3.connect(":memory:")
+        """Returns the numbers of the rows that are chosen, in order."""
         try:
-            base.execute(f"CREATE TABLE rows ({quoted})")
-            values = (tuple(map(_sql_value, row)) for row in rows)
-            base.executemany(f"INSERT INTO rows VALUES ({', '.join('?' * len(names))})", values)
-            return [rowid - 1 for (rowid,) in base.execute(query, (-1 if self.limit is None else self.limit,))]
-        except (sqlite3.Error, sqlite3.Warning) as error:
-            said = " and ".join(text for text in (self.where, self.sort) if text is not None)
-            raise click.BadParameter(f"{said!r}: {error}; columns: {', '.join(names)}", param_hint="--where or --sort") from None
-        finally:
-            base.close()
-
-
-def _sql_value(value: Any) -> Any:
-    if isinstance(value, int):
-        return value if -(2**63) <= value < 2**63 else float(value)
-    return value if value is None or isinstance(value, float) else storable(str(value))
+            where = None if self.where is None else Condition("the table", names, self.where)
+            order = [] if self.sort is None else order_of("the table", names, self.sort)
+            found = places({name: [row[at] for row in rows] for at, name in enumerate(names)}, len(rows), where, order)
+        except (InvalidValue, UnknownColumn) as error:
+            raise click.BadParameter(str(error), param_hint="--where or --sort") from None
+        return found if self.limit is None else found[: self.limit]
 
 
 # ---- Output

@@ -20,11 +20,12 @@ import pfs
 from pfs._cli.blocked import blocked_lines, blocked_screen, some, wrapped
 from pfs._cli.keyboard import Keyboard
 from pfs._cli.options import Process as ProcessArgument
+from pfs._cli.options import where_option
 from pfs._cli.rows import write_lines
 from pfs._outside import by_name
 from pfs._outside.segment import SegmentSource
 from pfs._tables.running import Blocked
-from pfs._tables.samples import SECTIONS, SORTS, Row, Sample, Section, Sort, rows_between, take
+from pfs._tables.samples import BUSIEST, COLUMNS, SECTIONS, Choice, Row, Sample, Section, rows_between, take
 from pfs._tables.show import bytes_text, count_text, plain, rate_text, time_text
 
 __all__ = ["View", "lines", "live", "top"]
@@ -52,6 +53,7 @@ _SHORTEST, _LONGEST = 0.1, 60.0
 _NAME, _NUMBER = 16, 9  # columns that a name needs, and that a number takes
 _WIDE = 160  # columns from which two parts stand side by side
 
+_ORDERS = {"t": "SUM_TIMER_WAIT desc", "c": "COUNT_STAR desc", "a": "AVG_TIMER_WAIT desc", "n": "NAME"}
 _EXTRA_TEXTS: dict[str, Callable[[int], str]] = {"read/s": bytes_text, "written/s": bytes_text}
 
 
@@ -60,7 +62,7 @@ class View:
     """Holds what the user has chosen to see."""
 
     interval: float
-    sort: Sort = "time"
+    choice: Choice = BUSIEST
     section: int = 0  # 0 = all
     is_frozen: bool = False
     is_help: bool = False
@@ -68,6 +70,7 @@ class View:
 
     def press(self, key: str) -> None:
         """Handles a key. Keys without a meaning have no effect."""
+        where = self.choice.where
         if key in "qQ\x1b":
             self.is_over = True
         elif self.is_help or key in "?h":
@@ -75,7 +78,8 @@ class View:
         elif key in "01234":
             self.section = int(key)
         elif key in "tcan":
-            self.sort = next(sort for sort in SORTS if sort.startswith(key))
+            self.choice = Choice(_ORDERS[key])
+            self.choice.where = where
         elif key == " ":
             self.is_frozen = not self.is_frozen
         elif key == "+":
@@ -104,7 +108,7 @@ class Sampler(Protocol):
     @property
     def blocked(self) -> Sequence[Blocked]: ...
     def look(self) -> None: ...
-    def rows(self, section: Section, sort: Sort) -> list[Row]: ...
+    def rows(self, section: Section, choice: Choice) -> list[Row]: ...
     def space(self, section: Section) -> tuple[int, int]: ...
     def headline(self) -> str: ...
 
@@ -159,8 +163,8 @@ class Process:
         passed = taken - (time.monotonic() - (time.time() - self.started) if self.before is None else self.before.taken)
         return max(passed, 1e-3)
 
-    def rows(self, section: Section, sort: Sort) -> list[Row]:
-        rows = rows_between(self.before, self.after, self.seconds, section, sort)
+    def rows(self, section: Section, choice: Choice = BUSIEST) -> list[Row]:
+        rows = rows_between(self.before, self.after, self.seconds, section, choice)
         self._widest[section.name] = max([self._widest.get(section.name, _NAME), *(len(plain(row.name)) for row in rows)])
         self._most[section.name] = max(self._most.get(section.name, 0), len(rows))
         return rows
@@ -171,7 +175,7 @@ class Process:
 
     def headline(self) -> str:
         """Returns the two lines of the headline."""
-        waits = self.rows(SECTIONS[0], "time")
+        waits = self.rows(SECTIONS[0])
         up = max(0, int(time.time() - self.started))
         state = self.problem or {True: "alive", False: "dead", None: "in another container"}[self.schema.is_alive]
         when = "since the start" if self.before is None else f"in {self.seconds:.1f} s"
@@ -218,7 +222,7 @@ def shortened(name: str, width: int, section: Section) -> str:
     return "…" + name[len(name) - width + 1 :]
 
 
-def table_of(section: Section, rows: Sequence[Row], sort: Sort, height: int, width: int, name_width: int) -> Table:
+def table_of(section: Section, rows: Sequence[Row], choice: Choice, height: int, width: int, name_width: int) -> Table:
     """Returns a table of the first rows that fills the width. Names take at most `name_width` columns."""
     drawn = Table(box=None, show_edge=False, expand=True, padding=(0, 1, 0, 0), header_style="bold reverse", pad_edge=False)
     titles = headings(section)
@@ -228,9 +232,10 @@ def table_of(section: Section, rows: Sequence[Row], sort: Sort, height: int, wid
     now_width = min(texts_width // 2, texts_width - 1 - _NAME) if has_now else 0
     name_width = max(_NAME, min(name_width, texts_width - now_width - 1))
     now_width = texts_width - name_width - 1 if has_now else 0
-    sorted_by = {"time": 2, "count": 1, "average": 3, "name": 0}[sort]
+    first, is_descending = choice.order[0]
+    sorted_by = COLUMNS.index(first)
     for at, title in enumerate(titles):
-        shown = title + ("▼" if at == sorted_by else "")
+        shown = title + (("▼" if is_descending else "▲") if at == sorted_by else "")
         if at == 0:
             drawn.add_column(shown, width=name_width, no_wrap=True)
         elif title == "now":
@@ -264,13 +269,13 @@ def shares(wanted: Sequence[int], height: int) -> list[int]:
 
 def parts_of(process: Sampler, view: View, sections: Sequence[Section], width: int, height: int) -> list[Table]:
     """Returns the tables of these sections, one below the other, with `height` lines together."""
-    rows = [process.rows(section, view.sort) for section in sections]
+    rows = [process.rows(section, view.choice) for section in sections]
     space = [process.space(section) for section in sections]
     name_width = max(longest for longest, _ in space)
     # The heading, the rows, an empty line; a part without rows is a heading.
     heights = shares([most + 2 if some_rows else 1 for (_, most), some_rows in zip(space, rows, strict=True)], height)
     return [
-        table_of(section, some, view.sort, lines, width, name_width)
+        table_of(section, some, view.choice, lines, width, name_width)
         for section, some, lines in zip(sections, rows, heights, strict=True)
     ]
 
@@ -334,7 +339,7 @@ def lines(process: Sampler, view: View, count: int | None, limit: int, to_stderr
         for line in blocked_lines(process.blocked):
             click.echo(line, err=to_stderr)
         for section in chosen:
-            rows = process.rows(section, view.sort)[:limit]
+            rows = process.rows(section, view.choice)[:limit]
             if not rows:
                 continue
             texts = [headings(section), *(cells(section, row) for row in rows)]
@@ -363,10 +368,14 @@ def picture(process: Sampler, view: View, path: str) -> None:
 @click.command()
 @click.argument("process", metavar="[PID|NAME|FOLDER]", type=ProcessArgument(), required=False)
 @click.option("-i", "--interval", type=click.FloatRange(_SHORTEST, _LONGEST), default=1.0, show_default=True, help="In seconds.")
-@click.option("-n", "--count", type=click.IntRange(1), help="End after so many intervals.")
-@click.option("-s", "--sort", type=click.Choice(SORTS), default="time", show_default=True)
+@click.option("--count", type=click.IntRange(1), help="End after so many intervals.")
+@where_option
+@click.option(
+    "-s", "--sort", metavar="COLUMNS", default="SUM_TIMER_WAIT desc", show_default=True,
+    help="By these columns, which --where has, too: NAME, COUNT_STAR, SUM_TIMER_WAIT, AVG_TIMER_WAIT.",
+)  # fmt: skip
 @click.option("--only", type=click.Choice([*(section.name for section in SECTIONS), "nodes", "processes"]), help="One part only.")
-@click.option("-l", "--limit", type=click.IntRange(1), default=10, show_default=True, help="Rows of each part, without a screen.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=10, show_default=True, help="Rows of each part, without a screen.")
 @click.option(
     "-b", "--batch", is_flag=True, help="Lines instead of a screen. Implied if the output is no terminal, or a dumb one."
 )
@@ -377,7 +386,8 @@ def top(
     process: int | str | None,
     interval: float,
     count: int | None,
-    sort: Sort,
+    where: str | None,
+    sort: str,
     only: str | None,
     limit: int,
     batch: bool,
@@ -395,7 +405,8 @@ def top(
     \b
     pfs top
     pfs top nginx
-    pfs top 4711 --interval 0.5 --only files --sort count
+    pfs top 4711 --interval 0.5 --only files --sort 'COUNT_STAR desc'
+    pfs top 4711 --where 'AVG_TIMER_WAIT > 5ms'
     pfs top 4711 --batch --count 2 | tee now.txt
     pfs top 4711 --tree
     pfs top --fleet /shared/pfs --only nodes
@@ -403,7 +414,10 @@ def top(
     Keys: 1-4 show one part, 0 all; t c a n sort by time, count, average, name; space freezes; + and - change the interval;
     ? shows help; q ends.
     """
-    view = View(interval, sort)
+    try:
+        view = View(interval, Choice(sort, where))
+    except (pfs.InvalidValue, pfs.UnknownColumn) as error:
+        raise click.BadParameter(str(error), param_hint="--where or --sort") from None
     if fleet is not None:
         if process is not None:
             raise click.UsageError("--fleet is for all processes of a folder: leave PID away.")

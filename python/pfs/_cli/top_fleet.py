@@ -7,7 +7,7 @@ from typing import Any
 
 import pfs.fleet
 from pfs._tables.running import Blocked
-from pfs._tables.samples import UNTIMED, Row, Section, Sort, in_order
+from pfs._tables.samples import UNTIMED, Choice, Row, Section
 from pfs._tables.show import plain
 from pfs.errors import Error
 
@@ -59,8 +59,8 @@ class FleetSampler:
         else:
             self.problem = ""
 
-    def rows(self, section: Section, sort: Sort) -> list[Row]:
-        return in_order(self._rows[section.name], sort)
+    def rows(self, section: Section, choice: Choice) -> list[Row]:
+        return choice.of(self._rows[section.name])
 
     def space(self, section: Section) -> tuple[int, int]:
         """Returns the longest name and the most rows."""

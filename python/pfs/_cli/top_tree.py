@@ -10,8 +10,8 @@ import pfs
 from pfs._outside.segment import SegmentSource
 from pfs._run.tree import Node, tree
 from pfs._tables.running import Blocked
+from pfs._tables.samples import BUSIEST, Choice, Row, Sample, Section, rows_between, take
 from pfs._tables.samples import SECTIONS as OF_PROCESS
-from pfs._tables.samples import Row, Sample, Section, Sort, rows_between, take
 from pfs._tables.show import count_text, plain, rate_text, time_text
 from pfs.errors import Error
 
@@ -76,17 +76,17 @@ class TreeSampler:
         starts = [node.found.identity.started for node in tree(self._folder, self._root)]
         return max(time.time() - min(starts, default=0) / 1e6, 1e-3) if starts else 1.0
 
-    def rows(self, section: Section, sort: Sort) -> list[Row]:
-        return rows_between(self._before, self._after, self._seconds, section, sort)
+    def rows(self, section: Section, choice: Choice = BUSIEST) -> list[Row]:
+        return rows_between(self._before, self._after, self._seconds, section, choice)
 
     def space(self, section: Section) -> tuple[int, int]:
         """Returns the longest name and the most rows."""
-        rows = self.rows(section, "name")
+        rows = self.rows(section)
         return max([16, *(len(plain(row.name)) for row in rows)]), len(rows)
 
     def headline(self) -> str:
         """Returns the two lines of the headline."""
-        waits = self.rows(self.sections[0], "time")
+        waits = self.rows(self.sections[0])
         when = "since the start" if self._before is None else f"in {self._seconds:.1f} s"
         return (
             f"pfs top: {self._alive} running and {self._count - self._alive} ended processes in {plain(self._folder)}"

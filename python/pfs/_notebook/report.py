@@ -17,7 +17,7 @@ from pfs._outside.recorded import hidden, is_noise, is_recorded, recorded
 from pfs._places.readable import Readable
 from pfs._source import OWN
 from pfs._tables import frame, show
-from pfs._tables.samples import SECTIONS, Row, Sample, Section, in_order, rows_between, take
+from pfs._tables.samples import BUSIEST, SECTIONS, Row, Sample, Section, rows_between, take
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -52,11 +52,11 @@ class Samples:
 
     def since(self, before: Samples, section: Section) -> list[Row]:
         """Returns what happened to each key since then, busiest first. Counts and times are sums."""
-        rows = rows_between(before.each[0], self.each[0], 1.0, section, "time")
+        rows = rows_between(before.each[0], self.each[0], 1.0, section)
         for old, new in zip(before.each[1:], self.each[1:], strict=True):
-            found = rows_between(old, _without_waiters(old, new, section), 1.0, section, "time")
+            found = rows_between(old, _without_waiters(old, new, section), 1.0, section)
             rows += [row for row in found if not row.name.endswith(f"/{os.getpid()}.pfs")]  # where the objects of pfs are
-        return in_order(rows, "time")
+        return BUSIEST.of(rows)
 
     @property
     def main(self) -> tuple[Source, Sample]:
@@ -123,7 +123,7 @@ class Report:
     def rows(self, section: Section) -> list[Row]:
         """Returns what happened to each key, busiest first. Counts and times are sums of the block."""
         rows = self._after.since(self.before, section)
-        return in_order([*rows, *self._ended_threads()], "time") if section.name == "threads" else rows
+        return BUSIEST.of([*rows, *self._ended_threads()]) if section.name == "threads" else rows
 
     def _ended_threads(self) -> Iterator[Row]:
         """Yields the threads that have ended meanwhile, whose sums went with them: from those of their events that are kept."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
 
-    Unit = Literal["ps", "ns", "us", "ms", "s", "timedelta"]
+    Unit = Literal["ps", "ns", "us", "ms", "s", "min", "timedelta"]
 
 __all__ = ["Schema", "attach"]
 

@@ -16,6 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from pfs._serve.variables import CHARSETS
 from pfs._sql.functions import MYSQL
+from pfs._sql.units import mysql_tokens
 from pfs.errors import InvalidValue
 
 __all__ = ["Statement", "statements"]
@@ -156,7 +157,7 @@ def statements(text: str) -> list[Statement]:
     if "/*!" in text:
         text = _COMMENT.sub(_executed, text)
     try:
-        tokens = MySQL().tokenize(text)
+        tokens = mysql_tokens(text)
     except sqlglot.errors.SqlglotError as error:
         raise _no_sql(error) from None
     found: list[list[Token]] = [[]]

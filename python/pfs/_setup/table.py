@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pfs._setup.rows import Where
     from pfs._source import Source
+    from pfs._tables.where import Condition
 
     R = TypeVar("R", bound=Rows)
     T = TypeVar("T", bound="SetupTable[Any]")
@@ -167,6 +168,25 @@ class SetupTable(Generic[R]):
         if not given:
             raise InvalidValue(f"nothing to change: give at least one of {', '.join(name for name in columns)}")
         return self._update(where, given)
+
+    def _update_meeting(self, where: Where, condition: Condition, assignments: Mapping[str, object]) -> int:
+        """Changes those rows that meet a condition, too, each by its key. Returns their number. An error changes no row."""
+        from pfs._tables.where import places
+
+        columns, key = self._columns(), self._key()
+        rows = self._rows(columns)
+        chosen = [rows[at] for at in self._chosen(where, rows)]
+        meeting = places({name: [row[at] for row in chosen] for at, name in enumerate(columns)}, len(chosen), condition, [])
+        values = [(column, _sql(value)) for column, value in assignments.items()]
+        saved = self.save()
+        try:
+            for at in meeting:
+                row = dict(zip(columns, chosen[at], strict=True))
+                self._source.update(self.name, [(column, str(row[column]), False) for column in key], values)
+        except BaseException:
+            self.restore(saved)
+            raise
+        return len(meeting)
 
     def __getitem__(self, where: str | int | Mapping[str, object]) -> R:
         """Returns the rows that a pattern chooses, to read or set their columns.

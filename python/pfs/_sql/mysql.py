@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pfs._sql.units import mysql_tokens
 from pfs.errors import Error, InvalidValue
 
 if TYPE_CHECKING:
@@ -21,10 +22,11 @@ def parsed(statement: str) -> list[Expression]:
     """
     try:
         import sqlglot
+        from sqlglot.dialects import MySQL
     except ImportError:
         raise Error("dialect='mysql' needs sqlglot: pip install 'perfschema[sql]'") from None
     try:
-        trees: list[Any] = sqlglot.parse(statement, read="mysql")
+        trees: list[Any] = MySQL().parser().parse(mysql_tokens(statement), statement)
         return [tree for tree in trees if tree is not None]
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
         raise InvalidValue(f"the statement is no SQL of MySQL: {str(error).splitlines()[0]}") from None

@@ -11,6 +11,7 @@ from pfs._sql.database import SCHEMA, Database
 from pfs._sql.functions import MACROS, body_of, macros_named
 from pfs._sql.names import Names, names_in
 from pfs._sql.result import Result
+from pfs._sql.units import without_units
 from pfs._tables.kinds import INTEGERS, arrow_type, kinds, sql_type
 from pfs._tables.nearest import hint
 from pfs._views.declared import VIEWS
@@ -56,7 +57,7 @@ def run(statement: str | Expression, tables: Tables, dialect: Dialect = "duckdb"
 
     tree: Expression | None = None
     if isinstance(statement, str) and dialect == "duckdb":
-        text = statement
+        text = without_units(statement)
     else:
         from pfs._sql.mysql import parsed, translated
 

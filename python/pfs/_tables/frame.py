@@ -17,7 +17,9 @@ import numpy as np
 import pandas as pd
 
 from pfs._source import OWN
-from pfs._tables.where import Column, Condition, order_of
+from pfs._tables.columns import ArrayColumn
+from pfs._tables.units import UNITS
+from pfs._tables.where import Condition, order_of
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -79,8 +81,8 @@ def frame(
     if isinstance(columns, str):
         columns = [columns]
     table = str(table)
-    if unit is not None and unit not in UNITS:
-        raise InvalidValue(f"bad unit {unit!r}: legal are None, {', '.join(map(repr, UNITS))}")
+    if unit is not None and unit not in (legal := (*UNITS, "timedelta")):
+        raise InvalidValue(f"bad unit {unit!r}: legal are None, {', '.join(map(repr, legal))}")
     names = _names_of(table, columns)
     choice = Choice(table, where, order, limit)
     rows, _, parts = source.read(table, [*names, *(name for name in choice.columns if name not in names)], running is not None)
@@ -136,7 +138,7 @@ class Choice:
 
     def rows(self, rows: int, parts: list[_core.Part]) -> Any:
         """Returns the numbers of the chosen rows, in order. NULL comes first, as in MySQL; behind `desc` last."""
-        columns = {part[0]: Column(part, rows) for part in parts}
+        columns = {part[0]: ArrayColumn(part, rows) for part in parts}
         chosen = np.arange(rows) if self._where is None else np.flatnonzero(self._where.rows(columns))
         for name, is_descending in reversed(self._order):  # a stable sort by the last column first
             column = columns[name]
@@ -151,7 +153,6 @@ class Choice:
 
 
 _LINES = ("SOURCE", "LONGEST_SOURCE")  # columns of file and line
-UNITS = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12, "timedelta": 10**3}
 
 
 def to_unit(table_frame: pd.DataFrame, table: str, unit: str) -> None:
@@ -166,7 +167,7 @@ def to_unit(table_frame: pd.DataFrame, table: str, unit: str) -> None:
         null = values.isna().to_numpy()
         whole = values.to_numpy(dtype=values.dtype.name.lower(), na_value=0) if null.any() else values.to_numpy()
         if unit == "timedelta":
-            times = (whole // UNITS[unit]).astype("int64").view("timedelta64[ns]")
+            times = (whole // UNITS["ns"]).astype("int64").view("timedelta64[ns]")
             times[null] = np.timedelta64("NaT", "ns")
         else:
             times = whole / UNITS[unit]

@@ -8,18 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pfs._places.readable import Readable
 from pfs._tables.running import Blocked, Event, blocked, events
+from pfs._tables.where import Condition, order_of, places
 
 if TYPE_CHECKING:
     from pfs._source import Source
 
-__all__ = ["SECTIONS", "SORTS", "Row", "Sample", "Section", "in_order", "lost", "rows_between", "take"]
-
-Sort = Literal["time", "count", "average", "name"]
-SORTS: tuple[Sort, ...] = ("time", "count", "average", "name")
+__all__ = ["BUSIEST", "SECTIONS", "Choice", "Row", "Sample", "Section", "lost", "rows_between", "take"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +90,30 @@ class Row:
         """The picoseconds per event that ended and was timed."""
         timed = self.count - self.untimed
         return (self.time - self.running) / timed if timed > 0 else 0.0
+
+
+COLUMNS = ("NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "AVG_TIMER_WAIT")  # of a row, for conditions and orders
+
+
+class Choice:
+    """Chooses rows by a condition on `COLUMNS`, and orders them."""
+
+    def __init__(self, order: str = "SUM_TIMER_WAIT desc", where: str | None = None) -> None:
+        """
+        Raises:
+            UnknownColumn, InvalidValue: a wrong order or condition.
+        """
+        self.order = order_of("pfs top", COLUMNS, order, "--sort")
+        self.where = None if where is None else Condition("pfs top", COLUMNS, where, "--where")
+
+    def of(self, rows: Iterable[Row]) -> list[Row]:
+        by_name = sorted(rows, key=lambda row: row.name)
+        values = zip(*((row.name, row.count, row.time, row.average) for row in by_name), strict=True)
+        columns = dict(zip(COLUMNS, values, strict=True)) if by_name else dict.fromkeys(COLUMNS, ())
+        return [by_name[at] for at in places(columns, len(by_name), self.where, self.order)]
+
+
+BUSIEST = Choice()
 
 
 def take(
@@ -170,8 +192,8 @@ def lost(source: Source) -> int:
     return sum(int(value) for name, value in status if name.endswith("_lost"))
 
 
-def rows_between(before: Sample | None, after: Sample, seconds: float, section: Section, sort: Sort) -> list[Row]:
-    """Returns what happened between two samples, or since the start, in `seconds`; busiest first.
+def rows_between(before: Sample | None, after: Sample, seconds: float, section: Section, choice: Choice = BUSIEST) -> list[Row]:
+    """Returns what happened between two samples, or since the start, in `seconds`.
 
     Sums that went down were truncated in between: their current values count since then.
     """
@@ -193,14 +215,7 @@ def rows_between(before: Sample | None, after: Sample, seconds: float, section: 
         untimed = extras.pop() if section.untimed else 0.0
         name = _name(section, key, after)
         rows.append(Row(name, count, picoseconds + running / seconds, tuple(extras), event, running / seconds, untimed))
-    return in_order(rows, sort)
-
-
-def in_order(rows: Iterable[Row], sort: Sort) -> list[Row]:
-    """Returns the rows in an order that the user has chosen."""
-    if sort == "name":
-        return sorted(rows, key=lambda row: row.name)
-    return sorted(rows, key=lambda row: (-float(getattr(row, sort)), row.name))
+    return choice.of(rows)
 
 
 def _name(section: Section, key: Sequence[Any], sample: Sample) -> str:

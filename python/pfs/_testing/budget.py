@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from pfs._tables import show
+from pfs._tables.units import LEGAL, picoseconds
 from pfs._testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
 from pfs.errors import InvalidValue
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["INI", "KEYWORDS", "Budget", "as_rows", "parse_ini"]
 
-_TIMES = {"ns": 1e3, "us": 1e6, "µs": 1e6, "ms": 1e9, "s": 1e12, "min": 60e12}
 _BYTES = {"B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 _MOST_ROWS = 10
 
@@ -36,10 +36,10 @@ def _is_number(value: object) -> bool:
 
 def _time(value: object) -> int | None:
     """Returns the picoseconds of a time, or None if it is no time."""
-    if isinstance(value, str):
-        number = _number(value, _TIMES)
-        return None if number is None else round(number)
-    return round(float(value) * 1e12) if _is_number(value) else None  # type: ignore[arg-type]
+    try:
+        return picoseconds("a limit", value)
+    except InvalidValue:
+        return None
 
 
 def _bytes(value: object) -> int | None:
@@ -69,7 +69,7 @@ class _Keyword:
     text: Callable[[int], str] = str
 
 
-_A_TIME = "seconds, or a text as '10ms' (ns, us, ms, s, min)"
+_A_TIME = f"seconds, a timedelta, or a text such as '10ms' ({LEGAL})"
 _A_COUNT = "a whole number from 0 on"
 _A_SIZE = "bytes, or a text as '4 KiB' (B, kB, KiB, MB, MiB, GB, GiB)"
 _KEYWORDS = {
