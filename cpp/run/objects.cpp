@@ -192,7 +192,8 @@ uint32_t IndexOfRow(const pfs_instance_t* row) {
 // Returns the word of a tag, and makes sure that probes can follow it.
 uint64_t WordOf(uint32_t class_index, const pfs_instance_t* its_row, const void* lock) {
   const uint32_t row = IndexOfRow(its_row);
-  if (g_runtime.classes != nullptr) {
+  // The first class to have a number gives class 0 its memory: reading a page without memory of a full file system is SIGBUS.
+  if (class_index != 0) {
     g_tags.classes.store(g_runtime.classes, std::memory_order_relaxed);
     g_tags.instances.store(g_runtime.instances, std::memory_order_relaxed);
   }

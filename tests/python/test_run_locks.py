@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pfs
+from pfs._run import launch
+from tests.python.test_programs import tmpfs
 from tests.python.test_run import PFS, SOURCES, kept, own_folder, pytestmark, report_of, run
 
-__all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
+__all__ = ["own_folder", "pytestmark", "tmpfs"]  # fixtures and marks of others hold here, too
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +127,17 @@ def test_each_kind_of_lock(programs: Path, tmp_path: Path, options: tuple[str, .
         "mutex/inheriting": 10,
         "rwlock/table": 80,
     }
+
+
+@pytest.mark.parametrize("all_on", [False, True])
+def test_a_segment_without_room_for_a_class_harms_no_lock(
+    programs: Path, tmp_path: Path, tmpfs: Callable[..., Any], all_on: bool
+) -> None:
+    """Its header fits: a lock that is not recorded was looked up in a page that the full file system did not have (SIGBUS)."""
+    plain = run(programs / "lock_kinds")
+    assert plain.returncode == 0
+    variables = launch.environment(str(tmp_path / "small"), all_on=all_on)
+    given = ["env", *(f"{name}={value}" for name, value in variables.items())]
+    for pages in range(1, 13):
+        done = tmpfs(pages * 4096, *given, str(programs / "lock_kinds"))
+        assert (done.returncode, done.stdout) == (0, plain.stdout), (pages, done.stderr)
