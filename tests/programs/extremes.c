@@ -6,6 +6,7 @@
  *   extremes deep COUNT        a child of a child of a child ...
  *   extremes daemon FILE       leaves its parent twice, closes all descriptors, works, and says so in FILE
  *   extremes chroot FOLDER     goes there, and works
+ *   extremes locks_memory      a child locks its memory before its first event, then another one of the child
  *   extremes descriptors       has no descriptor left, and works
  *   extremes last_descriptor   opens the last one again and again, while another thread makes objects for which pfs gets no memory */
 #define _GNU_SOURCE
@@ -13,6 +14,7 @@
 #include <perfschema/pfs.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -237,6 +239,35 @@ static int go_there(const char* folder) {
   return !ended_with(child, 7);
 }
 
+static pfs_rwlock_t trees[100];
+
+static void* read_trees(void* unused) {
+  for (int i = 0; i < 100; ++i) {
+    if (pfs_rwlock_rdlock(&trees[i]) | pfs_rwlock_unlock(&trees[i])) abort();
+  }
+  return unused;
+}
+
+static int locks_memory(long depth) {
+  use_all("before");
+  for (int i = 0; i < 100; ++i) {
+    if (pfs_rwlock_init(key_tree, &trees[i], NULL) != 0) return 1;
+  }
+  for (int i = 0; i < 20; ++i) {
+    pthread_t threads[2];
+    for (int j = 0; j < 2; ++j) pthread_create(&threads[j], NULL, read_trees, NULL);
+    for (int j = 0; j < 2; ++j) pthread_join(threads[j], NULL);
+  }
+  const pid_t child = fork();
+  if (child != 0) return !ended_with(child, 0);
+  if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) _exit(2);
+  read_trees(NULL);
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, read_trees, NULL) != 0 || pthread_join(thread, NULL) != 0) _exit(3);
+  use_all("after");
+  exit(depth > 0 ? locks_memory(depth - 1) : 0);
+}
+
 static int is_over;
 
 static void* open_often(void* failures) {
@@ -292,6 +323,7 @@ int main(int argc, char** argv) {
   if (strcmp(way, "deep") == 0) return deep(count);
   if (strcmp(way, "daemon") == 0) return be_daemon(word);
   if (strcmp(way, "chroot") == 0) return go_there(word);
+  if (strcmp(way, "locks_memory") == 0) return locks_memory(1);
   if (strcmp(way, "descriptors") == 0) return no_descriptors();
   if (strcmp(way, "last_descriptor") == 0) return last_descriptor();
   return 2;

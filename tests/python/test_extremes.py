@@ -52,6 +52,16 @@ def test_the_program_does_not_notice(build: Build, tmp_path: Path, way: list[str
     assert (code, "wrong" in said) == (5 if way[0] == "deep" else 0, False)
 
 
+@ROOT_ONLY
+def test_a_child_that_locks_its_memory_begins_with_empty_tables(build: Build, tmp_path: Path) -> None:
+    """The system does not take locked pages away: the child read its parent's queues and cells, and died."""
+    plain = result(build("extremes", disabled=True), "locks_memory", folder=tmp_path)
+    assert plain[0] == 0
+    assert result(build("extremes"), "locks_memory", folder=tmp_path) == plain
+    counts = sorted(count(tmp_path / name, "wait/synch/rwlock/extremes/tree") for name in segments_in(tmp_path))
+    assert counts == [202, 4002, 4204]  # the child in the middle is also a parent
+
+
 def test_more_threads_than_there_is_room_for(build: Build, tmp_path: Path) -> None:
     """All at once, with stacks as small as they may be: two locks of each are counted, or the thread is counted as lost."""
     assert result(build("extremes"), "crowd", CROWD, folder=tmp_path) == (0, f"done {CROWD}\n")

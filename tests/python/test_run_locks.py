@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -141,3 +142,46 @@ def test_a_segment_without_room_for_a_class_harms_no_lock(
     for pages in range(1, 13):
         done = tmpfs(pages * 4096, *given, str(programs / "lock_kinds"))
         assert (done.returncode, done.stdout) == (0, plain.stdout), (pages, done.stderr)
+
+
+LOCKS_MEMORY = """
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t table = PTHREAD_RWLOCK_INITIALIZER;
+static void* work(void* unused) {
+  for (int i = 0; i < 50; ++i) {
+    if (pthread_mutex_lock(&mutex) | pthread_mutex_unlock(&mutex)) _exit(3);
+    if (pthread_rwlock_rdlock(&table) | pthread_rwlock_unlock(&table)) _exit(4);
+    fclose(fopen("/dev/null", "w"));
+  }
+  return unused;
+}
+int main(void) {
+  pthread_t thread;
+  int status;
+  work(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) _exit(2);
+    work(NULL);
+    _exit(pthread_create(&thread, NULL, work, NULL) | pthread_join(thread, NULL));
+  }
+  waitpid(child, &status, 0);
+  printf("%d\\n", status);
+}
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may lock so much memory")
+def test_a_child_that_locks_its_memory_lives_without_a_segment(tmp_path: Path) -> None:
+    """In private memory, too: the system does not take locked pages of its parent's tables away."""
+    (tmp_path / "program.c").write_text(LOCKS_MEMORY)
+    subprocess.run(["cc", "-o", tmp_path / "program", tmp_path / "program.c", "-lpthread"], check=True)
+    for folder in ("/nowhere/none", str(tmp_path)):
+        variables = launch.environment(folder)
+        done = run("env", *(f"{name}={value}" for name, value in variables.items()), tmp_path / "program")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", ""), folder

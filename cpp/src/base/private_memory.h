@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <cstring>
 
 namespace perfschema {
 
@@ -16,6 +17,11 @@ inline void* MapPrivate(size_t bytes) {
   if (memory == MAP_FAILED) return nullptr;
   LeaveOutOfCores(memory, bytes);
   return memory;
+}
+
+// Makes pages of private memory zero, and gives their memory back unless the process has locked it: the system refuses that.
+inline void ClearPrivate(void* memory, size_t bytes) {
+  if (madvise(memory, bytes, MADV_DONTNEED) != 0) std::memset(memory, 0, bytes);
 }
 
 }  // namespace perfschema

@@ -17,6 +17,7 @@
 #include <new>
 #include <span>
 
+#include "base/private_memory.h"
 #include "shm/plan.h"
 #include "shm/segment.h"
 
@@ -161,7 +162,7 @@ bool Segment::ContinueInChild(KeepInChild keep, std::string* reason) {
       array.reserved.store(mapped, kRelaxed);
       continue;
     }
-    if (mapped != 0) madvise(range_.base() + array.offset, mapped, MADV_DONTNEED);
+    if (mapped != 0) ClearPrivate(range_.base() + array.offset, mapped);  // of private memory: a copy has no part of this array
     array.used.store(1, kRelaxed);
     array.reserved.store(0, kRelaxed);
     array.free_head.store(0, kRelaxed);

@@ -1,7 +1,5 @@
 #include "record/family/digests.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -329,9 +327,7 @@ void EndLeftSample() {
 void ForgetDigestsInChild() {
   ++times_forgotten;
   // Most programs have few digests, or none: a store to each bucket would give the child each page of them.
-  if (madvise(digest_buckets, BytesOfBuckets(), MADV_DONTNEED) != 0) {
-    for (uint32_t i = 0; i < digest_bucket_count; ++i) digest_buckets[i].store(0, kRelaxed);
-  }
+  ClearPrivate(digest_buckets, BytesOfBuckets());
   next_digest = 2;
   next_text = 1;
   ForgetDigestHistogramsInChild();

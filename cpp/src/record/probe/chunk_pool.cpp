@@ -1,6 +1,5 @@
 #include "record/probe/chunk_pool.h"
 
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -319,7 +318,7 @@ void EmptyChunkPools() {
   // useless.
   for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
     Queues& all = pools[kind];
-    madvise(all.queues[0].places, BytesOfPlaces(static_cast<Kind>(kind), all), MADV_DONTNEED);
+    ClearPrivate(all.queues[0].places, BytesOfPlaces(static_cast<Kind>(kind), all));
     Clear(all.idle);
     Clear(all.aside);
     const auto empty = [](ChunkQueue& queue) {
