@@ -60,7 +60,7 @@ NEEDS = {
     "trees": Need(tools("cmake", "ninja", "ctest"), "pip install '.[test]'"),  # of the C++ tests: each compiles for minutes
     "valgrind": Need(tools("valgrind"), "apt-get install valgrind"),
     "xz": Need(tools("xz"), "apt-get install xz-utils"),
-    # Not in the gate: docs/contribute/testing.md.
+    # Not in the gate: tests/README.md.
     "bwrap": Need(tools("bwrap"), "apt-get install bubblewrap"),
     "promtool": Need(tools("promtool"), "apt-get install prometheus"),
     "systemd-analyze": Need(tools("systemd-analyze"), "apt-get install systemd"),

@@ -23,7 +23,7 @@ if ((all)); then
   packages+=(musl-tools) # a program that cannot have libperfschema-run.so
   packages+=(libmariadb-dev mariadb-client-core mariadb-server-core postgresql prometheus-mysqld-exporter redis-server) # tests start servers
   wanted=(clang libclang-rt-dev) # for the fuzzers
-  # Large tools are not here: docs/contribute/testing.md, "Not in the gate".
+  # Large tools are not here: tests/README.md, "Not in the gate".
 fi
 missing() {
   local package

@@ -20,7 +20,12 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 HEADERS = ROOT / "cpp/include/perfschema"
 
 # Page of the site -> file of the tree.
-COPIED = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changes.md": "CHANGELOG.md"}
+COPIED = {
+    "index.md": "README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "changes.md": "CHANGELOG.md",
+    "security.md": "SECURITY.md",
+}
 LANGUAGES = {".h": "c", ".hpp": "cpp", ".cpp": "cpp", ".c": "c", ".py": "python", ".pyi": "python", ".sh": "bash"}
 
 # Title -> how the names of its tables begin. The first that fits decides.

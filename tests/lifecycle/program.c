@@ -81,7 +81,7 @@ static void on_alarm(int number) {
   siglongjmp(out_of_read, 1);
 }
 
-/* docs/explanation/concurrency.md allows it out of a wait. */
+/* cpp/src/CONCURRENCY.md allows it out of a wait. */
 static void jumps(void) {
   int ends[2];
   char byte;

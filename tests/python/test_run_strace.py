@@ -1,6 +1,6 @@
 """Known programs under ``pfs run``: calls and bytes of each file and socket are those that ``strace`` sees in the same run.
 
-A program that is not installed is skipped. docs/contribute/testing.md says which ones the gate has, and how to run all of them.
+A program that is not installed is skipped. tests/README.md says which ones the gate has, and how to run all of them.
 """
 
 from __future__ import annotations

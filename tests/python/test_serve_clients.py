@@ -1,6 +1,6 @@
 """pfs serve and clients that no one here wrote: each reads the same things through its own driver.
 
-Those that are missing are skipped: docs/contribute/testing.md, "Not in the gate", says which packages have them.
+Those that are missing are skipped: tests/README.md, "Not in the gate", says which packages have them.
 """
 
 from __future__ import annotations
