@@ -37,6 +37,15 @@ auto Closed(int fd, const void* caller, Call call) {
   return capi::Close(fd, SiteAt(caller), call);
 }
 
+// Says that a descriptor is a new file's, of which nothing is known. Files without a name have the one that the kernel gives them, from
+// their first use on. Returns it.
+inline int IsFresh(int fd) {
+  if (fd < 0 || IsPlain()) return fd;
+  if (FileOfDescriptor(fd) != nullptr) UnbindFile(fd);
+  ForgetAdopted(fd);
+  return fd;
+}
+
 // ---- By name -------------------------------------------------------------------------------------------------------------------------
 
 // Begins the event of a call on a name that is known. Returns false for others. REQUIRES: the name may be read.
@@ -100,17 +109,23 @@ int OnName(Operation operation, int directory, const char* path, const void* cal
   return directory == AT_FDCWD || !needs_name ? make(path) : capi::WithNameBelow(directory, path, make);
 }
 
-inline void EndName(NamedFileWait* wait, const char* name, int rc) {
-  if (wait != nullptr) EndFileName(wait, name, rc);
-}
-
 // Asks for a file by its name, or by its descriptor if the path is empty and the flags allow that.
 template <typename Call>
 int StatByName(int flags, int directory, const char* path, const void* caller, Call call) {
   if ((flags & AT_EMPTY_PATH) == 0 || IsPlain() || !IsReadable(path) || path[0] != 0) {
-    return OnName(Operation::kStat, directory, path, caller, call, EndName);
+    return OnName(Operation::kStat, directory, path, caller, call, capi::EndName);
   }
   return static_cast<int>(capi::SeldomPlain(directory, Operation::kStat, capi::kNoOffset, KnownSite(directory, caller), call));
+}
+
+// Makes a call that renames a file.
+template <typename Call>
+int Renamed(int from_directory, const char* from, int to_directory, const char* to, const void* caller, Call call) {
+  const auto rename = [=](const char* name) {
+    const auto end = [=](NamedFileWait* wait, const char* old, int rc) { EndFileRename(wait, old, name, rc); };
+    return capi::IsNull(to) ? call() : OnName(Operation::kRename, from_directory, from, caller, call, end);
+  };
+  return to_directory == AT_FDCWD || IsPlain() || !KnowsFiles() ? rename(to) : capi::WithNameBelow(to_directory, to, rename);
 }
 
 }  // namespace perfschema::run

@@ -20,22 +20,17 @@
 #include "run/own_calls.h"
 #include "run/small_lock.h"
 
-#define PFS_RUN_ALL(F) PFS_RUN_FUNCTIONS(F) PFS_RUN_BORROWED(F)
-
 // The pointers, in the order of the lists: for the program's calls, and for our own ones.
-#define PFS_RUN_POINTER(name) \
-  ".globl pfs_real_" #name    \
-  "\n"                        \
-  ".hidden pfs_real_" #name   \
-  "\n"                        \
-  "pfs_real_" #name ": .quad pfs_first_" #name "\n"
-asm(".pushsection .data.pfs_real,\"aw\"\n.balign 8\n.globl pfs_real_all\n.hidden pfs_real_all\npfs_real_all:\n" PFS_RUN_ALL(
-    PFS_RUN_POINTER) ".popsection\n");
-#undef PFS_RUN_POINTER
-#define PFS_RUN_POINTER(name) "pfs_own_" #name ": .quad 0\n"
-asm(".pushsection .data.pfs_real,\"aw\"\n.balign 8\n.globl pfs_own_all\n.hidden pfs_own_all\npfs_own_all:\n" PFS_RUN_ALL(
-    PFS_RUN_POINTER) ".popsection\n");
-#undef PFS_RUN_POINTER
+// clang-format off
+#define FUNCTION(name) ".globl pfs_real_" #name "\n.hidden pfs_real_" #name "\npfs_real_" #name ": .quad pfs_first_" #name "\n"
+asm(".pushsection .data.pfs_real,\"aw\"\n.balign 8\n.globl pfs_real_all\n.hidden pfs_real_all\npfs_real_all:\n"
+#include "run/functions.def"
+    ".popsection\n");
+#define FUNCTION(name) "pfs_own_" #name ": .quad 0\n"
+asm(".pushsection .data.pfs_real,\"aw\"\n.balign 8\n.globl pfs_own_all\n.hidden pfs_own_all\npfs_own_all:\n"
+#include "run/functions.def"
+    ".popsection\n");
+// clang-format on
 
 #if defined(__aarch64__)
 #include "run/stubs_aarch64.h"
@@ -48,21 +43,19 @@ asm(".pushsection .data.pfs_real,\"aw\"\n.balign 8\n.globl pfs_own_all\n.hidden 
 // The code of a hidden symbol.
 #define PFS_RUN_CODE(symbol, code) ".globl " symbol "\n.hidden " symbol "\n.type " symbol ", %function\n" symbol ": " code "\n"
 // A tail jump keeps arguments of any number and type, also of variadic functions.
-#define PFS_RUN_JUMPS(name)                                                                                   \
+#define FUNCTION(name)                                                                                        \
   asm(".pushsection .text.startup.pfs,\"ax\"\n" PFS_RUN_CODE("__wrap_" #name, PFS_RUN_JUMP("pfs_own_" #name)) \
           PFS_RUN_CODE("__next_" #name, PFS_RUN_JUMP("pfs_real_" #name))                                      \
               PFS_RUN_CODE("pfs_first_" #name, PFS_RUN_FIRST("pfs_real_" #name)) ".popsection\n");
-PFS_RUN_ALL(PFS_RUN_JUMPS)
-#undef PFS_RUN_JUMPS
+#include "run/functions.def"
 #undef PFS_RUN_CODE
 
 // The functions that an older C library lacks, under their versions. The linker's --wrap leaves __real_name to the replacement.
-#define PFS_RUN_VERSION(name, version)                                                                                                     \
+#define VERSION(name, version)                                                                                                             \
   asm(".pushsection .text.pfs_newer,\"ax\"\n.globl pfs_newer_" #name "_" #version "\n.type pfs_newer_" #name "_" #version                  \
       ", %function\npfs_newer_" #name "_" #version ": " PFS_RUN_GO("__real_" #name) "\n.popsection\n.symver pfs_newer_" #name "_" #version \
                                                                                     ", " #name "@GLIBC_" #version "\n");
-PFS_RUN_NEWER(PFS_RUN_VERSION)
-#undef PFS_RUN_VERSION
+#include "run/functions.def"
 
 // What newer C libraries have, and the code inside this one would take from there.
 extern "C" {
@@ -109,12 +102,16 @@ PFS_IN_EVERY_PROCESS void* Substitute(std::string_view name) {
 }
 
 // The names of all functions, in the order of the pointers.
-#define PFS_RUN_NAME(name) #name "\0"
-constexpr char kNames[] = PFS_RUN_ALL(PFS_RUN_NAME);
-#undef PFS_RUN_NAME
-#define PFS_RUN_COUNT(name) +1
-constexpr size_t kFunctions = 0 PFS_RUN_ALL(PFS_RUN_COUNT);
-#undef PFS_RUN_COUNT
+// clang-format off
+#define FUNCTION(name) #name "\0"
+constexpr char kNames[] =
+#include "run/functions.def"
+    ;
+#define FUNCTION(name) +1
+constexpr size_t kFunctions = 0
+#include "run/functions.def"
+    ;
+// clang-format on
 
 constexpr auto kPlaces = PlacesIn<kFunctions>(kNames);
 

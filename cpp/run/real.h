@@ -15,12 +15,9 @@
 #include <unistd.h>
 
 #include "record/engine/runtime.h"
-#include "run/functions.h"
 
-#define PFS_RUN_DECLARE(name) extern "C" void* pfs_real_##name __attribute__((visibility("hidden")));
-PFS_RUN_FUNCTIONS(PFS_RUN_DECLARE)
-PFS_RUN_BORROWED(PFS_RUN_DECLARE)
-#undef PFS_RUN_DECLARE
+#define FUNCTION(name) extern "C" void* pfs_real_##name __attribute__((visibility("hidden")));
+#include "run/functions.def"
 // Finds all of them, if that has not happened yet. Not for threads: it is called before the program begins.
 extern "C" void pfs_run_find_all() __attribute__((visibility("hidden")));
 

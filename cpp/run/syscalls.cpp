@@ -7,6 +7,9 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
+#include <type_traits>
+#include <utility>
+
 #include "run/file_calls.h"
 #include "run/sandbox.h"
 #include "run/wait_calls.h"
@@ -18,44 +21,40 @@
 using perfschema::Operation;
 using namespace perfschema::run;
 namespace capi = perfschema::capi;
+using capi::EndName;
+using capi::kNoOffset;
 
 namespace {
 
 struct Arguments {
-  long a, b, c, d, e, f;
+  long words[6];
 };
+
+// These are not on arm64, and no number of a call.
+#ifndef SYS_open
+#define SYS_open (-1)
+#define SYS_stat (-2)
+#define SYS_lstat (-3)
+#endif
+
+// The rows of calls.def that have a system call: PFS_SEEN(SYS_name, shape, type, name, ...) for each.
+#define PFS_IF_SYSTEM_CALL_(...)
+#define PFS_IF_SYSTEM_CALL_1(...) PFS_SEEN_NAMED(__VA_ARGS__)
+#define PFS_SEEN_NAMED(name, ...) PFS_SEEN(SYS_##name, __VA_ARGS__)
+#define PFS_HAS_SYSTEM_CALL(...) PFS_IF_SYSTEM_CALL_##__VA_OPT__(1)
+#define PFS_PASTED(...) __VA_ARGS__
+#define PFS_OF_ROW(system_call, ...) PFS_PASTED(PFS_HAS_SYSTEM_CALL system_call(PFS_LIST system_call, __VA_ARGS__))
 
 // Returns whether a call has a case below.
 constexpr bool IsSeen(long number) {
   switch (number) {
     case SYS_futex:
-    case SYS_read:
-    case SYS_write:
-    case SYS_pread64:
-    case SYS_pwrite64:
-    case SYS_readv:
-    case SYS_writev:
-    case SYS_preadv:
-    case SYS_pwritev:
-    case SYS_preadv2:
-    case SYS_pwritev2:
-    case SYS_fsync:
-    case SYS_fdatasync:
-    case SYS_fstat:
-    case SYS_copy_file_range:
-    case SYS_splice:
-    case SYS_sendfile:
-    case SYS_close:
-    case SYS_openat:
-    case SYS_newfstatat:
-    case SYS_statx:
     case SYS_prctl:
     case SYS_seccomp:
-#ifdef SYS_open  // not on arm64
-    case SYS_open:
-    case SYS_stat:
-    case SYS_lstat:
-#endif
+#define PFS_SEEN(number, ...) case number:
+#define CALL(who, system_call, ...) PFS_OF_ROW(system_call, __VA_ARGS__)
+#include "capi/calls.def"
+#undef PFS_SEEN
       return true;
     default:
       return false;
@@ -77,75 +76,82 @@ bool IsWait(long operation) {
 
 template <typename Call>
 long OnFutex(const Arguments& with, const void* caller, Call call) {
-  if (!IsWait(with.b)) return call();
-  const Operation operation = with.d != 0 ? Operation::kCondTimedWait : Operation::kCondWait;
+  if (!IsWait(with.words[1])) return call();
+  const Operation operation = with.words[3] != 0 ? Operation::kCondTimedWait : Operation::kCondWait;
   const Waiting event(
       ObjectAt(caller, Kind::kFutex, caller), [=] { return SourceAt(caller); }, operation);
   return call();
 }
 
+// Calls body(...) with the first words as the types of its parameters.
+template <typename Type>
+Type WordAs(long word) {
+  if constexpr (std::is_pointer_v<Type>) {
+    return reinterpret_cast<Type>(word);
+  } else {
+    return static_cast<Type>(word);
+  }
+}
+template <typename... Types, typename Body, size_t... kPlaces>
+[[gnu::always_inline]] inline long WithWords(const Arguments& with, const Body& body, std::index_sequence<kPlaces...>) {
+  return body(WordAs<Types>(with.words[kPlaces])...);
+}
+template <typename Body, typename Result, typename... Types>
+[[gnu::always_inline]] inline long WithWords(const Arguments& with, const Body& body, Result (Body::*)(Types...) const) {
+  return WithWords<Types...>(with, body, std::index_sequence_for<Types...>());
+}
+template <typename Body, typename Result, typename... Types>
+[[gnu::always_inline]] inline long WithWords(const Arguments& with, const Body& body, Result (Body::*)(Types..., ...) const) {
+  return WithWords<Types...>(with, body, std::index_sequence_for<Types...>());
+}
+template <typename Body>
+[[gnu::always_inline]] inline long OnWords(const Arguments& with, const Body& body) {
+  return WithWords(with, body, &Body::operator());
+}
+
+// What a call of each shape records.
+#define PFS_SEEN_ANYWHERE(operation, size) transfer(Operation::operation, fd, size, kNoOffset)
+#define PFS_SEEN_TRANSFER(operation, size, offset) transfer(Operation::operation, fd, size, offset)
+#define PFS_SEEN_SELDOM_TRANSFER(operation, size, offset) transfer(Operation::operation, fd, size, offset)
+#define PFS_SEEN_COPY(operation, size) transfer(Operation::operation, fd, size, kNoOffset)
+#define PFS_SEEN_SENDFILE(...) transfer(Operation::kWrite, fd, size, kNoOffset)
+#define PFS_SEEN_PLAIN(operation, offset) plain(Operation::operation, fd)
+#define PFS_SEEN_SELDOM_PLAIN(operation, offset) plain(Operation::operation, fd)
+#define PFS_SEEN_CLOSE(...) Closed(fd, caller, call)
+#define PFS_SEEN_OPEN(directory) OpenedByName(directory, path, flags, caller, call)
+#define PFS_SEEN_STAT(...) StatByName(flags, directory, path, caller, call)
+#define PFS_SEEN_NAME(operation, directory, path, end) OnName(Operation::operation, directory, path, caller, call, end)
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 [[gnu::noinline]] long Seen(long number, const Arguments& with, const void* caller) {
-  const auto call = [&] { return PFS_REAL(syscall)(number, with.a, with.b, with.c, with.d, with.e, with.f); };
-  const int fd = static_cast<int>(with.a);
-  const auto text = [](long word) { return reinterpret_cast<const char*>(word); };
-  const auto transfer = [&](Operation operation, int of, long size, long offset) {
-    return static_cast<long>(capi::Transfer(of, operation, static_cast<size_t>(size), offset, KnownSite(of, caller), call));
+  const auto call = [&] {
+    return PFS_REAL(syscall)(number, with.words[0], with.words[1], with.words[2], with.words[3], with.words[4], with.words[5]);
   };
-  const auto plain = [&](Operation operation) { return capi::Plain(fd, operation, capi::kNoOffset, KnownSite(fd, caller), call); };
+  const auto transfer = [&](Operation operation, int of, size_t size, long offset) {
+    return static_cast<long>(capi::Transfer(of, operation, size, offset, KnownSite(of, caller), call));
+  };
+  const auto plain = [&](Operation operation, int of) { return capi::Plain(of, operation, kNoOffset, KnownSite(of, caller), call); };
   switch (number) {
     case SYS_futex:
       return OnFutex(with, caller, call);
-    case SYS_read:
-      return transfer(Operation::kRead, fd, with.c, capi::kNoOffset);
-    case SYS_write:
-      return transfer(Operation::kWrite, fd, with.c, capi::kNoOffset);
-    case SYS_pread64:
-      return transfer(Operation::kRead, fd, with.c, with.d);
-    case SYS_pwrite64:
-      return transfer(Operation::kWrite, fd, with.c, with.d);
-    case SYS_readv:
-      return transfer(Operation::kRead, fd, 0, capi::kNoOffset);
-    case SYS_writev:
-      return transfer(Operation::kWrite, fd, 0, capi::kNoOffset);
-    case SYS_preadv:
-    case SYS_preadv2:
-      return transfer(Operation::kRead, fd, 0, with.d);
-    case SYS_pwritev:
-    case SYS_pwritev2:
-      return transfer(Operation::kWrite, fd, 0, with.d);
-    case SYS_copy_file_range:
-    case SYS_splice:
-      return transfer(Operation::kWrite, static_cast<int>(with.c), with.e, capi::kNoOffset);
-    case SYS_sendfile:
-      return transfer(Operation::kWrite, fd, with.d, capi::kNoOffset);
-    case SYS_fsync:
-    case SYS_fdatasync:
-      return plain(Operation::kSync);
-    case SYS_fstat:
-      return plain(Operation::kStat);
-    case SYS_close:
-      return Closed(fd, caller, call);
-    case SYS_openat:
-      return OpenedByName(fd, text(with.b), static_cast<int>(with.c), caller, call);
-#ifdef SYS_open
-    case SYS_open:
-      return OpenedByName(AT_FDCWD, text(with.a), static_cast<int>(with.b), caller, call);
-    case SYS_stat:
-    case SYS_lstat:
-      return StatByName(0, AT_FDCWD, text(with.a), caller, call);
-#endif
-    case SYS_newfstatat:
-      return StatByName(static_cast<int>(with.d), fd, text(with.b), caller, call);
-    case SYS_statx:
-      return StatByName(static_cast<int>(with.c), fd, text(with.b), caller, call);
     case SYS_prctl:
-      return CallIntoSandbox(WhyNotAfterPrctl(fd, static_cast<unsigned long>(with.b), text(with.c)), call);
+      return CallIntoSandbox(
+          WhyNotAfterPrctl(static_cast<int>(with.words[0]), static_cast<unsigned long>(with.words[1]), WordAs<const char*>(with.words[2])),
+          call);
     case SYS_seccomp:
-      return CallIntoSandbox(WhyNotAfterSeccomp(static_cast<unsigned>(with.a), text(with.c)), call);
+      return CallIntoSandbox(WhyNotAfterSeccomp(static_cast<unsigned>(with.words[0]), WordAs<const char*>(with.words[2])), call);
+#define PFS_SEEN(number, shape, type, name, parameters, arguments, ...) \
+  case number:                                                          \
+    return OnWords(with, [&] parameters { return PFS_SEEN_##shape(__VA_ARGS__); });
+#define CALL(who, system_call, ...) PFS_OF_ROW(system_call, __VA_ARGS__)
+#include "capi/calls.def"
+#undef PFS_SEEN
     default:
       return call();
   }
 }
+#pragma GCC diagnostic pop
 
 }  // namespace
 
@@ -216,7 +222,7 @@ syscall:
 extern "C" __attribute__((used, visibility("hidden"), optimize("no-optimize-sibling-calls"))) long pfs_run_seen_syscall(  //
     long number, long a, long b, long c, long d, long e, long f) {
   if (IsPlain()) return PFS_REAL(syscall)(number, a, b, c, d, e, f);
-  return Seen(number, {a, b, c, d, e, f}, PFS_CALLER);
+  return Seen(number, {{a, b, c, d, e, f}}, PFS_CALLER);
 }
 
 // Makes a child that has a copy of this memory, and goes on where its parent does.

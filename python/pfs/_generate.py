@@ -4,8 +4,8 @@
     python -m pfs._generate --check     names the files that are out of date; exits with 1 if there is one
 
 The files are docs/reference/tables.md (the meaning of every table and column), docs/reference/views.md,
-tests/golden/schema.json (it changes only on purpose), python/pfs/_names.pyi (names of tables for type checkers and editors) and
-docs/man (a man page for each command, which the wheel installs in share/man/man1).
+tests/golden/schema.json (it changes only on purpose), python/pfs/_names.pyi (names of tables for type checkers and editors),
+docs/man (a man page for each command, which the wheel installs in share/man/man1), and the headers of the wrapped calls.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pfs import _core
+from pfs import _core, _generate_calls
 from pfs._views.declared import VIEWS
 
 __all__ = ["files"]
@@ -110,7 +110,7 @@ def _names() -> str:
     return f"# {_MADE}\nfrom typing import Literal, TypeAlias\n\nTableName: TypeAlias = Literal[\n{names}]\n"
 
 
-def files() -> dict[str, str]:
+def files(root: Path) -> dict[str, str]:
     """Returns the text of each file, by its path below the root of the source tree."""
     from pfs._cli.manual import pages  # needs click
 
@@ -120,6 +120,7 @@ def files() -> dict[str, str]:
         "docs/reference/views.md": _views(),
         "tests/golden/schema.json": _golden(),
         "python/pfs/_names.pyi": _names(),
+        **_generate_calls.headers(root),
     }
 
 
@@ -131,7 +132,7 @@ def main(arguments: list[str]) -> int:
         print(f"{root.absolute()} is not the root of the source tree", file=sys.stderr)
         return 2
     stale = 0
-    for path, text in files().items():
+    for path, text in files(root).items():
         place = root / path
         if place.exists() and place.read_text() == text:
             continue

@@ -271,7 +271,8 @@ def test_python_and_its_extensions_share_one_library(fresh: Run) -> None:
 def test_generated_files_are_up_to_date(root: Path) -> None:
     from pfs import _generate
 
-    stale = [path for path, text in _generate.files().items() if not (root / path).exists() or (root / path).read_text() != text]
+    made = _generate.files(root)
+    stale = [path for path, text in made.items() if not (root / path).exists() or (root / path).read_text() != text]
     assert not stale, f"run: python -m pfs._generate   (out of date: {stale})"
 
 

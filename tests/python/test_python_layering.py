@@ -35,6 +35,7 @@ ORDER = [
     ("pfs",),
     ("demo",),
     ("_cli",),
+    ("_generate_calls",),
     ("_generate", "cli"),
     ("__main__",),
 ]  # fmt: skip

@@ -218,35 +218,9 @@ PFS_API void pfs_mutex_discard(pfs_instance_t* instance);
 PFS_API int pfs_mutex_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_lock_op op, PFS_SITE_);
 PFS_API void pfs_mutex_wait_end_(pfs_wait_t* wait, int rc, uint32_t spins);
 
-/* ---- Files by name -----------------------------------------------------------------------------------------------------------
- * The key selects the instrument of the file. A file's row of file_instances appears at its first successful open. Each comment shows the
- * macro as the user calls it, then the event; MISC unless READ or WRITE.
+/* ---- Files -------------------------------------------------------------------------------------------------------------------
+ * file_calls.h has the wrapped calls.
  */
-
-/* int pfs_open(key, const char* path, int flags, [mode_t mode]): open; FLAGS = flags. */
-PFS_API int pfs_open_at(pfs_key_t key, PFS_SITE_, const char* path, int flags, ...);
-/* int pfs_openat(key, int directory, const char* path, int flags, [mode_t mode]): open. */
-PFS_API int pfs_openat_at(pfs_key_t key, PFS_SITE_, int directory, const char* path, int flags, ...);
-/* int pfs_creat(key, const char* path, mode_t mode): create. */
-PFS_API int pfs_creat_at(pfs_key_t key, const char* path, mode_t mode, PFS_SITE_);
-/* int pfs_mkstemp(key, char* pattern): create. The file's row disappears when it is closed. */
-PFS_API int pfs_mkstemp_at(pfs_key_t key, char* pattern, PFS_SITE_);
-/* FILE* pfs_fopen(key, const char* path, const char* mode): create if mode begins with "w", else open. */
-PFS_API FILE* pfs_fopen_at(pfs_key_t key, const char* path, const char* mode, PFS_SITE_);
-/* int pfs_stat(key, const char* path, struct stat* result): stat. */
-PFS_API int pfs_stat_at(pfs_key_t key, const char* path, struct stat* result, PFS_SITE_);
-/* int pfs_lstat(key, const char* path, struct stat* result): stat. */
-PFS_API int pfs_lstat_at(pfs_key_t key, const char* path, struct stat* result, PFS_SITE_);
-/* int pfs_truncate(key, const char* path, off_t length): chsize. */
-PFS_API int pfs_truncate_at(pfs_key_t key, const char* path, off_t length, PFS_SITE_);
-/* int pfs_rename(key, const char* from, const char* to): rename. The file keeps its statistics under the new name. */
-PFS_API int pfs_rename_at(pfs_key_t key, const char* from, const char* to, PFS_SITE_);
-/* int pfs_unlink(key, const char* path): delete. The row is removed; its statistics stay with the instrument. */
-PFS_API int pfs_unlink_at(pfs_key_t key, const char* path, PFS_SITE_);
-/* int pfs_mkdir(key, const char* path, mode_t mode): mkdir. */
-PFS_API int pfs_mkdir_at(pfs_key_t key, const char* path, mode_t mode, PFS_SITE_);
-/* int pfs_rmdir(key, const char* path): rmdir. */
-PFS_API int pfs_rmdir_at(pfs_key_t key, const char* path, PFS_SITE_);
 
 /* Gives a name to a descriptor that pfs did not open (a pipe, dup(), an inherited one), in place of any earlier name. No event. Errors:
  * PFS_E_INVALID_ARGUMENT (key 0, fd < 0, no name); PFS_E_STATE if it cannot be instrumented (instrument or pfs off, table full). */
@@ -255,75 +229,11 @@ PFS_API int pfs_file_bind(pfs_key_t key, int fd, const char* name);
 /* Removes the name from a descriptor, which stays open. No event; does nothing if it has none. */
 PFS_API void pfs_file_unbind(int fd);
 
-/* ---- Files by descriptor ----------------------------------------------------------------------------------------------------- */
-
-/* int pfs_close(int fd): close. */
-PFS_API int pfs_close_at(int fd, PFS_SITE_);
-/* ssize_t pfs_read(int fd, void* buffer, size_t size): read, bytes (READ). */
-PFS_API ssize_t pfs_read_at(int fd, void* buffer, size_t size, PFS_SITE_);
-/* ssize_t pfs_write(int fd, const void* buffer, size_t size): write, bytes (WRITE). */
-PFS_API ssize_t pfs_write_at(int fd, const void* buffer, size_t size, PFS_SITE_);
-/* ssize_t pfs_pread(int fd, void* buffer, size_t size, off_t offset): read, bytes (READ). */
-PFS_API ssize_t pfs_pread_at(int fd, void* buffer, size_t size, off_t offset, PFS_SITE_);
-/* ssize_t pfs_pwrite(int fd, const void* buffer, size_t size, off_t offset): write, bytes (WRITE). */
-PFS_API ssize_t pfs_pwrite_at(int fd, const void* buffer, size_t size, off_t offset, PFS_SITE_);
-/* ssize_t pfs_readv(int fd, const struct iovec* parts, int count): read, bytes (READ). */
-PFS_API ssize_t pfs_readv_at(int fd, const struct iovec* parts, int count, PFS_SITE_);
-/* ssize_t pfs_writev(int fd, const struct iovec* parts, int count): write, bytes (WRITE). */
-PFS_API ssize_t pfs_writev_at(int fd, const struct iovec* parts, int count, PFS_SITE_);
-/* off_t pfs_lseek(int fd, off_t offset, int whence): seek. */
-PFS_API off_t pfs_lseek_at(int fd, off_t offset, int whence, PFS_SITE_);
 /* off_t pfs_tell(int fd): tell; lseek(fd, 0, SEEK_CUR). */
 PFS_API off_t pfs_tell_at(int fd, PFS_SITE_);
-/* int pfs_fsync(int fd): sync. */
-PFS_API int pfs_fsync_at(int fd, PFS_SITE_);
-/* int pfs_fdatasync(int fd): sync. */
-PFS_API int pfs_fdatasync_at(int fd, PFS_SITE_);
-/* int pfs_ftruncate(int fd, off_t length): chsize, bytes = length. */
-PFS_API int pfs_ftruncate_at(int fd, off_t length, PFS_SITE_);
-/* int pfs_fstat(int fd, struct stat* result): stat. */
-PFS_API int pfs_fstat_at(int fd, struct stat* result, PFS_SITE_);
 
-/* ---- Files by stream ---------------------------------------------------------------------------------------------------------
- * One event for each call, whether or not it reaches the system. Streams without a descriptor (fmemopen) and NULL make the plain call.
- */
-
-/* FILE* pfs_fdopen(int fd, const char* mode): no event; the stream's calls count for the file that fd names. */
-/* int pfs_fclose(FILE* stream): close. */
-PFS_API int pfs_fclose_at(FILE* stream, PFS_SITE_);
-/* size_t pfs_fread(void* buffer, size_t size, size_t count, FILE* stream): read, bytes of the whole items (READ). */
-PFS_API size_t pfs_fread_at(void* buffer, size_t size, size_t count, FILE* stream, PFS_SITE_);
-/* size_t pfs_fwrite(const void* buffer, size_t size, size_t count, FILE* stream): write, bytes of the whole items (WRITE). */
-PFS_API size_t pfs_fwrite_at(const void* buffer, size_t size, size_t count, FILE* stream, PFS_SITE_);
-/* char* pfs_fgets(char* buffer, int size, FILE* stream): read, bytes = strlen of the result (READ). */
-PFS_API char* pfs_fgets_at(char* buffer, int size, FILE* stream, PFS_SITE_);
-/* int pfs_fgetc(FILE* stream): read, 1 byte or 0 (READ). */
-PFS_API int pfs_fgetc_at(FILE* stream, PFS_SITE_);
-/* int pfs_fputs(const char* text, FILE* stream): write, bytes (WRITE). */
-PFS_API int pfs_fputs_at(const char* text, FILE* stream, PFS_SITE_);
-/* int pfs_fputc(int character, FILE* stream): write, 1 byte or 0 (WRITE). */
-PFS_API int pfs_fputc_at(int character, FILE* stream, PFS_SITE_);
-/* int pfs_fprintf(FILE* stream, const char* format, ...): write, bytes (WRITE). */
-PFS_API int pfs_fprintf_at(FILE* stream, PFS_SITE_, const char* format, ...) __attribute__((format(printf, 4, 5)));
-/* int pfs_vfprintf(FILE* stream, const char* format, va_list arguments): write, bytes (WRITE). */
-PFS_API int pfs_vfprintf_at(FILE* stream, const char* format, va_list arguments, PFS_SITE_) __attribute__((format(printf, 2, 0)));
-/* int pfs_fseek(FILE* stream, long offset, int whence): seek. */
-PFS_API int pfs_fseek_at(FILE* stream, long offset, int whence, PFS_SITE_);
-/* int pfs_fseeko(FILE* stream, off_t offset, int whence): seek. */
-PFS_API int pfs_fseeko_at(FILE* stream, off_t offset, int whence, PFS_SITE_);
-/* long pfs_ftell(FILE* stream): tell. */
-PFS_API long pfs_ftell_at(FILE* stream, PFS_SITE_);
-/* off_t pfs_ftello(FILE* stream): tell. */
-PFS_API off_t pfs_ftello_at(FILE* stream, PFS_SITE_);
-/* int pfs_fflush(FILE* stream): flush. */
-PFS_API int pfs_fflush_at(FILE* stream, PFS_SITE_);
-/* void pfs_rewind(FILE* stream): seek. */
-PFS_API void pfs_rewind_at(FILE* stream, PFS_SITE_);
-/* int pfs_fgetpos(FILE* stream, fpos_t* position): tell. */
-PFS_API int pfs_fgetpos_at(FILE* stream, fpos_t* position, PFS_SITE_);
-/* int pfs_fsetpos(FILE* stream, const fpos_t* position): seek. */
-PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
-/* int pfs_feof(FILE* stream): no event. */
+/* FILE* pfs_fdopen(int fd, const char* mode): no event; the stream's calls count for the file that fd names.
+ * int pfs_feof(FILE* stream): no event. */
 
 #endif /* PFS_DISABLE */
 
@@ -334,6 +244,7 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 #include "perfschema/probe.h"
 /* Each further family has its own header, which holds the recorded and the compiled-out version. A header needs those above it. */
 /* clang-format off */
+#include "perfschema/file_calls.h"
 #include "perfschema/cond.h"
 #include "perfschema/rwlock.h"
 #include "perfschema/socket.h"

@@ -1,10 +1,13 @@
-// capi/call.h: one wrapped call on a file: begin, the plain call, end. All wrappers of file.cpp and stream.cpp use these.
+// capi/call.h: one wrapped call on a file: begin, the plain call, end. calls.def says which calls use which of these.
 //
 // The event ends in a destructor: read(2) and its like are cancellation points, and a thread that is canceled in one unwinds through here.
 // Hence nothing here is noexcept. errno passes through: Begin and End preserve it.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
+#include <cstdio>
+#include <cstring>
 #include <type_traits>
 
 #include "perfschema/pfs.h"
@@ -21,6 +24,27 @@ struct Site {
 inline constexpr int64_t kNoBytes = -1;   // NUMBER_OF_BYTES has no meaning for the operation, or the call failed
 inline constexpr int64_t kNoOffset = -1;  // the offset in the file is not known without extra work
 inline constexpr int kNoFlags = 0;        // only open(2) has FLAGS
+
+// Takes the parentheses off a list of calls.def.
+#define PFS_LIST(...) __VA_ARGS__
+
+inline int SameDescriptor(int fd) { return fd; }
+
+// Returns where a seek leads, if that is known.
+inline int64_t OffsetOf(off_t offset, int whence) { return whence == SEEK_SET ? offset : kNoOffset; }
+
+// Returns how much a call has read that returns a text.
+inline int64_t LengthOf(const char* text) { return text != nullptr ? static_cast<int64_t>(std::strlen(text)) : 0; }
+
+// A stream belongs to the file of its descriptor. Returns the descriptor, or -1 for NULL and for streams without one, which then make the
+// plain call. Preserves errno.
+inline int DescriptorOf(FILE* stream) {
+  if (stream == nullptr) return -1;
+  const int error = errno;
+  const int fd = fileno(stream);
+  errno = error;
+  return fd;
+}
 
 // The result of a call as a number, and back.
 template <typename Result>
@@ -97,6 +121,13 @@ PFS_ALWAYS_INLINE auto Plain(int fd, Operation operation, int64_t offset, Site s
 template <typename Call>
 inline auto SeldomPlain(int fd, Operation operation, int64_t offset, Site site, Call call) {
   return SeldomOnDescriptor<false>(fd, operation, kNoBytes, offset, site, call, [](auto) { return kNoBytes; });
+}
+
+// Makes a call that changes the size of a file.
+template <typename Call>
+inline int ChangeSize(int fd, off_t length, Site site, Call call) {
+  return SeldomOnDescriptor<true>(fd, Operation::kChsize, length, kNoOffset, site, call,
+                                  [=](int rc) { return rc == 0 ? int64_t{length} : kNoBytes; });
 }
 
 // Makes a call that opens `path`, for an event that has begun, or without one. `descriptor` gets the new descriptor from the result, -1 if
@@ -177,11 +208,9 @@ inline int OnName(pfs_key_t key, Operation operation, const char* path, Site sit
   return OnNameAs(&wait, has_begun, call, end);
 }
 
-template <typename Call>
-inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call) {
-  return OnName(key, operation, path, site, call, [path](NamedFileWait* wait, int rc) {
-    if (wait != nullptr) EndFileName(wait, path, rc);
-  });
+// Ends the event of most calls on a name.
+inline void EndName(NamedFileWait* wait, const char* name, int rc) {
+  if (wait != nullptr) EndFileName(wait, name, rc);
 }
 
 }  // namespace perfschema::capi
