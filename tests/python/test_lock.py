@@ -64,22 +64,6 @@ def test_release_of_an_unlocked_lock_raises_runtime_error(lock: pfs.Lock) -> Non
         lock.release()
 
 
-def test_bad_arguments_raise_as_in_threading(lock: pfs.Lock) -> None:
-    standard = threading.Lock()
-    for arguments in ((0, 1), (0, 0), (True, -2), (True, float("nan")), (True, 1e100), (True, "soon"), (1, 2, 3)):
-        errors = []
-        for each in (lock, standard):
-            with pytest.raises((ValueError, OverflowError, TypeError)) as caught:
-                each.acquire(*arguments)
-            errors.append(caught.type)
-        assert errors[0] is errors[1], arguments
-        assert not lock.locked()
-    with pytest.raises(TypeError):
-        pfs.Lock()  # type: ignore[call-arg]
-    with pytest.raises(TypeError):
-        pfs.Lock(3)  # type: ignore[arg-type]
-
-
 def test_exception_in_the_block_releases_the_lock(lock: pfs.Lock) -> None:
     with pytest.raises(KeyError), lock:
         raise KeyError
@@ -187,41 +171,6 @@ def test_one_event_per_acquire_with_operation_and_source() -> None:
     assert rows["TIMER_WAIT"].iloc[2] >= 10 * 10**9
 
 
-def test_timed_wait_is_the_real_one_and_a_holder_is_not_charged() -> None:
-    lock = pfs.Lock("test/LOCK_timed")
-    thread = held_by_another(lock, 0.2)
-    start = time.monotonic()
-    with lock:
-        waited = time.monotonic() - start
-        time.sleep(0.05)
-    thread.join()
-    waits = events(lock.name)["TIMER_WAIT"].astype("float64") / 1e12
-    assert waits.iloc[0] < 0.02  # the holder got it at once
-    assert 0.05 < waits.iloc[1] <= waited
-
-
-def test_counts_are_exact_with_many_threads() -> None:
-    lock = pfs.Lock("test/LOCK_exact")
-    threads_, rounds = 8, 2000
-
-    def work() -> None:
-        for _ in range(rounds):
-            with lock:
-                pass
-
-    workers = [threading.Thread(target=work) for _ in range(threads_)]
-    for worker in workers:
-        worker.start()
-    for _ in range(20):
-        pfs.table("events_waits_summary_by_instance")
-    for worker in workers:
-        worker.join()
-    summary = pfs.table("events_waits_summary_by_instance").set_index("OBJECT_INSTANCE_BEGIN")
-    assert summary.loc[id(lock), "COUNT_STAR"] == threads_ * rounds
-    overall = pfs.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")
-    assert overall.loc[lock.name, "COUNT_STAR"] == threads_ * rounds
-
-
 def test_python_threads_carry_their_name() -> None:
     lock = pfs.Lock("test/LOCK_names")
     seen: list[str] = []
@@ -235,20 +184,6 @@ def test_python_threads_carry_their_name() -> None:
     thread.join()
     assert "thread/python/reader-7" in seen
     assert "thread/python/MainThread" in seen
-
-
-def test_disabled_lock_still_locks_and_is_not_counted() -> None:
-    lock = pfs.Lock("test/LOCK_disabled")
-    with pfs.setup_instruments:
-        pfs.setup_instruments[lock.name].enabled = False
-        with lock:
-            assert not lock.acquire(False)
-    summary = pfs.table("events_waits_summary_by_instance").set_index("OBJECT_INSTANCE_BEGIN")
-    assert summary.loc[id(lock), "COUNT_STAR"] == 0
-    with lock:
-        pass
-    summary = pfs.table("events_waits_summary_by_instance").set_index("OBJECT_INSTANCE_BEGIN")
-    assert summary.loc[id(lock), "COUNT_STAR"] == 1
 
 
 @pytest.mark.parametrize(
@@ -272,41 +207,6 @@ def test_full_name_and_short_name_are_the_same_instrument() -> None:
     assert pfs.Lock("test/LOCK_same").name == pfs.Lock("wait/synch/mutex/test/LOCK_same").name
     names = pfs.table("setup_instruments")["NAME"].tolist()
     assert names.count("wait/synch/mutex/test/LOCK_same") == 1
-
-
-def test_signal_handler_runs_while_waiting_and_the_wait_goes_on(lock: pfs.Lock) -> None:
-    calls: list[int] = []
-    old = signal.signal(signal.SIGALRM, lambda *_: calls.append(1))
-    thread = held_by_another(lock, 0.3)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        assert lock.acquire(timeout=5)
-        lock.release()
-    finally:
-        signal.signal(signal.SIGALRM, old)
-        thread.join()
-    assert calls == [1]
-
-
-def test_signal_handler_that_raises_ends_the_wait(lock: pfs.Lock) -> None:
-    def interrupt(*_: object) -> None:
-        raise InterruptedError("stop")
-
-    old = signal.signal(signal.SIGALRM, interrupt)
-    free = threading.Event()
-    thread = held_by_another(lock, 30, free)
-    start = time.monotonic()
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        with pytest.raises(InterruptedError):
-            lock.acquire()
-    finally:
-        signal.signal(signal.SIGALRM, old)
-    assert time.monotonic() - start < 0.4
-    assert lock.locked()
-    free.set()
-    thread.join()
-    assert not lock.locked()
 
 
 def test_timeout_is_kept_though_signals_interrupt(lock: pfs.Lock) -> None:

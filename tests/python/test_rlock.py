@@ -11,17 +11,13 @@ import pytest
 import pfs
 from tests.conftest import Run
 from tests.python.seen import (
-    Stop,
-    alarm,
     await_true,
     await_waiting,
     count,
     events,
-    open_events,
     operations,
     owner,
     start,
-    stop,
     this_thread,
 )
 
@@ -68,22 +64,6 @@ def test_others_wait_and_may_not_release(lock: pfs.RLock) -> None:
     assert results[:2] == [False, False]
     assert results[2:] == [False, True]
     assert lock.locked()
-
-
-def test_bad_arguments_raise_as_in_threading(lock: pfs.RLock) -> None:
-    standard = threading.RLock()
-    for arguments in ((0, 1), (0, 0), (True, -2), (True, float("nan")), (True, 1e100), (True, "soon"), (1, 2, 3)):
-        errors = []
-        for each in (lock, standard):
-            with pytest.raises((ValueError, OverflowError, TypeError)) as caught:
-                each.acquire(*arguments)
-            errors.append(caught.type)
-        assert errors[0] is errors[1], arguments
-    assert not lock.locked()
-    with pytest.raises(TypeError):
-        pfs.RLock()  # type: ignore[call-arg]
-    with pytest.raises(pfs.InvalidValue, match="another family"):
-        pfs.RLock("wait/synch/cond/test/RLOCK")
 
 
 def test_each_acquire_is_an_event_and_the_holder_is_shown_to_the_last_release() -> None:
@@ -168,30 +148,6 @@ def test_standard_condition_on_it_shows_the_wait_for_the_lock() -> None:
     assert owner(lock) is None
     assert operations(lock.name) == ["lock", "lock", "lock"]  # the last is the standard condition's
     assert set(events(lock.name)["SOURCE"].str.partition(":")[0]) == {"test_rlock.py"}  # and not threading.py
-
-
-def test_signal_handler_that_raises_ends_the_wait_and_its_event() -> None:
-    lock = pfs.RLock("test/RLOCK_signal")
-    held, let_go = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with lock:
-            held.set()
-            let_go.wait()
-
-    thread = start(hold)
-    held.wait()
-    try:
-        with alarm(stop), pytest.raises(Stop):
-            lock.acquire()
-        assert open_events() == 0
-        assert lock.locked()
-        assert not lock._is_owned()  # type: ignore[attr-defined]
-    finally:
-        let_go.set()
-        thread.join()
-    assert events(lock.name)["END_EVENT_ID"].notna().all()
-    assert count(lock.name) == 2
 
 
 def test_counts_are_exact_with_many_threads() -> None:

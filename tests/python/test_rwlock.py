@@ -22,7 +22,6 @@ from tests.python.seen import (
     open_events,
     operations,
     row,
-    seconds,
     start,
     stop,
     this_thread,
@@ -188,23 +187,6 @@ def test_release_of_what_one_does_not_hold_is_refused() -> None:
     assert not lock.locked()
 
 
-def test_bad_arguments_raise_as_in_threading() -> None:
-    lock = pfs.RWLock("test/RW_bad")
-    standard = threading.Lock()
-    for arguments in ((0, 1), (0, 0), (True, -2), (True, float("nan")), (True, 1e100), (True, "soon"), (1, 2, 3)):
-        errors = []
-        for acquire in (lock.acquire_read, lock.acquire_write, standard.acquire):
-            with pytest.raises((ValueError, OverflowError, TypeError)) as caught:
-                acquire(*arguments)
-            errors.append(caught.type)
-        assert errors[0] is errors[1] is errors[2], arguments
-    assert not lock.locked()
-    with pytest.raises(pfs.InvalidValue, match="another family"):
-        pfs.RWLock("wait/synch/mutex/test/RW")
-    with pytest.raises(TypeError):
-        pfs.RWLock()  # type: ignore[call-arg]
-
-
 def test_exception_in_the_block_releases_and_a_guard_may_be_used_again() -> None:
     lock = pfs.RWLock("test/RW_guard")
     for guard in (lock.read(), lock.write()):
@@ -214,17 +196,6 @@ def test_exception_in_the_block_releases_and_a_guard_may_be_used_again() -> None
         assert not lock.locked()
         with pytest.raises(RuntimeError):
             guard.__exit__(None, None, None)
-
-
-def test_waiting_time_is_that_of_the_wait() -> None:
-    lock = pfs.RWLock("test/RW_time")
-    with Holder(lock, write=True) as holder:
-        threading.Timer(0.1, holder.let_go.set).start()
-        with lock.read():
-            pass
-    held, waited = seconds(events(lock.name))
-    assert 0.05 < waited < 5
-    assert held < 0.05  # the holder got it at once
 
 
 @pytest.mark.parametrize("write", [False, True])
