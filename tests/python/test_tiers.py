@@ -74,6 +74,17 @@ def test_the_rule() -> None:
     assert tiers.quick(a, record) == {a[2]}
 
 
+def test_the_limit_is_lower_if_there_are_many() -> None:
+    record = {"a.py": {"others": 10.0, **{f"t{n}": 0.2 for n in range(300)}, **{f"l{n}": 0.25 for n in range(400)}, "long": 9.0}}
+    assert tiers.limit({}) == tiers.QUICK
+    assert tiers.limit({"a.py": {"one": 0.15, "long": 9.0}}) == 0.15
+    assert tiers.limit(record) == 0.25
+    record["a.py"]["others"] = 100.0
+    assert tiers.limit(record) == 0.2
+    cases = [Case("a.py", "t0"), Case("a.py", "l0"), Case("a.py", "new")]
+    assert tiers.quick(cases, record) == {cases[0], cases[2]}
+
+
 def test_the_check_sees_a_file_without_a_test() -> None:
     cases = [Case("a.py", "one"), Case("b.py", "one"), Case("c.py", "one", fits=False)]
     assert left_out(cases, {cases[0]}) == {"b.py"}
