@@ -22,6 +22,7 @@ def seed(usual: int | None = None) -> int:
 
 
 ARCHIVE_MUTANTS = times(200)
+CLIENT_MUTANTS = times(15)  # of what a server sends, for each library
 CLOCK_SECONDS = 2 * LONG
 COMMANDS_FUZZ_SECONDS = 1 * LONG
 CROWD = times(60)  # threads and instruments of a program that is read

@@ -39,7 +39,7 @@ struct Libpq : ClientFunctions {
   int (*result_status)(const PGresult*);
   const char* (*result_error_field)(const PGresult*, int);
   int (*ntuples)(const PGresult*);
-  const char* (*cmd_tuples)(PGresult*);
+  const char* (*cmd_status)(PGresult*);
 
   explicit Libpq(const ClientLibrary& from) {
     from.Find("PQexec", &exec);
@@ -59,7 +59,7 @@ struct Libpq : ClientFunctions {
     from.Find("PQresultStatus", &result_status);
     from.Find("PQresultErrorField", &result_error_field);
     from.Find("PQntuples", &ntuples);
-    from.Find("PQcmdTuples", &cmd_tuples);
+    from.Find("PQcmdStatus", &cmd_status);
   }
 };
 
@@ -76,6 +76,12 @@ void SetError(pfs_statement_t* statement, const char* state, const char* message
                           message != nullptr ? message : "");
 }
 
+// Returns the number that ends a tag such as "INSERT 0 9". PQcmdTuples() would tell the program of a tag that it cannot read.
+uint64_t RowsOf(const char* tag) {
+  const char* const last = tag != nullptr ? std::strrchr(tag, ' ') : nullptr;
+  return last != nullptr && last[1] >= '0' && last[1] <= '9' ? std::strtoull(last + 1, nullptr, 10) : 0;
+}
+
 // Adds what a result says.
 void Note(const Libpq& libpq, Running& running, PGresult* result) {
   const int status = libpq.result_status(result);
@@ -84,7 +90,7 @@ void Note(const Libpq& libpq, Running& running, PGresult* result) {
   } else if (status == kBad || status == kNonfatal || status == kFatal) {
     SetError(&running.statement, libpq.result_error_field(result, kState), libpq.result_error_field(result, kMessage));
   } else {
-    running.affected += std::strtoull(libpq.cmd_tuples(result), nullptr, 10);
+    running.affected += RowsOf(libpq.cmd_status(result));
   }
 }
 

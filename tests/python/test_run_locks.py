@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -176,7 +175,7 @@ int main(void) {
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may lock so much memory")
+@pytest.mark.needs("root")  # to lock so much memory
 def test_a_child_that_locks_its_memory_lives_without_a_segment(tmp_path: Path) -> None:
     """In private memory, too: the system does not take locked pages of its parent's tables away."""
     (tmp_path / "program.c").write_text(LOCKS_MEMORY)
