@@ -319,6 +319,7 @@ def test_no_variable_is_reachable() -> None:
         ("select 1; select 2", pfs.InvalidValue, "give one"),
         ("update threads set NAME = 'x'", pfs.OperationNotAllowed, "pfs.setup_instruments"),
         ("delete from threads", pfs.OperationNotAllowed, "pfs.truncate"),
+        ("update extensions", pfs.OperationNotAllowed, "only reads"),
         ("select cast('x' as integer)", pfs.InvalidValue, "Could not convert"),
     ],
 )

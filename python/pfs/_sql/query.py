@@ -116,11 +116,15 @@ def _check(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
     """Raises unless the text is one statement that only reads."""
     if not isinstance(statement, str):
         raise TypeError(f"a statement is a str, not {type(statement).__name__}")
-    kinds = [each.type.name for each in connection.extract_statements(statement)]
-    if len(kinds) != 1:
-        raise InvalidValue(f"this is {len(kinds)} statements: give one")
-    if kinds[0] not in ("SELECT", "EXPLAIN"):
-        raise OperationNotAllowed(f"{kinds[0]} is not allowed: SQL only reads the tables; {_WHERE_SET}")
+    found = connection.extract_statements(statement)
+    if len(found) != 1:
+        raise InvalidValue(f"this is {len(found)} statements: give one")
+    try:
+        kind = found[0].type.name
+    except ValueError:  # DuckDB for Python has no name for some kinds
+        kind = "this statement"
+    if kind not in ("SELECT", "EXPLAIN"):
+        raise OperationNotAllowed(f"{kind} is not allowed: SQL only reads the tables; {_WHERE_SET}")
 
 
 def _unknown_column(error: Exception, read: Iterable[str], tables: Tables) -> Error | None:
