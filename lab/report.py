@@ -37,7 +37,7 @@ sys.path[:0] = [str(ROOT)]  # run as a script
 from lab import matrix, peers, plots, processors, ratios  # noqa: E402
 from tests.bench import instructions, reading, scale  # noqa: E402
 
-# shared/research/peer_overhead.md: ns per lock + unlock with the begin and end of an event, one thread. Its floor was 19.05 ns.
+# Measured apart from this program: ns per lock + unlock with the begin and end of an event, one thread. Its floor was 19.05 ns.
 PEER_FLOOR = 19.05
 PEERS = {
     "MariaDB PFS: aggregates": 20.0,

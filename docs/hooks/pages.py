@@ -157,7 +157,7 @@ def options_table() -> str:
 
 
 def commands_page() -> str:
-    """Returns the help of each command of pfs, as a terminal of 100 columns shows it."""
+    """Returns the help of each command of pfs, as a terminal of 84 columns shows it."""
     import click
 
     from pfs._cli.commands import pfs_command
@@ -165,7 +165,7 @@ def commands_page() -> str:
     lines = ["# Commands", "", "`man pfs-top` and `pfs top --help` say the same on a terminal.", ""]
 
     def add(command: click.Command, name: str, parent: click.Context | None) -> None:
-        context = click.Context(command, info_name=name, parent=parent, terminal_width=100, max_content_width=100)
+        context = click.Context(command, info_name=name, parent=parent, terminal_width=84, max_content_width=84)
         lines.extend([f"## {context.command_path}", "", "```text", context.get_help(), "```", ""])
         if isinstance(command, click.Group):
             for child in command.list_commands(context):
@@ -264,4 +264,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return markdown
     if page.file.src_uri == "reference/options.md":
         markdown += "\n" + options_table()
+    if page.file.src_uri == "reference/views.md":
+        markdown = re.sub(r"(?m)^\| .*", lambda row: breakable(row[0]), markdown)
     return rewritten(markdown, page.file.src_uri, Path("docs") / page.file.src_uri, set())

@@ -93,15 +93,15 @@ def _views() -> str:
     ]
     lines += [
         "`pfs.view(name)` gives a view of the schema sys as a DataFrame; `pfs.sql` may use it as `sys.name`. "
-        "`x$name` has the same columns without formatting.",
+        "`x$name` has the same columns without formatting; a view marked with * has no such twin.",
         "",
-        "| view | | columns | twin |",
-        "| --- | --- | --- | --- |",
+        "| view | rows and columns |",
+        "| --- | --- |",
     ]
     for name, view in VIEWS.items():
         if not name.startswith("x$"):
-            twin = f"`x${name}`" if f"x${name}" in VIEWS else ""
-            lines.append(f"| {name} | {view.doc} | {', '.join(view.columns)} | {twin} |")
+            alone = "" if f"x${name}" in VIEWS else " *"
+            lines.append(f"| {name}{alone} | {view.doc} Columns: {', '.join(view.columns)}. |")
     return "\n".join(lines) + "\n"
 
 

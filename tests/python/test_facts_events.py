@@ -238,8 +238,8 @@ def test_A9_source_is_file_and_line_of_the_caller_and_at_most_64_characters() ->
 
 @fresh_process()
 def test_A10_spins_and_flags_where_there_are_any() -> None:
-    """A10 as pfs has it: SPINS of a lock that counts them, NULL elsewhere; FLAGS of open, 0 of other operations on files
-    (wl4678), NULL elsewhere; a seek's object is the offset."""
+    """A10 as pfs has it: SPINS of a lock that counts them, NULL elsewhere; FLAGS of open, 0 of other operations on files,
+    NULL elsewhere; a seek's object is the offset."""
     lock = OwnLock("a/SPIN_one")
     lock.end(lock.begin(), spins=17)
     lock.end(lock.begin(), spins=0)

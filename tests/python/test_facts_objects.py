@@ -640,7 +640,7 @@ def test_H9_failed_open_counts_by_event_name_only() -> None:
 
 @fresh_process()
 def test_events_on_names_have_the_name_whether_or_not_there_is_a_file() -> None:
-    """wl4678: mkdir, rmdir, a failed open, stat of nothing; and every name is given back."""
+    """mkdir, rmdir, a failed open, stat of nothing; and every name is given back."""
     key = key_of("file", "h/data")
     here = os.getcwd()
     calls: list[tuple[str, Callable[[], Any]]] = [
@@ -675,7 +675,7 @@ def test_events_on_names_have_the_name_whether_or_not_there_is_a_file() -> None:
 
 @fresh_process()
 def test_an_open_that_blocks_shows_its_name() -> None:
-    """wl4678: a FIFO without a writer. From the begin of the call on, and afterwards as the file's."""
+    """A FIFO without a writer. From the begin of the call on, and afterwards as the file's."""
     key = key_of("file", "h/fifo")
     os.mkfifo("fifo")
     name = os.getcwd() + "/fifo"

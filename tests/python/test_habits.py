@@ -82,7 +82,7 @@ def test_names_of_tables_may_have_their_schema() -> None:
 
 @fresh_process()
 def test_insert_by_place() -> None:
-    """wl4878: INSERT INTO SETUP_ACTORS VALUES ('%', 'joe', '%', 'YES')."""
+    """INSERT INTO SETUP_ACTORS VALUES ('%', 'joe', '%', 'YES')."""
     pfs.setup_actors.insert("%", "joe", "%", "YES")
     pfs.setup_objects.insert("TABLE", "shop", enabled=False)
     actors = {tuple(row) for row in _core.rows("setup_actors", ["HOST", "USER", "ROLE", "ENABLED", "HISTORY"], None)}

@@ -41,3 +41,43 @@ def test_private_packages_are_explained_where_one_begins_to_work(root: Path) -> 
     missing = {name for name in packages if f"`{name}`" not in text}
     assert packages
     assert not missing, f"CONTRIBUTING.md does not name {sorted(missing)}"
+
+
+# A file below a folder, as comments and pages name it. A path that begins with a blank place ("FOLDER/", "~", "/") is an example.
+NAMED = re.compile(
+    r"(?<![\w/.~$<>{}*-])((?:\.\./)*[A-Za-z_][\w.-]*(?:/[\w.-]+)+\.(?:h|hpp|cpp|c|py|pyi|md|json|sh|toml|txt|cmake|svg|yml))\b(?![\w/*])"
+)
+FROM = (".", "cpp", "cpp/src", "cpp/src/record", "cpp/include", "python", "python/pfs", "tests", "tests/python")
+MADE_BY_A_PAGE = {"cpp/src/tables/scratch.cpp"}
+
+
+def prose(path: Path) -> str:
+    """Returns the comments of a source file, or all of a page."""
+    text = path.read_text()
+    if path.suffix in (".h", ".hpp", ".cpp", ".c"):
+        return "\n".join(re.findall(r"//[^\n]*|/\*.*?\*/", text, re.DOTALL))
+    if path.suffix in (".py", ".pyi"):
+        return "\n".join(re.findall(r'#[^\n]*|""".*?"""', text, re.DOTALL))
+    return text
+
+
+def paths_that_lead_nowhere(root: Path, path: Path) -> list[str]:
+    named = {match[1] for match in NAMED.finditer(prose(path))} - MADE_BY_A_PAGE
+    return sorted(
+        name for name in named if not any((base / name).exists() for base in (path.parent, *(root / one for one in FROM)))
+    )
+
+
+def test_each_path_in_a_comment_or_a_page_is_there(root: Path) -> None:
+    suffixes = {".h", ".hpp", ".cpp", ".c", ".py", ".pyi", ".md"}
+    files = [path for folder in ("cpp", "python", "docs") for path in (root / folder).rglob("*") if path.suffix in suffixes]
+    files += root.glob("*.md")
+    assert len(files) > 400
+    wrong = {path.relative_to(root).as_posix(): found for path in files if (found := paths_that_lead_nowhere(root, path))}
+    assert wrong == {}
+
+
+def test_a_path_that_leads_nowhere_is_seen(root: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.h"
+    page.write_text("// shm/layout.h, schema/gone.json and /dev/shm/pfs-0/x.json\nint schema_none; // see ../gone/x.md\n")
+    assert paths_that_lead_nowhere(root, page) == ["../gone/x.md", "schema/gone.json"]

@@ -454,7 +454,7 @@ def test_the_parts_of_python_are_checked() -> None:
     assert (wrong.returncode, f"legal are {legal}" in wrong.stderr) == (2, True)
 
 
-# Modules of CPython's own tests; tests/bench/python_suites.py runs others.
+# Modules of CPython's own tests; lab/python_suites.py runs others.
 SUITES = ["test_fileio", "test_contextlib", "test_tempfile", "test_httplib", "test_sqlite3", "test_socketserver", "test_thread"]
 
 

@@ -1,4 +1,4 @@
-"""The trace (seed wl4878): which events are written, how their lines look, what happens where that cannot be."""
+"""The trace: which events are written, how their lines look, what happens where that cannot be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// base/consumers.h: the consumers and their hierarchy (schema/consumers.json). The order is that of setup_consumers.
+// base/consumers.h: the consumers and their hierarchy. The order is that of setup_consumers.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ enum class Kind : uint8_t { kWait = 0, kStage, kStatement, kTransaction, kMemory
 inline constexpr uint32_t kKindCount = static_cast<uint32_t>(Kind::kCount);
 inline constexpr uint32_t kEventKinds = 4;
 
-// Names the families, one row each (schema/instruments.json). Order = order in setup_instruments. kErrorNumber holds the registered
+// Names the families, one row each. Order = order in setup_instruments. kErrorNumber holds the registered
 // errors, kStatus the registered status variables. They have columns in all rows, as instruments do, but are none.
 enum class Family : uint8_t {
   kNone = 0,
@@ -90,7 +90,7 @@ inline constexpr uint8_t kReadNormalLane = 0, kReadSharedLane = 1, kReadHighPrio
                          kWriteAllowWriteLane = 5, kWriteConcurrentInsertLane = 6, kWriteLowPriorityLane = 7, kWriteNormalLane = 8,
                          kWriteExternalLane = 9;
 
-// Names the operation of an event, as in schema/operations.json, and the lane that counts it.
+// Names the operation of an event, as OPERATION shows it, and the lane that counts it.
 // X(identifier, shown, lane)
 #define PFS_FOR_EACH_OPERATION(X)                                                  \
   X(kNone, "", 0)                                                                  \

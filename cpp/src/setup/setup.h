@@ -15,7 +15,7 @@
 
 namespace perfschema {
 
-// Bits of the `flags` of a registration (schema/instruments.json, registration_flags).
+// Bits of the `flags` of a registration.
 inline constexpr uint32_t kRegisterSingleton = 1, kRegisterMutable = 2, kRegisterProgress = 8, kRegisterUser = 64, kRegisterGlobal = 128,
                           kRegisterControlled = 4096, kRegisterDisabled = 8192, kRegisterUntimed = 16384, kRegisterDialectShift = 16;
 

@@ -273,8 +273,7 @@ inline constexpr uint16_t kSocketIsLocal = 16;  // AF_UNIX: the name is a path, 
 
 inline constexpr uint32_t kObjectNameWidth = 64;  // of schemas, tables, indexes, columns: longer names are cut (semantics.md L13)
 
-// Type of an object of the program: OBJECT_TYPE of tables, of setup_objects (the first five) and of metadata locks
-// (schema/operations.json).
+// Type of an object of the program: OBJECT_TYPE of tables, of setup_objects (the first five) and of metadata locks.
 enum class ObjectType : uint8_t {
   kNone = 0,
   kEvent,

@@ -62,7 +62,7 @@ struct WaitEvent {
     if ((head.state & kRecordHasFlags) != 0) {
       row.flags = static_cast<uint32_t>(extra.flags_and_name);
     } else if (instrument->family == Family::kFile) {
-      row.flags = 0;  // wl4678
+      row.flags = 0;  // MySQL shows NULL for other waits only
     }
     use(row);
   }

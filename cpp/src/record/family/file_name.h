@@ -8,8 +8,8 @@
 
 namespace perfschema {
 
-// An absolute name, by text: the working directory in front, "//", "." and ".." taken out. Not through links (wl4678: the name as the
-// program knows it). One that is longer than FILE_NAME may be is shortened in the middle: its beginning, "~", a hash of the whole in 16
+// An absolute name, by text: the working directory in front, "//", "." and ".." taken out. It follows no link: it is the name as the
+// program knows it. One that is longer than FILE_NAME may be is shortened in the middle: its beginning, "~", a hash of the whole in 16
 // digits, "~", its end. Preserves errno. It takes little of the stack, which may be that of a signal handler, unless the path is long.
 struct FileName {
   char text[kMaxObjectName];

@@ -96,7 +96,7 @@ PFS_ALWAYS_INLINE WaitDetails DetailsOf(const ShmFile& file, int64_t requested_b
   const uint64_t name_bit = __builtin_expect(name != 0, 1) ? kRecordHasName : 0;
   return {(requested_bytes >= 0 ? kRecordHasBytes : 0) | name_bit, static_cast<uint64_t>(requested_bytes), name << 32, name >> 32};
 }
-// OBJECT_INSTANCE_BEGIN. offset -1: none; else it is what is shown (wl4678: the offset of a seek).
+// OBJECT_INSTANCE_BEGIN. offset -1: none; else it is shown instead: the offset of a seek.
 PFS_ALWAYS_INLINE uint64_t ObjectOf(const ShmFile& file, int64_t offset) {
   return offset >= 0 ? static_cast<uint64_t>(offset) : reinterpret_cast<uintptr_t>(&file) - reinterpret_cast<uintptr_t>(g_runtime.header);
 }

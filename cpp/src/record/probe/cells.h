@@ -15,7 +15,7 @@
 // thread adopts or folds them under the cold lock while the slot is free. The next thread of the slot takes the cold
 // lock after that, so it sees the newer word. Who gives a cell away takes it out of the word first. Two loads, one of
 // the owner and one of the cell, would not do: another thread's cell could become the first one in between.
-// tests/cpp/cells_stress.cpp checks this rule.
+// tests/cpp/first_cells_stress.cpp checks this rule.
 //
 // When an object dies, its statistics move to its class (ShmClass.dead, under fold_seq). Cells that belong to other
 // live threads cannot be taken from them. They go to a deferred-fold list of retired cells. From there a cell counts

@@ -1,4 +1,4 @@
-// record/probe/trace.h: the interface of probes and setup to the trace, whose thread (trace/writer.h) reads the
+// record/probe/trace.h: the interface of probes and setup to the trace, whose thread (trace/writer.cpp) reads the
 // records.
 #pragma once
 
