@@ -24,6 +24,9 @@ CALLS_UPWARDS = {
     "context/threads.cpp": {"cells", "events", "facts", "text_buffers", "trace"},
     "probe/events.cpp": {"digests"},
 }
+# Folders of cpp/run: a file may include its own and those before it, but for what a Python lock is an object of.
+RUN = ["loader", "protocols", "python", "calls"]
+RUN_UPWARDS = {"python/python.h": {"run/calls/objects.h"}}
 MOST_LINES = 500
 
 
@@ -94,6 +97,25 @@ def wrong_includes_in_record(root: Path) -> list[str]:
     return wrong
 
 
+def wrong_includes_in_run(root: Path) -> list[str]:
+    """Includes between the folders of cpp/run that run against the order."""
+    wrong = []
+    for path in sources(root):
+        parts = path.relative_to(root).parts
+        if parts[1] != "run":
+            continue
+        if len(parts) != 4 or parts[2] not in RUN:
+            wrong.append(f"{path.relative_to(root)} (in no folder)")
+            continue
+        for line, name in includes(path):
+            folders = name.split("/")
+            if folders[0] != "run" or name in RUN_UPWARDS.get("/".join(parts[2:]), ()):
+                continue
+            if folders[1] not in RUN or RUN.index(folders[1]) > RUN.index(parts[2]):
+                wrong.append(f"{path.relative_to(root)}:{line}: {name}")
+    return wrong
+
+
 def long_files(root: Path) -> list[str]:
     ours = [path for path in sources(root) if path.relative_to(root).parts[1] in ("src", "bindings")]
     return [str(path.relative_to(root)) for path in ours if path.read_text().count("\n") > MOST_LINES]
@@ -101,7 +123,7 @@ def long_files(root: Path) -> list[str]:
 
 def pybind11_outside_bindings(root: Path) -> list[str]:
     outside = [path for path in sources(root) if room_of(path, root) != "bindings"]
-    # libperfschema-run.so calls functions of CPython without its headers: cpp/run/python_api.h declares them.
+    # libperfschema-run.so calls functions of CPython without its headers: cpp/run/python/python_api.h declares them.
     asks = {path for path in outside if room_of(path, root) == "run" and path.name.startswith("python")}
     pattern = r"pybind11|\bpy::|Python\.h"
     return [
@@ -121,7 +143,8 @@ def gil_released_outside_its_helper(root: Path) -> list[str]:
 
 
 PRIVILEGED = ("src", "bindings", "run")  # a program with another's rights may load these; a benchmark is our own
-PASSES_ENVIRON_ON = {"cpp/run/exec.cpp"}  # execv() and its kin give the program's own environment to the next program
+# execv() and its kin give the program's own environment to the next program.
+PASSES_ENVIRON_ON = {"cpp/run/calls/exec.cpp"}
 
 
 def plain_getenv(root: Path) -> list[str]:
@@ -147,6 +170,7 @@ CHECKS = {
     for check in (
         wrong_includes,
         wrong_includes_in_record,
+        wrong_includes_in_run,
         long_files,
         pybind11_outside_bindings,
         gil_released_outside_its_helper,
@@ -182,6 +206,8 @@ def test_every_room_exists_and_is_known() -> None:
         ("wrong_includes_in_record", "cpp/src/record/engine/bad.h", '#include "record/probe/wait.h"\n'),
         ("wrong_includes_in_record", "cpp/src/record/context/bad.cpp", '#include "record/family/locks.h"\n'),
         ("wrong_includes_in_record", "cpp/src/record/family/bad.cpp", '#include "record/locks.h"\n'),
+        ("wrong_includes_in_run", "cpp/run/loader/bad.h", '#include "run/calls/objects.h"\n'),
+        ("wrong_includes_in_run", "cpp/run/bad.cpp", '#include "run/loader/real.h"\n'),
         ("long_files", "cpp/src/capi/bad.cpp", "//\n" * (MOST_LINES + 1)),
         ("pybind11_outside_bindings", "cpp/src/table/bad.h", "#include <pybind11/pybind11.h>\n"),
         ("pybind11_outside_bindings", "cpp/src/table/bad.cpp", "inline py::object Make();\n"),

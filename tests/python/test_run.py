@@ -284,7 +284,7 @@ def imported() -> set[str]:
 
 def listed() -> tuple[set[str], set[str], set[str]]:
     """The functions that the library replaces, those of them that a C library may lack, and those that it only calls."""
-    replaced, _, borrowed = (ROOT / "cpp/run/functions.def").read_text().partition("// ---- Called only")
+    replaced, _, borrowed = (ROOT / "cpp/run/loader/functions.def").read_text().partition("// ---- Called only")
     row = re.compile(r"^CALL\((?:BOTH|RUN|(NEW)\([\d.]+\)), \(\w*\), \w+, [^,]+,\s+(\w+),", re.MULTILINE)
     rows = row.findall((ROOT / "cpp/src/capi/calls.def").read_text())
     names = set(re.findall(r"FUNCTION\((\w+)\)", replaced)) - {"name"} | {name for _, name in rows}
@@ -305,7 +305,7 @@ def test_the_library_calls_no_function_that_it_replaces() -> None:
     clients = re.compile(r"^PFS_REPLACES .*?\b(\w+)\(", re.MULTILINE)
     of_clients = {
         name
-        for file in ("libpq", "mysql", "sqlite", "python_module")
+        for file in ("protocols/libpq", "protocols/mysql", "protocols/sqlite", "python/python_module")
         for name in clients.findall((ROOT / f"cpp/run/{file}.cpp").read_text())
     }
     shown -= {"pfs_run_allocated", "pfs_run_freed", "pfs_run_bind_calls"}  # for libperfschema-run-memory.so

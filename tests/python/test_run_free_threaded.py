@@ -20,7 +20,7 @@ def test_a_free_threaded_python_is_recorded_as_a_c_program(tmp_path: Path, has_g
 
     This program has the names of one. Each of them ends it; so it is no test of the objects' form.
     """
-    header = (ROOT / "cpp/run/python_api.h").read_text()
+    header = (ROOT / "cpp/run/python/python_api.h").read_text()
     names = set(re.findall(r"^  F\([^,]+, (\w+)[,)]", header, re.MULTILINE))
     assert {"PyGILState_GetThisThreadState", "PyType_GetFlags", "_PyRuntime"} <= names
     text = "#include <semaphore.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"

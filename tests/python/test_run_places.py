@@ -208,7 +208,7 @@ def test_a_large_table_of_symbols_costs_little(tmp_path: Path) -> None:
 
 
 def test_names_of_modules_in_sources() -> None:
-    """As cpp/run/sites.cpp clips them: FNV-1a, two digits."""
+    """As cpp/run/loader/sites.cpp clips them: FNV-1a, two digits."""
     assert _module_name("/usr/lib/libsqlite3.so.0.8.6") == "libsqlite3"
     assert _module_name("/tmp/a%b") == "a_b"
     clipped = _module_name("/x/" + "m" * 60)

@@ -53,7 +53,7 @@ def test_a_program_in_a_sandbox_lives(tmp_path: Path, programs: Path, how: str, 
 def test_what_pfs_calls_is_what_it_asks_the_filter_about(tmp_path: Path, programs: Path) -> None:
     if shutil.which("strace") is None:
         pytest.skip("needs strace")
-    listed = set(re.findall(r"\bSYS_(\w+)", (ROOT / "cpp/run/sandbox.cpp").read_text()))
+    listed = set(re.findall(r"\bSYS_(\w+)", (ROOT / "cpp/run/calls/sandbox.cpp").read_text()))
     assert {"rt_sigprocmask", "gettid", "ftruncate"} <= listed
 
     def called(environment: dict[str, str]) -> set[str]:

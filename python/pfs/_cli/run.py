@@ -24,7 +24,7 @@ from pfs.errors import Error, InvalidValue
 
 __all__ = ["run"]
 
-# Protocols of servers whose requests --decode makes statements of: cpp/run/conversations.cpp.
+# Protocols of servers whose requests --decode makes statements of: cpp/run/protocols/conversations.cpp.
 PROTOCOLS = ("redis", "http")
 
 

@@ -22,7 +22,7 @@ __all__ = ["Readable", "in_words"]
 _IN_NAME = re.compile(r"(?:code|data)\+0x[0-9a-f]+$")
 _SOURCE = re.compile(r"(?P<module>[^/]+)\+0x(?P<offset>[0-9a-f]+)$")
 _USED_FROM = re.compile(r" used from (?P<path>/.*)$")
-_MOST_MODULE = 39  # characters, as cpp/run/sites.cpp clips the name of a module in SOURCE
+_MOST_MODULE = 39  # characters, as cpp/run/loader/sites.cpp clips the name of a module in SOURCE
 
 
 def in_words(place: Place) -> str | None:
@@ -117,7 +117,7 @@ class Readable:
 
 
 def _module_name(path: str) -> str:
-    """Returns the name of a module as cpp/run/sites.cpp writes it into SOURCE."""
+    """Returns the name of a module as cpp/run/loader/sites.cpp writes it into SOURCE."""
     name = os.fsencode(path).rpartition(b"/")[2]
     if (end := name.find(b".so")) > 0:
         name = name[:end]

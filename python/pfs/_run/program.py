@@ -26,7 +26,7 @@ _SANITIZER = re.compile(rb"\0(lib(?:a|hwa|l|t)san\.so\.\d+)\0")
 
 Unrecorded = tuple[str, str]  # a program, or "" for processes; why it is not recorded
 _MACHINE = os.uname().machine
-# Why a program is not recorded, by the names that cpp/run/exec.cpp has for it.
+# Why a program is not recorded, by the names that cpp/run/calls/exec.cpp has for it.
 REASONS = {
     "setuid": "it is setuid or setgid: the system ignores LD_PRELOAD",
     "machine": f"it is no program for {_MACHINE}",

@@ -120,7 +120,7 @@ def key(component, name, dialect=0):
 
 
 def request_text(method, target):
-    """Returns the text of a request, as the native module does (cpp/run/conversations.cpp): what is no name is a literal."""
+    """Returns the text of a request, as the native module (run/protocols/conversations.cpp): what is no name is a literal."""
     path, question, query = target.partition("?")
 
     def part(text):

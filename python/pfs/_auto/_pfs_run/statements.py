@@ -84,7 +84,7 @@ class Keys(dict):
         return key
 
 
-# As IsHttpMethod() in cpp/run/http1.cpp.
+# As IsHttpMethod() in cpp/run/protocols/http1.cpp.
 METHODS = frozenset(
     (
         "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "PROPPATCH", "MKCOL", "COPY",

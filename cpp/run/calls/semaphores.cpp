@@ -1,0 +1,125 @@
+// run/calls/semaphores.cpp: replaces sem_*.
+//
+// MySQL has no semaphores: they are conditions here, with names such as sem-code+0x1f3b. The lock of a Python program is a semaphore, too
+// (python.h): it is a mutex with an owner. CPython tries a lock first and has the GIL then; it lets the GIL go only to wait. So the try is
+// the event of a free lock, and a try that fails notes the Python line for the wait that follows.
+#include <cerrno>
+#include <cstdarg>
+#include <ctime>
+
+#include "run/calls/lock_calls.h"
+#include "run/calls/wait_calls.h"
+#include "run/loader/real.h"
+#include "run/python/python.h"
+
+using perfschema::Operation;
+using namespace perfschema::run;
+
+namespace {
+
+// Is the line of the thread's last try that failed.
+struct Tried {
+  const void* semaphore;
+  SourceLine at;
+};
+thread_local constinit Tried t_tried __attribute__((tls_model("initial-exec"))) = {};
+
+// Returns the SOURCE of a wait.
+SourceLine SourceOf(const void* semaphore, const void* caller) {
+  if (t_tried.semaphore == semaphore && t_tried.at.file != nullptr) return t_tried.at;
+  return SourceAt(caller);
+}
+
+// Returns the entry of a Python lock, or nullptr.
+Object* PythonLockAt(const void* semaphore) { return g_is_python && !RunIsOff() ? KnownObject(semaphore, Kind::kPythonLock) : nullptr; }
+
+// Waits. `call` is the function and returns as it does; `attempt` does not wait.
+template <typename Call>
+[[gnu::always_inline]] inline int WaitOn(sem_t* semaphore, const void* caller, Operation lock, Operation wait, Call call) {
+  if (RunIsOff()) return call();
+  const auto source = [=] { return SourceOf(semaphore, caller); };
+  Object* const object = PythonLockAt(semaphore);
+  if (object == nullptr) {
+    const Waiting event(ObjectAt(semaphore, Kind::kSemaphore, caller), source, wait);
+    return call();
+  }
+  const auto number = [](int rc) { return rc == 0 ? 0 : errno; };
+  const int error = LockedObject(
+      object, source, lock, [=] { return number(call()); }, [=] { return number(PFS_REAL(sem_trywait)(semaphore)); });
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
+}
+
+}  // namespace
+
+PFS_REPLACES int sem_init(sem_t* semaphore, int shared, unsigned value) {
+  const int rc = PFS_REAL(sem_init)(semaphore, shared, value);
+  if (rc != 0 || shared != 0) return rc;
+  if (!NotePythonLock(semaphore, value, PFS_CALLER)) {
+    NoteInit(semaphore, Kind::kSemaphore, PFS_CALLER);
+  } else if (value == 0) {
+    t_tried = {semaphore, PythonLineOfThread(nullptr)};  // the wait comes when the GIL has been let go
+  }
+  return rc;
+}
+
+// Only this process's waits for a shared semaphore are seen. It has the same address as long as it is open here.
+PFS_REPLACES sem_t* sem_open(const char* name, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const auto mode = va_arg(arguments, mode_t);
+  const auto value = va_arg(arguments, unsigned);
+  va_end(arguments);
+  sem_t* const semaphore = PFS_REAL(sem_open)(name, flags, mode, value);
+  if (semaphore != SEM_FAILED && !RunIsOff()) (void)ObjectAt(semaphore, Kind::kSemaphore, PFS_CALLER);
+  return semaphore;
+}
+
+PFS_REPLACES int sem_close(sem_t* semaphore) {
+  ForgetObject(semaphore);
+  return PFS_REAL(sem_close)(semaphore);
+}
+
+PFS_REPLACES int sem_destroy(sem_t* semaphore) {
+  EndObject(semaphore);
+  return PFS_REAL(sem_destroy)(semaphore);
+}
+
+PFS_REPLACES int sem_wait(sem_t* semaphore) {
+  return WaitOn(semaphore, PFS_CALLER, Operation::kLock, Operation::kCondWait, [=] { return PFS_REAL(sem_wait)(semaphore); });
+}
+
+PFS_REPLACES int sem_timedwait(sem_t* semaphore, const timespec* deadline) {
+  return WaitOn(semaphore, PFS_CALLER, Operation::kTimedLock, Operation::kCondTimedWait,
+                [=] { return PFS_REAL(sem_timedwait)(semaphore, deadline); });
+}
+
+PFS_REPLACES int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* deadline) {
+  return WaitOn(semaphore, PFS_CALLER, Operation::kTimedLock, Operation::kCondTimedWait,
+                [=] { return PFS_REAL(sem_clockwait)(semaphore, clock, deadline); });
+}
+
+// A try is an event only if it takes a Python lock.
+PFS_REPLACES int sem_trywait(sem_t* semaphore) {
+  const int rc = PFS_REAL(sem_trywait)(semaphore);
+  if (!g_is_python || RunIsOff()) return rc;
+  if (rc != 0) {
+    const int error = errno;
+    t_tried = {semaphore, PythonLineOfThread(nullptr)};
+    errno = error;
+    return rc;
+  }
+  Object* const object = PythonLockAt(semaphore);
+  if (object == nullptr) return rc;
+  const void* const caller = PFS_CALLER;
+  const auto done = [] { return 0; };
+  return LockedObject(
+      object, [=] { return SourceAt(caller); }, Operation::kLock, done, done);
+}
+
+PFS_REPLACES int sem_post(sem_t* semaphore) {
+  const auto post = [=] { return PFS_REAL(sem_post)(semaphore); };
+  const Object* const object = PythonLockAt(semaphore);
+  return Released(object != nullptr ? object->row.load(std::memory_order_acquire) : nullptr, post);
+}

@@ -1,0 +1,30 @@
+// run/calls/wait_calls.h: the event of a wait for a condition, a semaphore or a barrier. A wait is a cancellation point, so events end in
+// destructors.
+#pragma once
+
+#include "capi/own_wait.h"
+#include "run/calls/objects.h"
+
+namespace perfschema::run {
+
+// Is the event of a wait, from construction to destruction. `source` returns the SourceLine.
+class Waiting {
+ public:
+  template <typename Source>
+  Waiting(Object* object, Source source, Operation operation) {
+    wait_.instance = nullptr;
+    if (object == nullptr || !IsInstrumented(object)) return;
+    const SourceLine at = source();
+    perfschema::capi::BeginOwnWait(&wait_, object->row.load(std::memory_order_relaxed), operation, at.file, at.line);
+  }
+  ~Waiting() {
+    if (wait_.instance != nullptr) perfschema::capi::EndOwnCondWait(&wait_);
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  pfs_wait_t wait_;
+};
+
+}  // namespace perfschema::run

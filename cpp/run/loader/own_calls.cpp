@@ -1,0 +1,127 @@
+#include "run/loader/own_calls.h"
+
+#include <elf.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <span>
+#include <string_view>
+
+#include "base/placement.h"
+#include "run/loader/exported.h"
+#include "run/loader/memory.h"
+
+namespace perfschema::run {
+namespace {
+
+PFS_IN_EVERY_PROCESS bool BeginsWith(const char* text, const char* with) {
+  while (*with != 0 && *text == *with) ++text, ++with;
+  return *with == 0;
+}
+
+// Before glibc 2.34, functions of threads are in a library of their own.
+PFS_IN_EVERY_PROCESS bool IsOfCLibrary(const char* name) {
+  return BeginsWith(name, "libc.so.6") || BeginsWith(name, "libpthread.so.0") || BeginsWith(name, "ld-linux-");
+}
+
+PFS_IN_EVERY_PROCESS std::span<const ElfW(Phdr)> SegmentsOf(const link_map& object) {
+  const auto* const head = reinterpret_cast<const char*>(object.l_addr);
+  const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(head);
+  return {reinterpret_cast<const ElfW(Phdr)*>(head + header->e_phoff), header->e_phnum};
+}
+
+long ProtectMemory(uintptr_t begin, uintptr_t bytes, uintptr_t protection) {
+#if defined(__aarch64__)
+  register long number asm("x8") = SYS_mprotect;
+  register uintptr_t first asm("x0") = begin;
+  register uintptr_t second asm("x1") = bytes;
+  register uintptr_t third asm("x2") = protection;
+  asm volatile("svc #0" : "+r"(first) : "r"(number), "r"(second), "r"(third) : "memory");
+  return static_cast<long>(first);
+#else
+  long result = SYS_mprotect;
+  asm volatile("syscall" : "+a"(result) : "D"(begin), "S"(bytes), "d"(protection) : "rcx", "r11", "memory");
+  return result;
+#endif
+}
+
+#if defined(__aarch64__)
+constexpr uint32_t kAnyUse = R_AARCH64_GLOB_DAT, kCall = R_AARCH64_JUMP_SLOT, kData = R_AARCH64_ABS64;
+#else
+constexpr uint32_t kAnyUse = R_X86_64_GLOB_DAT, kCall = R_X86_64_JUMP_SLOT, kData = R_X86_64_64;
+#endif
+
+}  // namespace
+
+PFS_IN_EVERY_PROCESS CLibrary::CLibrary() {
+  for (const link_map* object = FirstObject(); object != nullptr && count_ < kMostParts; object = object->l_next) {
+    const DynamicSection section(*object);
+    if (section.name_of_library == 0 || section.names == nullptr || !IsOfCLibrary(section.names + section.name_of_library)) continue;
+    Part& part = parts_[count_++];
+    part = {object, object->l_addr, object->l_addr};
+    for (const ElfW(Phdr) & segment : SegmentsOf(*object)) {
+      if (segment.p_type == PT_LOAD) part.end = object->l_addr + segment.p_vaddr + segment.p_memsz;
+    }
+  }
+}
+
+PFS_IN_EVERY_PROCESS bool CLibrary::Has(const void* address) const {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  for (size_t i = 0; i < count_; ++i) {
+    if (at - parts_[i].begin < parts_[i].end - parts_[i].begin) return true;
+  }
+  return false;
+}
+
+void* CLibrary::FunctionOf(const char* name) const {
+  size_t length = 0;
+  while (name[length] != 0) ++length;
+  const SymbolName symbol(std::string_view(name, length));
+  for (size_t i = 0; i < count_; ++i) {
+    if (void* const function = Exported(*parts_[i].object).FindFunction(symbol); function != nullptr) return function;
+  }
+  return nullptr;
+}
+
+// Makes the relocated pages writable, or constant again as the dynamic linker has made them. Returns false if the system refuses: writable
+// pages count for RLIMIT_DATA.
+bool CLibrary::SetRelocated(const link_map& object, int protection) const {
+  const auto get_value = reinterpret_cast<unsigned long (*)(unsigned long)>(FunctionOf("getauxval"));
+  const uintptr_t page = get_value(AT_PAGESZ);
+  bool is_done = true;
+  for (const ElfW(Phdr) & segment : SegmentsOf(object)) {
+    if (segment.p_type != PT_GNU_RELRO) continue;
+    const uintptr_t begin = (object.l_addr + segment.p_vaddr) & -page, end = (object.l_addr + segment.p_vaddr + segment.p_memsz) & -page;
+    is_done &= ProtectMemory(begin, end - begin, static_cast<uintptr_t>(protection)) == 0;
+  }
+  return is_done;
+}
+
+PFS_IN_EVERY_PROCESS void CLibrary::BindCallsOf(const link_map& object) const {
+  const DynamicSection from(object);
+  bool is_writable = false;
+  for (size_t table = 0; table < 2; ++table) {
+    for (const ElfW(Rela) & entry : std::span(from.relocations[table], from.sizes[table])) {
+      const uint32_t type = ELF64_R_TYPE(entry.r_info);
+      if ((type != kAnyUse && type != kCall && type != kData) || entry.r_addend != 0) continue;
+      const ElfW(Sym)& symbol = from.symbols[ELF64_R_SYM(entry.r_info)];
+      auto* const slot = reinterpret_cast<void**>(object.l_addr + entry.r_offset);
+      if (symbol.st_shndx != SHN_UNDEF || *slot == nullptr || Has(*slot)) continue;
+      void* const function = FunctionOf(from.names + symbol.st_name);
+      if (function == nullptr || function == *slot) continue;
+      if (!is_writable && !SetRelocated(object, PROT_READ | PROT_WRITE)) return;  // its calls go where the program's go
+      is_writable = true;
+      *slot = function;
+    }
+  }
+  if (is_writable) SetRelocated(object, PROT_READ);
+}
+
+}  // namespace perfschema::run
+
+extern "C" void pfs_run_bind_calls(const void* dynamic_section) {
+  using namespace perfschema::run;
+  for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
+    if (object->l_ld == dynamic_section) CLibrary().BindCallsOf(*object);
+  }
+}

@@ -1,0 +1,39 @@
+// run/loader/own_calls.h: the calls that this library makes for itself lead to the C library's own functions.
+//
+// The dynamic linker binds a call of memcpy() or mmap() to the first object that defines the name, which may be the program: a sanitizer
+// with a static runtime, a fault injector, an allocator. Such a function may lock a mutex, which is instrumented, and so on without an end.
+// So each function that this library imports is bound again if its address is outside the C library. The list is the table of
+// relocations. Variables stay: the C library itself uses those of the program. real.cpp has the functions that this library also replaces.
+#pragma once
+
+#include <link.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace perfschema::run {
+
+// The objects of the C library in this process. Nothing here calls a function that is imported. Threads: immutable.
+class CLibrary {
+ public:
+  CLibrary();
+  // Returns whether the address is in one of them.
+  bool Has(const void* address) const;
+  // Returns its function, or nullptr. `name` ends with a zero.
+  void* FunctionOf(const char* name) const;
+  // Binds the calls of an object to it. REQUIRES: the object has been relocated.
+  void BindCallsOf(const link_map& object) const;
+
+ private:
+  bool SetRelocated(const link_map& object, int protection) const;
+
+  static constexpr size_t kMostParts = 3;
+  struct Part {
+    const link_map* object;
+    uintptr_t begin, end;
+  };
+  size_t count_ = 0;
+  Part parts_[kMostParts];
+};
+
+}  // namespace perfschema::run

@@ -1,0 +1,172 @@
+// run/python/python.cpp: see python.h.
+#include "run/python/python.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "base/placement.h"
+#include "run/loader/real.h"
+#include "run/python/python_api.h"
+#include "run/python/python_frames.h"
+
+namespace perfschema::run {
+
+PFS_SET_IN_EVERY_PROCESS bool g_is_python = false;
+
+namespace {
+
+// The module that PyThread_allocate_lock() is in. Constant after start.
+PFS_SET_IN_EVERY_PROCESS const link_map* interpreter = nullptr;
+
+constinit const Site of_interpreter = {"interpreter", nullptr, 0, "interpreter"};
+
+// Is what the frames say of a new lock.
+struct Made {
+  const Site* site;
+  Kind kind;
+  bool is_first = true;   // no frame has been seen
+  bool is_of_all = true;  // none has been seen but of threading or queue
+};
+
+// Returns the name of the lock that this thread makes, and its kind: a lock in which a thread waits for a condition is none.
+Made MadeByThread() {
+  const Made unknown = {&of_interpreter, Kind::kPythonLock};
+  return SearchFrames(unknown, nullptr, [](Made* made, const Frame& frame, const Code& code) {
+    const bool is_first = made->is_first;
+    made->is_first = false;
+    if (is_first && code.role == Code::Role::kWaits) made->kind = Kind::kSemaphore;
+    const bool is_joined = is_first && code.role == Code::Role::kIsJoined;
+    const bool is_better = made->is_of_all && code.waiting != nullptr && !code.is_of_all;
+    if (is_first || is_better || !code.is_skipped) {  // the first two: in case that all are of waiting
+      made->is_of_all = code.is_of_all;
+      Line copy;
+      const Line* const line = is_joined ? nullptr : g_remembered.LineOf(frame, true, &copy);
+      if (line == nullptr && !is_joined) return Step::kUnknown;
+      const Site* const name = is_joined ? SiteOfText("threading.Thread.join") : line->lock;
+      if (name != nullptr) made->site = name;
+    }
+    return is_joined || !code.is_skipped ? Step::kDone : Step::kGoOn;
+  });
+}
+
+// Returns whether the interpreter will read PYTHONPATH and run sitecustomize: it has none of the options -I, -E and -S.
+bool ReadsPythonPath(int count, char** arguments) {
+  for (int i = 1; i < count && arguments[i] != nullptr && arguments[i][0] == '-' && arguments[i][1] != '-'; ++i) {
+    for (const char* letter = arguments[i] + 1; *letter != 0; ++letter) {
+      if (*letter == 'I' || *letter == 'E' || *letter == 'S') return false;
+      if (*letter == 'c' || *letter == 'm') return true;  // the rest is the program's
+      if (*letter == 'W' || *letter == 'X') {             // with a value: here or in the next argument
+        i += letter[1] == 0 ? 1 : 0;
+        break;
+      }
+    }
+  }
+  return true;
+}
+
+// The folder of the Python layer; empty if there is none, or if its name is long. Constant after start.
+char layer[512];
+
+// Puts the folder of the Python layer, which is beside the library's, in front of PYTHONPATH. The environment of the program is as before
+// when its first line runs: the layer takes the folder out again (python/pfs/_auto/sitecustomize.py). A PYTHONPATH that was empty is told
+// by a / at the end: behind a colon it would be the working directory.
+void AddPythonLayer() {
+  const char* const parts = secure_getenv("PFS_RUN_PYTHON");
+  const char* const preload = secure_getenv("PFS_RUN_PRELOAD");
+  if (preload == nullptr || (parts != nullptr && std::strcmp(parts, "none") == 0)) return;
+  std::string_view package(preload);  // [...:]/.../pfs/lib/libperfschema-run.so[:...]
+  package = package.substr(0, package.find("/libperfschema-run.so"));
+  package.remove_prefix(package.rfind(':') + 1);  // npos + 1 = 0
+  package = package.substr(0, package.rfind('/'));
+  const char* const before = secure_getenv("PYTHONPATH");
+  char text[8192];
+  const char* const between = before == nullptr ? "" : *before == 0 ? "/" : ":";
+  const int bytes = std::snprintf(text, sizeof text, "%.*s/_auto%s%s", static_cast<int>(package.size()), package.data(), between,
+                                  before != nullptr ? before : "");
+  if (static_cast<size_t>(bytes) >= sizeof text) return;
+  setenv("PYTHONPATH", text, 1);
+  std::snprintf(layer, sizeof layer, "%.*s/_auto", static_cast<int>(package.size()), package.data());
+  if (std::strlen(layer) == sizeof layer - 1) layer[0] = 0;
+}
+
+}  // namespace
+
+PFS_IN_EVERY_PROCESS void StartPython(int count, char** arguments) {
+  interpreter = FindPython();
+  g_is_python = interpreter != nullptr;
+  if (g_is_python && ReadsPythonPath(count, arguments)) AddPythonLayer();
+}
+
+void NoteFreeThreadedPython() {
+  if (__builtin_expect(!g_python_is_free_threaded, 1)) return;
+  (void)pfs_log(PFS_LOG_WARNING, "PFS-RUN", "python", "a free-threaded Python: recorded as a C program, without lines of Python");
+}
+
+bool IsOfPythonLayer(const char* path) {
+  const size_t length = std::strlen(layer);
+  return length != 0 && std::strncmp(path, layer, length) == 0 && (path[length] == '/' || path[length] == 0);
+}
+
+bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
+  // The interpreter makes no other semaphores. The compiler may have put PyThread_allocate_lock() into its callers.
+  if (!g_is_python || RunIsOff() || value > 1 || MapOf(caller) != interpreter) return false;
+  const int error = errno;
+  Made made = MadeByThread();
+  if (value == 0) made.kind = Kind::kSemaphore;
+  WakeObject(semaphore, made.kind, made.site);
+  errno = error;
+  return true;
+}
+
+// CPython has its GIL's state in _PyRuntime: cond, mutex, switch_cond, switch_mutex, one after the other (3.9 to 3.13).
+const char* NameOfGil(const void* address, Kind kind) {
+  constexpr uintptr_t kMostBytes = 4 << 20;
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  if (!g_is_python || at - reinterpret_cast<uintptr_t>(g_py._PyRuntime) > kMostBytes) return nullptr;
+  const uintptr_t cond = kind == Kind::kMutex ? at - sizeof(pthread_cond_t) : at;
+  constexpr uintptr_t kPair = sizeof(pthread_cond_t) + sizeof(pthread_mutex_t);
+  const auto is_pair = [&](uintptr_t object) {
+    if (KnownObject(reinterpret_cast<const void*>(object), Kind::kCond) == nullptr) return false;
+    const auto* const mutex = reinterpret_cast<const pthread_mutex_t*>(object + sizeof(pthread_cond_t));
+    return IsKnownTagged(mutex, TagWord(mutex));
+  };
+  if (!is_pair(cond)) return nullptr;
+  if (is_pair(cond + kPair)) return "gil";
+  return is_pair(cond - kPair) ? "gil-switch" : nullptr;
+}
+
+SourceLine PythonLineOfThread(const char* skipped) {
+  if (!g_is_python) return {nullptr, 0};
+  struct Found {
+    SourceLine at, waiting;
+    bool is_of_all = true;
+  };
+  const Found none = {{nullptr, 0}, {nullptr, 0}};
+  const auto visit = [skipped](Found* found, const Frame& frame, const Code& code) {
+    // A thread whose frames are all of waiting, as a worker of a pool: what it waits in says more than the C function.
+    const bool is_better = found->waiting.file == nullptr || (found->is_of_all && !code.is_of_all);
+    const bool is_of_waiting = skipped == nullptr && code.waiting != nullptr && is_better;
+    if (code.is_skipped && !is_of_waiting) return code.is_end ? Step::kDone : Step::kGoOn;
+    const Site* const file = code.is_skipped ? code.waiting : code.file;
+    if (file == nullptr) return Step::kDone;
+    Line copy;
+    const Line* const line = g_remembered.LineOf(frame, false, &copy);
+    if (line == nullptr) return Step::kUnknown;
+    const SourceLine at = {file->text, static_cast<uint32_t>(std::max(line->line, 0))};
+    if (!code.is_skipped) {
+      found->at = at;
+      return Step::kDone;
+    }
+    found->waiting = at;
+    found->is_of_all = code.is_of_all;
+    return Step::kGoOn;
+  };
+  const Found found = SearchFrames(none, skipped, visit);
+  return found.at.file != nullptr ? found.at : found.waiting;
+}
+
+}  // namespace perfschema::run

@@ -1,0 +1,41 @@
+// run/python/python.h: names that only a Python interpreter knows: the line that makes a lock, the GIL.
+//
+// A Python lock is a semaphore that PyThread_allocate_lock() makes. The thread has the GIL then, in nearly all cases, and its current frame
+// is the one that makes the lock. So nothing in Python is replaced: the name comes from the frame (python_frames.h). Without the public
+// functions of CPython, without the GIL or without a frame, a lock has a general name.
+#pragma once
+
+#include <cstdint>
+
+#include "run/calls/objects.h"
+#include "run/loader/sites.h"
+
+namespace perfschema::run {
+
+// Whether this program is a Python interpreter whose functions are known. Constant after start.
+extern bool g_is_python __attribute__((visibility("hidden")));
+
+// Looks for the interpreter, and gives it the folder of the Python layer. Called once, at the start, with the arguments of the program.
+void StartPython(int count, char** arguments);
+
+// Says in the error log that a free-threaded Python is recorded as any C program is. REQUIRES: StartPython() was called.
+void NoteFreeThreadedPython();
+
+// Returns whether this is a file of the Python layer, or its folder: the program does not know of them.
+bool IsOfPythonLayer(const char* path);
+
+// Notes a semaphore if it is a Python lock. Returns whether it is. `caller`: of sem_init(). Locks of CPython 3.14 are no semaphores. A
+// thread that must wait for one makes a semaphore of value 0 for that wait, and still has the GIL: it is a condition that has the name of
+// the line that waits.
+bool NotePythonLock(const void* semaphore, unsigned value, const void* caller);
+
+// Returns the name of a mutex or condition of the GIL, or nullptr if the object is another.
+const char* NameOfGil(const void* address, Kind kind);
+
+// Returns the line of the thread's innermost frame that belongs to neither a module of waiting, such as threading or queue, nor to a
+// package in `skipped`: names with commas in between, or nullptr; constant, since its address is remembered. `file` is nullptr if no line
+// is known, or if a frame before belongs to a package or module with a ! behind its name. The first name that matches counts. Without
+// `skipped`, and if all frames are in modules of waiting, it is the module of the innermost one, and rather one beyond threading and queue.
+SourceLine PythonLineOfThread(const char* skipped);
+
+}  // namespace perfschema::run

@@ -1,0 +1,137 @@
+// run/python/python_module.cpp: the module _pfs_run_native, through which the Python layer (python/pfs/_auto) names threads and makes
+// statements.
+//
+// This library is the module's file: the interpreter finds PyInit__pfs_run_native() in the copy that is loaded already. The module uses the
+// stable ABI, and functions that are public since CPython 3.11. Every function is called with the GIL.
+#include "record/context/threads.h"
+#include "run/loader/real.h"
+#include "run/protocols/clients.h"
+#include "run/python/python.h"
+#include "run/python/python_api.h"
+#include "run/python/python_statements.h"
+
+using namespace perfschema::run;
+
+namespace {
+
+// name_thread(name): names the calling thread thread/python/NAME, if that is a name. Returns its THREAD_ID, or 0.
+PyObject* NameThread(PyObject*, PyObject* text) {
+  if (const char* const name = BytesOf(text); name != nullptr && !IsPlain()) perfschema::run::NameThread("python", name);
+  const perfschema::ThreadState* const thread = IsPlain() ? nullptr : perfschema::t_locals.state;
+  return g_py.PyLong_FromLong(thread != nullptr ? static_cast<long>(thread->thread_id) : 0);
+}
+
+// key(component, name, dialect=0): returns the number of the instrument statement/COMPONENT/NAME; 0 if there is none. `dialect`: the
+// language of its texts, the number of PFS_DIALECT_... in perfschema/statement.h.
+PyObject* Key(PyObject*, PyObject* arguments) {
+  const char* component = nullptr;
+  const char* name = nullptr;
+  int dialect = 0;
+  if (g_py.PyArg_ParseTuple(arguments, "ss|i", &component, &name, &dialect) == 0) return nullptr;
+  if (IsPlain()) return g_py.PyLong_FromLong(0);
+  return g_py.PyLong_FromLong(KeyOfNamed(pfs_register_statement, component, name, "Requests and queries of a Python program, by pfs run.",
+                                         static_cast<uint32_t>(dialect) << PFS_DIALECT_SHIFT));
+}
+
+// begin(key, text, schema, skipped, detached, traceparent=None): begins a statement. Returns a handle, or None if it is not recorded.
+// SOURCE is the innermost frame outside of the packages in `skipped`. Nothing is nested in a statement that is detached: other tasks may
+// run in the thread.
+PyObject* Begin(PyObject*, Arguments arguments, intptr_t count) {
+  Beginning it = {};
+  intptr_t size = 0;
+  if (!HasCount(count, 5, 6) || !ReadNumber(arguments[0], &it.key)) return nullptr;
+  const char* const bytes = g_py.PyUnicode_AsUTF8AndSize(arguments[1], &size);
+  if (bytes == nullptr || !ReadText(arguments[2], &it.schema) || !ReadRest(arguments, count, 3, &it)) return nullptr;
+  it.text = {bytes, static_cast<size_t>(size)};
+  return BeginStatement(it);
+}
+
+// end(handle, rows, affected, error, message): ends the statement. error: 0 = none. A message that is no text counts as none.
+PyObject* End(PyObject*, Arguments arguments, intptr_t count) {
+  long rows = 0, affected = 0, error = 0;
+  if (!HasCount(count, 5, 5) || !ReadNumber(arguments[1], &rows) || !ReadNumber(arguments[2], &affected) ||
+      !ReadNumber(arguments[3], &error)) {
+    return nullptr;
+  }
+  if (error != static_cast<int>(error)) {
+    g_py.PyErr_SetString(*g_py.PyExc_ValueError, "the number of an error is too large");
+    return nullptr;
+  }
+  const char* const message = error != 0 ? BytesOf(arguments[4]) : nullptr;
+  return EndStatement(arguments[0], rows, affected, static_cast<int>(error), message) ? None() : nullptr;
+}
+
+// note(message): adds a row to error_log.
+PyObject* Note(PyObject*, PyObject* arguments) {
+  const char* message = nullptr;
+  if (g_py.PyArg_ParseTuple(arguments, "s", &message) == 0) return nullptr;
+  if (!IsPlain()) (void)pfs_log(PFS_LOG_WARNING, "PFS-PYTHON", "run", message);
+  return None();
+}
+
+// hide(): nothing that the calling thread does is recorded, until show(). Returns what show() takes.
+PyObject* Hide(PyObject*, PyObject*) {
+  const pfs_thread_t thread = IsPlain() ? 0 : pfs_thread_current();
+  const bool is_hidden = thread != 0 && pfs_thread_detach() == PFS_OK;
+  return g_py.PyLong_FromLong(is_hidden ? static_cast<long>(thread) : 0);
+}
+PyObject* Show(PyObject*, PyObject* hidden) {
+  long thread = 0;
+  if (!ReadNumber(hidden, &thread)) return nullptr;
+  if (thread != 0) (void)pfs_thread_attach(static_cast<pfs_thread_t>(thread));
+  return None();
+}
+
+// What finder() has made: `self` is the list of its arguments.
+PyObject* FindSpec(PyObject* self, Arguments arguments, intptr_t count, PyObject* names) {
+  PyObject* const wanted = g_py.PyList_GetItem(self, 0);
+  PyObject* const find = g_py.PyList_GetItem(self, 1);
+  if (wanted == nullptr || find == nullptr) return nullptr;
+  if (names == nullptr && count > 0 && g_py.PyDict_GetItemWithError(wanted, arguments[0]) == nullptr)
+    return g_py.PyErr_Occurred() != nullptr ? nullptr : None();
+  return g_py.PyObject_Vectorcall(find, arguments, static_cast<size_t>(count), names);
+}
+const PyMethod kFindSpec = MethodWithNames("find_spec", FindSpec, "find_spec(name, path=None, target=None)");
+
+// finder(wanted, find): returns find_spec(name, path, target), which asks find() for the names in the dictionary `wanted`, and finds no
+// other module. It is no Python function: a tracer of the program's would see it in each import.
+PyObject* Finder(PyObject*, Arguments arguments, intptr_t count) {
+  if (!HasCount(count, 2, 2)) return nullptr;
+  const Reference<PyObject> self(ListOf(NewReference(arguments[0]), NewReference(arguments[1])));
+  return self.get() != nullptr ? g_py.PyCFunction_NewEx(&kFindSpec, self.get(), nullptr) : nullptr;
+}
+
+const PyMethod kMethods[] = {
+    {"name_thread", NameThread, kOneArgument, "name_thread(name) -> int"},
+    {"key", Key, kTupleOfArguments, "key(component, name) -> int"},
+    FastMethod("begin", Begin, "begin(key, text, schema, skipped, detached, traceparent=None) -> handle or None"),
+    FastMethod("end", End, "end(handle, rows, affected, error, message)"),
+    FastMethod("request_text", RequestText, "request_text(method, target) -> str"),
+    FastMethod("begin_request", BeginRequest, "begin_request(key, method, target, skipped, detached, traceparent=None) -> handle or None"),
+    FastMethod("begin_wsgi", BeginWsgi, "begin_wsgi(about, variables, start_response, detached) -> start_response or None"),
+    {"leave_wsgi", LeaveWsgi, kOneArgument, "leave_wsgi(start_response)"},
+    FastMethod("end_wsgi", EndWsgi, "end_wsgi(start_response, error=None, message=None)"),
+    FastMethod("ask", Ask, "ask(about, asked, connection, method, url)"),
+    FastMethod("take_asked", TakeAsked, "take_asked(asked, connection) -> handle or None"),
+    FastMethod("begin_sent", BeginSent, "begin_sent(about, method, address, client=None) -> handle or None"),
+    {"hide", Hide, kTupleOfArguments, "hide() -> int"},
+    {"show", Show, kOneArgument, "show(hidden)"},
+    {"note", Note, kTupleOfArguments, "note(message)"},
+    FastMethod("finder", Finder, "finder(wanted, find) -> find_spec"),
+    {nullptr, nullptr, 0, nullptr},
+};
+constinit PyModule module = {
+    1,        nullptr, nullptr, 0,       nullptr, "_pfs_run_native", "Names and statements of a program under pfs run.", 0,
+    kMethods, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+// A program that has loaded the interpreter later than at its start finds its functions here. Where pfs is off, the layer that imports this
+// has nothing to do: it wraps nothing then.
+PFS_REPLACES PyObject* PyInit__pfs_run_native() {
+  const bool is_there = g_py.PyModuleDef_Init != nullptr || FindPython() != nullptr;
+  if (!is_there) return nullptr;
+  if (!IsPlain()) return g_py.PyModuleDef_Init(&module);
+  g_py.PyErr_SetString(*g_py.PyExc_ImportError, "pfs is off");
+  return nullptr;
+}

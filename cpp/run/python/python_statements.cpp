@@ -1,0 +1,130 @@
+#include "run/python/python_statements.h"
+
+#include <pthread.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "run/loader/real.h"
+#include "run/protocols/clients.h"
+#include "run/python/python.h"
+
+namespace perfschema::run {
+namespace {
+
+constexpr const char* kStatement = "pfs statement";
+
+// Is a statement that runs.
+struct Handle {
+  Suspendable running;
+  pthread_t thread;
+  bool is_open, is_suspended;
+};
+
+// Returns whether this thread can end the statement. If another one began it, it stays open, and is counted as lost.
+bool CanEnd(const Handle& handle) { return handle.is_open && pthread_equal(handle.thread, pthread_self()) != 0; }
+
+// REQUIRES: CanEnd().
+void GoOn(Handle& handle) {
+  if (handle.is_suspended) Resume(handle.running);
+  handle.is_suspended = false;
+}
+
+// REQUIRES: GoOn().
+void Close(Handle& handle) {
+  handle.is_open = false;
+  pfs_statement_end(&handle.running.statement);
+}
+
+void Free(Handle* handle) {
+  if (CanEnd(*handle)) {
+    GoOn(*handle);
+    Close(*handle);
+  }
+  std::free(handle->running.kept);
+  delete handle;
+}
+
+void Drop(PyObject* capsule) {
+  if (auto* const handle = static_cast<Handle*>(g_py.PyCapsule_GetPointer(capsule, kStatement)); handle != nullptr) Free(handle);
+}
+
+}  // namespace
+
+PyObject* None() {
+  auto* const none = reinterpret_cast<PyObject*>(g_py._Py_NoneStruct);
+  g_py.Py_IncRef(none);
+  return none;
+}
+
+const char* BytesOf(PyObject* text) {
+  const char* const bytes = g_py.PyUnicode_AsUTF8AndSize(text, nullptr);
+  if (bytes == nullptr) g_py.PyErr_Clear();
+  return bytes;
+}
+
+bool HasCount(intptr_t count, intptr_t least, intptr_t most) {
+  if (least <= count && count <= most) return true;
+  g_py.PyErr_SetString(*g_py.PyExc_TypeError, "wrong number of arguments");
+  return false;
+}
+
+const char* TextOf(PyObject* text) {
+  intptr_t size = 0;
+  const char* const bytes = g_py.PyUnicode_AsUTF8AndSize(text, &size);
+  if (bytes == nullptr || std::strlen(bytes) == static_cast<size_t>(size)) return bytes;
+  g_py.PyErr_SetString(*g_py.PyExc_ValueError, "embedded null character");
+  return nullptr;
+}
+
+bool ReadText(PyObject* object, const char** text) { return IsNone(object) || (*text = TextOf(object)) != nullptr; }
+
+bool ReadNumber(PyObject* object, long* number) {
+  *number = g_py.PyLong_AsLong(object);
+  return *number != -1 || g_py.PyErr_Occurred() == nullptr;
+}
+
+bool ReadRest(Arguments arguments, intptr_t count, intptr_t at, Beginning* it) {
+  it->skipped = TextOf(arguments[at]);
+  const int is_detached = it->skipped != nullptr ? g_py.PyObject_IsTrue(arguments[at + 1]) : -1;
+  it->is_detached = is_detached > 0;
+  return is_detached >= 0 && (count <= at + 2 || ReadText(arguments[at + 2], &it->traceparent));
+}
+
+PyObject* BeginStatement(const Beginning& beginning) {
+  if (IsPlain() || beginning.key == 0) return None();
+  const SourceLine line = PythonLineOfThread(beginning.skipped);
+  auto* const handle = new (std::nothrow) Handle{};
+  if (handle == nullptr) return g_py.PyErr_NoMemory();
+  const SourceLine at = line.file != nullptr ? line : SourceLine{"python", kWholePlace};
+  if (!Begin(handle->running, static_cast<pfs_key_t>(beginning.key), at, beginning.text, beginning.schema)) {
+    delete handle;
+    return None();
+  }
+  if (beginning.traceparent != nullptr) {
+    (void)pfs_statement_set_traceparent(&handle->running.statement, beginning.traceparent, std::strlen(beginning.traceparent));
+  }
+  handle->is_open = true;
+  handle->thread = pthread_self();
+  handle->is_suspended = beginning.is_detached;
+  if (handle->is_suspended) Suspend(handle->running);
+  PyObject* const capsule = g_py.PyCapsule_New(handle, kStatement, Drop);
+  if (capsule == nullptr) Free(handle);
+  return capsule;
+}
+
+bool EndStatement(PyObject* capsule, long rows, long affected, int error, const char* message) {
+  auto* const handle = static_cast<Handle*>(g_py.PyCapsule_GetPointer(capsule, kStatement));
+  if (handle == nullptr) return false;
+  if (!CanEnd(*handle)) return true;
+  GoOn(*handle);
+  pfs_statement_t* const statement = &handle->running.statement;
+  if (rows > 0) pfs_statement_set(statement, PFS_ROWS_SENT, static_cast<uint64_t>(rows));
+  if (affected > 0) pfs_statement_set(statement, PFS_ROWS_AFFECTED, static_cast<uint64_t>(affected));
+  if (error != 0) pfs_statement_set_error(statement, error, "HY000", message != nullptr ? message : "");
+  Close(*handle);
+  return true;
+}
+
+}  // namespace perfschema::run
