@@ -282,7 +282,8 @@ void CountDigest(ThreadState& thread, const DigestedText& text, const StatementN
   const uint32_t histogram_generation = g_runtime.header->digest_histogram_generation.load(kAcquire);  // pairs with EmptyDigestHistograms
   AddToObject(thread, digest.object, found.generation, NeedsRest(numbers), [&](ShmStatementCell& cell) {
     AddStatement(cell, numbers);
-    if (cell.first_seen.load(kRelaxed) == 0) cell.first_seen.store(now_micros, kRelease);
+    if (cell.first_seen.load(kRelaxed) == 0) [[unlikely]]
+      cell.first_seen.store(now_micros, kRelease);
     cell.last_seen.store(now_micros, kRelease);
   });
   // A TRUNCATE since the digest was found would have changed its generation before that of the histogram.

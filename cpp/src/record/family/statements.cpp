@@ -162,16 +162,20 @@ void TakeFromStack(const Statement& statement, const void* frame) {
   Remove(thread, at);
 }
 
-// Returns a buffer that no running statement uses. REQUIRES: the stack is not full.
-uint32_t FreeBuffer(const ThreadState& thread) {
+// Does what FreeBuffer() does inside another statement.
+[[gnu::noinline]] uint32_t FreeBufferBeside(const ThreadState& thread) {
   uint32_t buffer = thread.statement_depth;
-  if (buffer == 0) return 0;
   const OpenStatement* const first = thread.statements;
   const OpenStatement* const end = first + buffer;
   while (std::any_of(first, end, [&](const OpenStatement& open) { return open.buffer == buffer; })) {
     buffer = (buffer + 1) % g_runtime.statement_stack;
   }
   return buffer;
+}
+
+// Returns a buffer that no running statement uses. REQUIRES: the stack is not full.
+PFS_ALWAYS_INLINE uint32_t FreeBuffer(const ThreadState& thread) {
+  return __builtin_expect(thread.statement_depth == 0, 1) ? 0 : FreeBufferBeside(thread);
 }
 
 PFS_ALWAYS_INLINE void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
