@@ -1,4 +1,4 @@
-// docs/reference/shm_layout.md is the map for readers in other languages: its numbers must be the compiler's.
+// cpp/src/shm/LAYOUT.md is the map for readers in other languages: its numbers must be the compiler's.
 #include "shm/layout.h"
 
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ std::map<std::string, size_t> NumbersOfPage(const std::string& path) {
 TEST(Layout, PageHasTheCompilersNumbers) {
   std::map<std::string, size_t> expected = kSizes;
   expected.insert(kOffsets.begin(), kOffsets.end());
-  EXPECT_EQ(NumbersOfPage(PFS_SOURCE_DIR "/docs/reference/shm_layout.md"), expected);
+  EXPECT_EQ(NumbersOfPage(PFS_SOURCE_DIR "/cpp/src/shm/LAYOUT.md"), expected);
 }
 
 TEST(Layout, HeaderFitsItsPagesAndZeroIsFree) {

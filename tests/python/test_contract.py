@@ -95,7 +95,7 @@ def expected(table: str) -> Facts:
 
 
 def dtype_of(column: _core.ColumnInfo, fits_signed: bool) -> str:
-    """The dtype that a declaration asks for. docs/explanation/decisions.md: uint64 whose values all fit int64 is int64."""
+    """The dtype that a declaration asks for. cpp/src/DECISIONS.md: uint64 whose values all fit int64 is int64."""
     kind, nullable = column["kind"], column["nullable"]
     kind = "int64" if kind == "uint64" and fits_signed else kind
     if kind in ("text", "set"):

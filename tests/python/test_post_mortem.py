@@ -185,7 +185,7 @@ def core_of(build: Build, place: Path, work: Path, dump_filter: int, **more: str
     reason="cores go elsewhere on this system",
 )
 def test_a_core_has_what_the_manual_says(build: Build, place: Path, tmp_path: Path) -> None:
-    """docs/howto/attach.md: by default without the segment, with it if shared file mappings are dumped, or it is private."""
+    """docs/howto/after_a_crash.md: by default no segment, but with shared file mappings dumped, or a private one."""
     by_default, shared_files = 0x33, 0x3B
     bare = core_of(build, place, tmp_path / "off", by_default, PFS_OPTIONS="performance_schema=OFF").stat()
     assert segments_in(place) == []

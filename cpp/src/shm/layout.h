@@ -1,4 +1,4 @@
-// shm/layout.h: every struct of the segment, and nothing else. docs/reference/shm_layout.md is its map.
+// shm/layout.h: every struct of the segment, and nothing else. cpp/src/shm/LAYOUT.md is its map.
 //
 // Rules: fixed-width types; no pointer, virtual, size_t, bool or enum; references are 1-based indices (0 = none) that a reader resolves
 // through SegmentView::at(). Zero bytes mean free. One writer per cache line on the hot path.

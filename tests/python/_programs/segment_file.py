@@ -1,4 +1,4 @@
-"""A segment file by arrays, elements and words. The numbers are those of docs/reference/shm_layout.md, which
+"""A segment file by arrays, elements and words. The numbers are those of cpp/src/shm/LAYOUT.md, which
 the C++ tests compare with the compiler's."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EXTENTS = 20
 
 def _offsets() -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    page = (ROOT / "docs/reference/shm_layout.md").read_text()
+    page = (ROOT / "cpp/src/shm/LAYOUT.md").read_text()
     for struct_name, field, offset in re.findall(r"^\| (Shm\w+) \| (\w+) \| (\d+) \|$", page, re.MULTILINE):
         found.setdefault(struct_name, {})[field] = int(offset)
     return found
