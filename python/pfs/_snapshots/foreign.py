@@ -20,7 +20,7 @@ from pfs.errors import Error, InvalidValue
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
-__all__ = ["Members", "batches_of", "check_sizes", "foreign", "members", "rows_of"]
+__all__ = ["Members", "batches_of", "check_sizes", "check_total", "foreign", "members", "rows_of"]
 
 _MOST_DEFLATED = 8 << 20  # bytes of a member that deflate shrinks: write_archive has 64 KiB, and what 20,000 processes are
 _MOST_DEFLATED_TOTAL = 64 << 20
@@ -100,6 +100,11 @@ def check_sizes(path: str, datas: Iterable[bytes]) -> None:
     for data in datas:
         stored += len(data)
         total += len(data) + sum(_claimed(data))
+    check_total(path, stored, total)
+
+
+def check_total(path: str, stored: int, total: int) -> None:
+    """Raises InvalidValue if tables of so many bytes in a file take too much memory."""
     if total > _MOST_TABLES and total > _MOST_RATIO * stored:
         raise InvalidValue(f"{path} cannot be read: its {stored >> 10} KiB would take {total >> 20} MiB of memory")
 
@@ -176,10 +181,10 @@ def batches_of(what: str, data: bytes) -> Iterator[pa.RecordBatch]:
     """
     import pyarrow as pa
 
-    schema = data[_MAGIC : _MAGIC + _FRAME.size + _FRAME.unpack_from(data, _MAGIC)[1]]
-    unknown = (_unknown_column if len(schema) <= _MOST_KEPT else _unknown_column.__wrapped__)(schema)
-    if unknown:
-        raise InvalidValue(f"{what} cannot be read: {unknown}")
+    message = data[_MAGIC : _MAGIC + _FRAME.size + _FRAME.unpack_from(data, _MAGIC)[1]]
+    schema = (_unusual_schema if len(message) <= _MOST_KEPT else _unusual_schema.__wrapped__)(message)
+    if schema is not None:
+        check_types(what, schema)
     file = pa.BufferReader(data)
     file.seek(_MAGIC)
     with pa.ipc.open_stream(file, options=_options()) as reader:
@@ -206,15 +211,20 @@ def rows_of(what: str, data: bytes) -> pa.RecordBatch | pa.Table:
         return found[0] if len(found) == 1 else pa.Table.from_batches(found).unify_dictionaries()
 
 
+def check_types(what: str, schema: pa.Schema) -> None:
+    """Raises InvalidValue if a column has a type that pfs does not write."""
+    for field in schema:
+        if not _is_known(field.type):
+            raise InvalidValue(f"{what} cannot be read: {field.name} has type {field.type}")
+
+
 @lru_cache(256)
-def _unknown_column(schema: bytes) -> str:
-    """Says which column of a schema's message has a type that pfs does not write. The same tables come from each process."""
+def _unusual_schema(message: bytes) -> pa.Schema | None:
+    """Returns the schema of a message if it has a type that pfs does not write. The same tables come from each process."""
     import pyarrow as pa
 
-    for field in pa.ipc.read_schema(pa.py_buffer(schema)):
-        if not _is_known(field.type):
-            return f"{field.name} has type {field.type}"
-    return ""
+    schema = pa.ipc.read_schema(pa.py_buffer(message))
+    return None if all(_is_known(kind) for kind in schema.types) else schema
 
 
 def _is_known(kind: pa.DataType) -> bool:

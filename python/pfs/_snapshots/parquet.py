@@ -11,19 +11,22 @@ import numpy as np
 
 from pfs import _core, _paths
 from pfs._arrow.frames import escaped
-from pfs._snapshots.foreign import foreign
+from pfs._snapshots.foreign import check_total, check_types, foreign
 from pfs._snapshots.held import Columns, declared
+from pfs._snapshots.pages import pages_of
 from pfs._tables.kinds import ORIGIN_KINDS, kinds
-from pfs.errors import Error
+from pfs.errors import Error, InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     import pandas as pd
 
     _Array = np.ndarray[Any, np.dtype[Any]]
 
-__all__ = ["SavedParquet", "array_of_numbers", "columns_of_arrow", "need_pyarrow", "storable"]
+__all__ = ["SavedParquet", "array_of_numbers", "columns_of_arrow", "need_pyarrow", "saved_folder", "storable"]
+
+_CELL = 8  # bytes of a value of a row in memory; of a text, its place
 
 
 def need_pyarrow() -> None:
@@ -51,20 +54,26 @@ def storable(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**changed) if changed else table
 
 
-def _as_read(name: str, stored: pd.DataFrame) -> pd.DataFrame:
+def _as_read(name: str, stored: Any, texts: Sequence[str]) -> pd.DataFrame:
     """Restores the types of the columns that this version knows. Parquet keeps only some of them."""
-    from pfs._tables.frame import TEXT, category
+    from pfs._tables.frame import TEXT, category, column_of
 
+    found: pd.DataFrame = stored.drop_columns(list(texts)).to_pandas(use_threads=False)
+    for position, column in enumerate(stored.schema.names):
+        if column in texts:
+            part = _part(column, "text", True, (), stored.column(position))
+            assert part is not None
+            found.insert(position, column, column_of("text", True, *part[3:]))
     types: dict[str, Any] = {}
     if kinds(name):
         for column in declared(name)["columns"]:
-            if column["name"] not in stored:
+            if column["name"] not in found:
                 continue
             if column["kind"] == "enum":
                 types[column["name"]] = category(column["values"])
             elif column["kind"] in ("text", "set"):
                 types[column["name"]] = TEXT
-    return stored.astype(types)
+    return found.astype(types)
 
 
 @cache
@@ -74,17 +83,19 @@ def _declared(name: str) -> dict[str, tuple[str, bool, tuple[str, ...]]]:
     return {origin: (kind, False, ()) for origin, kind in ORIGIN_KINDS.items()} | found
 
 
-def columns_of_arrow(name: str, stored: Any, attrs: dict[Hashable, Any]) -> Columns | pd.DataFrame:
+def columns_of_arrow(name: str, stored: Any, attrs: dict[Hashable, Any], texts: Sequence[str] = ()) -> Columns | pd.DataFrame:
     """Returns the columns of a saved table. It is a frame if this version does not know the table, or if a type is another.
 
-    `stored`: a table of Arrow, or a batch of rows.
+    Args:
+        stored: a table of Arrow, or a batch of rows.
+        texts: columns that are texts in a frame, although they are dictionaries in `stored`.
     """
     known = _declared(name) if kinds(name) else {}
     parts = []
     for column, values in zip(stored.schema.names, stored.columns, strict=True):
         part = _part(column, *known[column], values) if column in known else None
         if part is None:
-            return _as_read(name, stored.to_pandas(use_threads=False))
+            return _as_read(name, stored, texts)
         parts.append(part)
     return Columns(stored.num_rows, parts, attrs)
 
@@ -178,7 +189,12 @@ def _no_rows(kind: Any) -> Any:
 
 
 class SavedParquet:
-    """Reads a table of a saved folder when it is asked for. A file that is no Parquet is an error at once."""
+    """Reads a table of a saved folder when it is asked for. A file that is no Parquet is an error at once.
+
+    Attributes:
+        stored: bytes of the file.
+        claimed: bytes of memory that its rows take, as the end of the file says.
+    """
 
     def __init__(self, folder: os.PathLike[str], name: str) -> None:
         import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
@@ -190,17 +206,57 @@ class SavedParquet:
                 self._bytes = file.read()
             if self._bytes[:4] != b"PAR1":
                 raise ValueError("it is no Parquet file")
-            pq.read_metadata(_buffer(self._bytes))
+            found = pq.read_metadata(_buffer(self._bytes))
+            self.stored = len(self._bytes)
+            self.claimed = self.stored + sum(
+                max(rows, chunk.num_values) * _CELL + max(0, chunk.total_uncompressed_size) for rows, chunk in _chunks(found)
+            )
 
     def __call__(self) -> Columns | pd.DataFrame:
         import pyarrow.parquet as pq
 
         with foreign(self._path):
+            texts = self._texts()
             # A thread of Arrow that lets go of these bytes while Python ends would end the process with SIGABRT.
-            stored = pq.ParquetFile(_buffer(self._bytes)).read(use_threads=False)
+            stored = pq.ParquetFile(_buffer(self._bytes), read_dictionary=texts).read(use_threads=False)
             stored.validate(full=True)
             attrs = dict(json.loads((stored.schema.metadata or {}).get(b"PANDAS_ATTRS", b"{}")))
-            return columns_of_arrow(self._name, stored, attrs)
+            return columns_of_arrow(self._name, stored, attrs, texts)
+
+    def _texts(self) -> list[str]:
+        """Returns the columns of texts, each of which is read once: the rows of a column would repeat them.
+
+        Raises:
+            InvalidValue: a column is longer than the end of the file says, or has a type that pfs does not write.
+        """
+        import pyarrow.parquet as pq
+
+        file = pq.ParquetFile(_buffer(self._bytes))
+        for _, chunk in _chunks(file.metadata):
+            if sum(pages_of(self._bytes, chunk)) > chunk.total_uncompressed_size:
+                raise InvalidValue(f"{self._path} cannot be read: {chunk.path_in_schema} is longer than it says")
+        check_types(self._path, file.schema_arrow)
+        return [field.name for field in file.schema_arrow if str(field.type) in ("string", "large_string")]
+
+
+def saved_folder(folder: os.PathLike[str], names: Iterable[str]) -> dict[str, SavedParquet]:
+    """Returns the tables of a saved folder.
+
+    Raises:
+        InvalidValue: a file cannot be read; together they would take too much memory.
+    """
+    found = {name: SavedParquet(folder, name) for name in names}
+    tables = found.values()
+    check_total(os.fspath(folder), sum(table.stored for table in tables), sum(table.claimed for table in tables))
+    return found
+
+
+def _chunks(metadata: Any) -> Iterator[tuple[int, Any]]:
+    """Yields what the end of a file says of each column of each group of rows, and the rows of the group."""
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for place in range(group.num_columns):
+            yield group.num_rows, group.column(place)
 
 
 def _buffer(data: bytes) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pfs import _core, _paths
 from pfs._snapshots.foreign import foreign
 from pfs._snapshots.held import Columns, Held, HeldTables, declared
-from pfs._snapshots.parquet import SavedParquet, need_pyarrow, storable
+from pfs._snapshots.parquet import need_pyarrow, saved_folder, storable
 from pfs._source import OWN
 from pfs._sql.query import Tables, run
 from pfs._sql.sources import FolderTables
@@ -356,7 +356,7 @@ def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
     """Reads a snapshot that ``to_folder`` or ``to_file`` has written: the same frames, with the same types.
 
     Raises:
-        InvalidValue: the folder or file holds no complete snapshot.
+        InvalidValue: the folder or file holds no complete snapshot, or would take too much memory.
         Error: pyarrow is missing.
     """
     folder = Path(path)
@@ -367,7 +367,7 @@ def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
 
         tables = Held(read_archive(folder, list(saved.rows)), saved.rows)
     else:
-        tables = Held({name: SavedParquet(folder, name) for name in saved.rows}, saved.rows)
+        tables = Held(saved_folder(folder, saved.rows), saved.rows)
     read = (
         Merged(tables, saved.origins, saved.time, saved.duration)
         if saved.origins
