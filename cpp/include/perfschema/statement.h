@@ -16,8 +16,11 @@
  * deeper, and may end after it. More than performance_schema_max_statement_stack at a time are counted, not recorded. A statement that a
  * longjmp left is dropped (locker_lost).
  *
- * Thread-safe: each thread has its own; the thread that began a pfs_statement_t uses it. No probe fails. Only the first statement of a
- * digest locks or allocates. errno is preserved.
+ * Thread-safe: each thread has its own. A program may hand a running pfs_statement_t to another thread, which counts, sets the error and
+ * ends it; other calls do nothing there. The row stays in the thread that began the statement; the statement counts for the thread that
+ * ends it, without CPU_TIME and memory. The first thread takes it off its stack when it begins another statement. If the first thread has
+ * ended, there is no row, and no digest unless the statement was suspended. No probe fails. Only the first statement of a digest, and the
+ * end in another thread, lock or allocate. errno is preserved.
  */
 #ifndef PERFSCHEMA_STATEMENT_H
 #define PERFSCHEMA_STATEMENT_H
@@ -95,9 +98,9 @@ PFS_API int pfs_statement_begin_at(pfs_statement_t* statement, pfs_key_t key, pf
 PFS_API void pfs_statement_end(pfs_statement_t* statement);
 
 /* Suspends the innermost statement of the thread while it waits for another participant, such as a client that fetches its rows. Nothing is
- * nested in it until it is resumed, in the thread that began it and inside the events that run there then; its time goes on. `buffer`
- * keeps its state. Returns how many bytes that takes. If that is more than `bytes`, or 0 (it is not the innermost, or not instrumented),
- * the call has done nothing. */
+ * nested in it until it is resumed, in the thread that began it and inside the events that run there then; its time goes on. Another
+ * thread resumes it in order to end it at once. `buffer` keeps its state. Returns how many bytes that takes. If that is more than `bytes`,
+ * or 0 (it is not the innermost, or not instrumented), the call has done nothing. */
 PFS_API size_t pfs_statement_suspend(pfs_statement_t* statement, void* buffer, size_t bytes);
 PFS_API void pfs_statement_resume(pfs_statement_t* statement, const void* buffer);
 

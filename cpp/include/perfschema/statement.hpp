@@ -9,7 +9,8 @@
 //
 // stage.h, statement.h and transaction.h describe the rows of the tables.
 //
-// Threads: each object belongs to the thread that made it.
+// Threads: each object belongs to the thread that made it. Another thread may destroy a statement or a transaction, as statement.h and
+// transaction.h say; a stage belongs to its thread.
 #ifndef PERFSCHEMA_STATEMENT_HPP
 #define PERFSCHEMA_STATEMENT_HPP
 

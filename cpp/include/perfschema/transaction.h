@@ -8,8 +8,9 @@
  * Instrument "transaction". Rows of events_transactions_*; events_transactions_summary_* count read-write and read-only transactions
  * separately. A transaction is nested in the statement that runs when it begins. A thread shows one at a time: the one that began last.
  *
- * Thread-safe: each thread has its own; the thread that began a pfs_transaction_t uses it. No call fails, allocates or locks; errno is
- * preserved.
+ * Thread-safe: each thread has its own. A program may hand a pfs_transaction_t to another thread, which ends it; other calls do nothing
+ * there. The row stays in the thread that began the transaction; it counts for the thread that ends it. No call fails or allocates; only an
+ * end in another thread locks; errno is preserved.
  */
 #ifndef PERFSCHEMA_TRANSACTION_H
 #define PERFSCHEMA_TRANSACTION_H
@@ -24,7 +25,7 @@ extern "C" {
 
 /* Is an active transaction. It belongs to the library between begin and end. */
 typedef struct pfs_transaction {
-  uint64_t opaque[6];
+  uint64_t opaque[8];
 } pfs_transaction_t;
 
 enum pfs_isolation {

@@ -109,8 +109,10 @@ ThreadState* NewState(uint32_t slot) {
   }
   ThreadState* const thread = slots[slot].state;
   Buckets* const histogram = thread->histogram;  // lies in the padding of ThreadWork, whose bytes are cleared
+  const uint64_t serials = thread->serials;
   new (static_cast<ThreadWork*>(thread)) ThreadWork{};
   thread->histogram = histogram;
+  thread->serials = thread->first_serial = serials;
   for (size_t kind = 0; kind < std::size(thread->holds); ++kind) thread->holds[kind].held = thread->held_chunks[kind];
   KeepCaches(*thread);
   thread->slot = slot;
@@ -227,6 +229,7 @@ ThreadState* MakeThread(const Birth& birth, bool is_own) {
 void EndInstrumentation(ThreadState& thread) {
   const uint32_t slot = thread.slot;
   slots[slot].use.store(0, kRelaxed);
+  thread.first_serial = thread.serials;
   DropFactsOf(thread.thread_id);
   DisconnectThread(*thread.shared, [](ShmThread& shared) { shared.thread_id.store(0, kRelease); });
   ForgetTasks(thread, true);
@@ -307,7 +310,7 @@ void ForgetWorkInChild(ThreadState& thread) {
   // record.
   const uint64_t inside = thread.nesting - thread.outside();
   // The child must not mistake open events of the parent for its own: its counters continue from the parent's.
-  const uint64_t thread_id = thread.thread_id, event_id = thread.event_id, serials = thread.serials;
+  const uint64_t thread_id = thread.thread_id, event_id = thread.event_id;
   const void* const identity = thread.identity;
   ForgetTasks(thread, false);
   thread.forks = forks - 1;  // its caches are the parent's
@@ -316,7 +319,6 @@ void ForgetWorkInChild(ThreadState& thread) {
   thread.nesting = inside;
   thread.thread_id = thread_id;
   thread.event_id = event_id;
-  thread.serials = serials;
   thread.identity = identity;
 }
 
@@ -328,6 +330,7 @@ void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached,
   for (uint32_t slot = 1; slot < used; ++slot) {
     ShmThread& shared = g_runtime.threads[slot];
     slots[slot].retired = 0;
+    if (ThreadState* const state = slots[slot].state; state != nullptr) state->first_serial = state->serials;
     shared.cells.store(0, kRelaxed);
     shared.global_cells.store(0, kRelaxed);
     ThreadState* const thread = slots[slot].state;

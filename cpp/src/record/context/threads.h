@@ -130,6 +130,12 @@ struct HotThreadState {
   // Bytes of these columns, or 0: an event has begun while another one was open, or a task with open waits goes on. Then
   // the next end takes the slow path, which sets it right. So the fast path finds both cases by one comparison.
   uint32_t fast_bytes;
+  // Returns the next EVENT_ID. The store is atomic: another thread that ends an event of this one reads the word (EndRecordOf).
+  PFS_ALWAYS_INLINE uint64_t TakeEventId() {
+    const uint64_t id = event_id + 1;
+    __atomic_store_n(&event_id, id, __ATOMIC_RELAXED);
+    return id;
+  }
   void EndFastAgain() { fast_bytes = cell_count * static_cast<uint32_t>(sizeof(ShmCell)); }
   // Number of open waits that have records. While a probe of this thread runs, the probe's stack address is added. A
   // signal handler that comes then must not touch the other fields, and a later probe notices a longjmp out of this
@@ -183,10 +189,11 @@ struct ThreadWork : HotThreadState {
   ChunkHold holds[kEventKinds];
   ShmCell* global_cells;  // the thread's row of kGlobalCells
   uint32_t global_cell_count;
-  uint64_t serials;  // statements and transactions so far
+  uint64_t serials;  // statements and transactions so far, of all threads of the slot
   OpenStage stage;
   OpenTransaction transaction;
   uint32_t statement_depth;  // number of running statements that are recorded
+  uint32_t suspended_used;   // of `suspended`
   // Text buffers of the running statements (record/family/text_buffers.h).
   char* texts;
   // The running task (record/context/tasks.h); nullptr = the thread's own work. `own_work` exists once the thread has
@@ -223,6 +230,20 @@ struct ThreadState : ThreadWork {
   // than all else that makes a thread.
   HeldChunk held_chunks[kEventKinds][ChunkHold::kMaxHeld];
   OpenStatement statements[kMaxStatementStack];  // outermost first; statements beyond max_statement_stack are not kept
+  // Rows of suspended statements whose chunks the thread holds: another thread may end them. A place whose row has ended is free. More
+  // rows at a time are not held.
+  static constexpr uint32_t kMostSuspended = 16;
+  struct {
+    const ShmStatementRecord* record;
+    uint64_t begun_state;
+  } suspended[kMostSuspended];
+
+  // What other threads read and write when they end a statement or transaction of this one (record/family/elsewhere.h).
+  uint64_t first_serial;  // all events up to it are those of earlier threads of the slot; guarded by the cold lock
+  // Serials of events that ended without a row. The newest few suffice: of an older one, the thread counts a loss too many.
+  static constexpr uint32_t kEnded = 16;
+  Word ended[kEnded];
+  uint32_t ended_used;  // guarded by the cold lock
 };
 
 // The process's own state of a thread slot. `use` is one word, so an attachment is one compare-exchange. THREAD_IDs

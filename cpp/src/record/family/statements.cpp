@@ -8,6 +8,7 @@
 #include "base/traceparent.h"
 #include "record/engine/texts.h"
 #include "record/family/digests.h"
+#include "record/family/elsewhere.h"
 #include "record/family/histograms.h"
 #include "record/family/programs.h"
 #include "record/family/text_buffers.h"
@@ -37,7 +38,8 @@ bool IsMine(const Statement& statement) { return statement.thread != nullptr && 
 Nesting NestingOf(const ThreadState& thread) {
   const Nesting outer = RunningStatement(thread);
   // A transaction that is active and newer than the statement around it is the parent (semantics.md D3).
-  if (thread.transaction.event_id > outer.event_id) return {thread.transaction.event_id, kNestingTransaction};
+  if (thread.transaction.event_id > outer.event_id && StillHas(thread.transaction.record, thread.transaction.begun_state))
+    return {thread.transaction.event_id, kNestingTransaction};
   return outer;
 }
 
@@ -121,15 +123,34 @@ void Remove(ThreadState& thread, uint32_t at) {
   }
 }
 
+// Drops a statement. The cold lock lets another thread that ends it finish: the record then may go to another event.
+[[gnu::noinline, gnu::cold]] void DropStatement(ThreadState& thread, uint32_t at) {
+  const OpenStatement& open = thread.statements[at];
+  const int error = errno;
+  {
+    const ColdLock lock;
+    DropRecord(open.record, open.begun_state);
+    if (!HasEnded(thread, open)) CountLoss(Loss::kLockers);
+  }
+  errno = error;
+  Remove(thread, at);
+}
+
 // Drops the abandoned statements from `first` on, as is_left() tells: they are counted as lost, and not shown any
 // more.
 template <typename IsLeft>
 void DropLeft(ThreadState& thread, uint32_t first, IsLeft is_left) {
   for (uint32_t i = thread.statement_depth; i-- > first;) {
+    if (is_left(thread.statements[i])) DropStatement(thread, i);
+  }
+}
+
+// Takes those out of the stack that other threads have ended.
+void ForgetEndedStatements(ThreadState& thread) {
+  for (uint32_t i = thread.statement_depth; i-- > 0;) {
     const OpenStatement& open = thread.statements[i];
-    if (!is_left(open)) continue;
-    DropRecord(open.record, open.begun_state);
-    CountLoss(Loss::kLockers);
+    if (!HasEnded(thread, open)) continue;
+    if (open.record != nullptr) KeepChunkOf(thread, Kind::kStatement, open.record);
     Remove(thread, i);
   }
 }
@@ -139,6 +160,7 @@ void DropLeft(ThreadState& thread, uint32_t first, IsLeft is_left) {
 // `frame` are dropped, too: that memory has been released. If the stack is still full, the oldest overtaken statement
 // is dropped: memory outside the stack does not tell whether it was left.
 void DropAbandoned(ThreadState& thread, const void* place, const void* frame) {
+  ForgetEndedStatements(thread);
   const auto is_full = [&] { return thread.statement_depth >= g_runtime.statement_stack; };
   const OpenStatement* const first = thread.statements;
   const OpenStatement* end = first + thread.statement_depth;
@@ -151,11 +173,8 @@ void DropAbandoned(ThreadState& thread, const void* place, const void* frame) {
   if (oldest != end) DropLeft(thread, 0, [serial = oldest->serial](const OpenStatement& open) { return open.serial == serial; });
 }
 
-// Takes the statement off the stack, with the statements inside it that were left in frames below `frame`.
-void TakeFromStack(const Statement& statement, const void* frame) {
-  ThreadState& thread = *statement.thread;
-  const OpenStatement* const place = PlaceOf(statement);
-  if (place == nullptr) return;
+// Takes a statement off the stack, with the statements inside it that were left in frames below `frame`.
+void TakeFromStack(ThreadState& thread, const OpenStatement* place, const void* frame) {
   const auto at = static_cast<uint32_t>(place - thread.statements);
   if (at + 1 != thread.statement_depth)
     DropLeft(thread, at + 1, [&](const OpenStatement& inner) { return inner.is_on_stack && WasLeft(inner.place, frame); });
@@ -236,6 +255,8 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
   statement.program_version = statement.prepared_version = 0;
   statement.prepared = nullptr;
   statement.serial = ++thread->serials;
+  statement.record = record;
+  statement.begun_state = begun.begun_state;
   statement.flags = flags;
   statement.class_index = class_index;
   statement.buffer = is_kept ? FreeBuffer(*thread) : g_runtime.statement_stack;
@@ -257,10 +278,7 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
 
 void EndStatement(Statement& statement) {
   if (statement.thread == nullptr) return;
-  if (!IsMine(statement)) {
-    statement.thread = nullptr;
-    return CountLoss(Loss::kLockers);  // another instrumentation is attached than at the begin
-  }
+  if (!IsMine(statement)) return EndOfAnother(statement);
   ThreadState& thread = *statement.thread;
   const Measured measured = MeasuredUntil(statement.flags, statement.start_ticks, TicksOf(statement.flags));
   if ((statement.flags & kFlagCpu) != 0) {
@@ -287,7 +305,7 @@ void EndStatement(Statement& statement) {
       open->record->total_memory.store(numbers.total_memory, kRelease);
       EndRecord<Kind::kStatement>(thread, open->record, open->begun_state, measured.end_ticks);
     }
-    TakeFromStack(statement, __builtin_dwarf_cfa());
+    TakeFromStack(thread, open, __builtin_dwarf_cfa());
   }
   SetParentOfWaits(thread);
   if (statement.flags != 0) CountEverywhere(statement, numbers);
@@ -313,7 +331,7 @@ void RefineStatement(Statement& statement, uint32_t class_index) {
   if ((flags & kFlagDialectMask) != 0) statement.flags = (statement.flags & ~kFlagDialectMask) | (flags & kFlagDialectMask);
   if (record == nullptr) return;
   record->what.store((record->what.load(kRelaxed) & ~uint64_t{0xffff}) | class_index, kRelease);
-  if ((flags & kFlagTimed) == 0) open->begun_state &= ~uint64_t{kFlagTimed};
+  if ((flags & kFlagTimed) == 0) statement.begun_state = open->begun_state &= ~uint64_t{kFlagTimed};
   record->state.store(open->begun_state, kRelease);
 }
 
@@ -360,9 +378,10 @@ void SetStatementText(Statement& statement, std::string_view text) {
 
 void SetStatementCounter(Statement& statement, StatementCounter counter, uint64_t value) {
   const auto at = static_cast<uint32_t>(counter);
-  if (!IsMine(statement) || at >= kStatementCounters) return;
+  if (statement.thread == nullptr || at >= kStatementCounters) return;
   statement.counters[at] = value;
   statement.set |= 1u << at;
+  if (!IsMine(statement)) return;  // the end shows it
   if (ShmStatementRecord* const record = RecordOf(statement); record != nullptr) {
     record->counters[at].store(value, kRelease);
     record->bits.store(record->bits.load(kRelaxed) | CounterBit(at), kRelease);  // pairs with StatementEvent::Load
@@ -397,9 +416,10 @@ void SetStatementTraceparent(Statement& statement, const Traceparent* parent) {
 }
 
 void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_view sqlstate, std::string_view message) {
-  if (!IsMine(statement)) return;
+  if (statement.thread == nullptr) return;
   statement.has_error = number != 0;
   SetStatementCounter(statement, StatementCounter::kErrors, statement.has_error);
+  if (!IsMine(statement)) return SetDiagnosticsOfAnother(statement, number, sqlstate, message);
   ShmStatementRecord* const record = RecordOf(statement);
   if (record == nullptr) return;
   const CellWriter writer(record->seq);
@@ -410,6 +430,7 @@ void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_
 size_t SuspendStatement(Statement& statement, char* saved, size_t bytes) {
   if (!IsMine(statement)) return 0;
   ThreadState& thread = *statement.thread;
+  if (thread.statement_depth > 1) ForgetEndedStatements(thread);
   const OpenStatement* const place = PlaceOf(statement);
   if (place != nullptr && place + 1 != thread.statements + thread.statement_depth) return 0;
   const bool has_text = BufferOwner(thread, statement.buffer) == statement.serial;
@@ -426,17 +447,20 @@ size_t SuspendStatement(Statement& statement, char* saved, size_t bytes) {
     statement.sql_bytes = statement.digest_bytes = 0;
   }
   if (place != nullptr) --thread.statement_depth;
+  HoldSuspended(statement);
   SetParentOfWaits(thread);
   return needed;
 }
 
 void ResumeStatement(Statement& statement, const char* saved) {
-  if (!IsMine(statement)) return;
+  if (statement.thread == nullptr) return;
+  if (!IsMine(statement)) return ResumeOfAnother(statement, saved);
   ThreadState& thread = *statement.thread;
   const NestedProbe probe(thread);
   if (!probe) return;
   OpenStatement open;
   std::memcpy(&open, saved, sizeof open);
+  statement.record = open.record;
   if (thread.statement_depth < g_runtime.statement_stack) {
     open.serial = statement.serial;
     open.buffer = statement.buffer = FreeBuffer(thread);

@@ -24,6 +24,8 @@ namespace perfschema {
 struct Statement {
   ThreadState* thread;  // nullptr = not instrumented
   uint64_t serial;
+  ShmStatementRecord* record;  // for another thread that ends it; nullptr = it has none, or the owner does not hold its chunk
+  uint64_t begun_state;
   uint64_t start_ticks;
   uint64_t cpu_start;  // nanoseconds; kFlagCpu
   uint64_t digest_key;

@@ -21,6 +21,32 @@ void ChangeFacts(ShmTransactionRecord& record, uint64_t mask, uint64_t bits) {
   record.facts.store((record.facts.load(kRelaxed) & ~mask) | bits, kRelease);
 }
 
+// Forgets a transaction that was never ended, or that another thread has ended. The cold lock lets such a thread finish.
+[[gnu::noinline, gnu::cold]] void ForgetTransaction(ThreadState& thread) {
+  const OpenTransaction open = thread.transaction;
+  const int error = errno;
+  {
+    const ColdLock lock;
+    DropRecord(open.record, open.begun_state);
+  }
+  errno = error;
+  if (WasEnded(open.record, open.begun_state)) KeepChunkOf(thread, Kind::kTransaction, open.record);
+}
+
+void CountTransaction(ThreadState& thread, const Transaction& transaction, const Measured& measured) {
+  AddToSums<Kind::kTransaction>(thread, transaction.class_index, transaction.flags, [&](ShmCell& cell) {
+    AddToStat(StatAt(cell, transaction.is_read_only != 0 ? kReadOnlyWord : kReadWriteWord), measured.timed, measured.wait_ps);
+  });
+}
+
+// Completes the row of a transaction of another thread. REQUIRES: cold lock.
+void EndTransactionRow(const Transaction& transaction, bool is_committed, uint64_t end_ticks) {
+  ShmTransactionRecord* const record = RowOfAnother(transaction);
+  if (record == nullptr) return;
+  ChangeFacts(*record, TransactionFacts::kStateMask, is_committed ? kTransactionCommitted : kTransactionRolledBack);
+  (void)EndRecordOf(*transaction.thread, record, transaction.begun_state, end_ticks);
+}
+
 }  // namespace
 
 void BeginTransaction(Transaction& transaction, uint32_t isolation, bool is_read_only, bool autocommit, const char* file, uint32_t line) {
@@ -43,18 +69,19 @@ void BeginTransaction(Transaction& transaction, uint32_t isolation, bool is_read
     record->xid_gtrid[0].store(0, kRelease);
     record->xid_bqual[0].store(0, kRelease);
   }
-  DropRecord(thread->transaction.record, thread->transaction.begun_state);  // of a transaction that was never ended
+  if (thread->transaction.record != nullptr) [[unlikely]]
+    ForgetTransaction(*thread);
   const uint64_t serial = ++thread->serials, start = TicksOf(flags);
   ShowRecord(begun, start);
   thread->transaction = {record, begun.begun_state, begun.event_id, serial};
-  transaction = {thread, serial, start, flags, class_index, is_read_only};
+  transaction = {thread, serial, record, begun.begun_state, start, flags, class_index, is_read_only};
 }
 
 void EndTransaction(Transaction& transaction, bool is_committed) {
   ThreadState* const thread = transaction.thread;
-  transaction.thread = nullptr;
   if (thread == nullptr) return;
-  if (thread != t_locals.state) return CountLoss(Loss::kLockers);  // another instrumentation is attached than at the begin
+  if (thread != t_locals.state) return EndOfAnother(transaction, is_committed);
+  transaction.thread = nullptr;
   const Measured measured = MeasuredUntil(transaction.flags, transaction.start_ticks, TicksOf(transaction.flags));
   const NestedProbe probe(*thread);
   if (!probe) return;
@@ -66,50 +93,41 @@ void EndTransaction(Transaction& transaction, bool is_committed) {
       EndRecord<Kind::kTransaction>(*thread, open.record, open.begun_state, measured.end_ticks);
     }
   }
-  AddToSums<Kind::kTransaction>(*thread, transaction.class_index, transaction.flags, [&](ShmCell& cell) {
-    AddToStat(StatAt(cell, transaction.is_read_only != 0 ? kReadOnlyWord : kReadWriteWord), measured.timed, measured.wait_ps);
-  });
+  CountTransaction(*thread, transaction, measured);
+}
+
+void EndOfAnother(Transaction& transaction, bool is_committed) {
+  ThreadState* const here = CurrentThread();
+  const bool may_end = here != nullptr && !IsInterrupted(*here);
+  if (may_end) {
+    const Measured measured = MeasuredUntil(transaction.flags, transaction.start_ticks, TicksOf(transaction.flags));
+    const NestedProbe probe(*here);
+    const int error = errno;
+    if (const ColdLock lock; lock) EndTransactionRow(transaction, is_committed, measured.end_ticks);
+    errno = error;
+    CountTransaction(*here, transaction, measured);
+  } else {
+    CountLoss(Loss::kLockers);
+  }
+  transaction.thread = nullptr;
 }
 
 uint64_t EndTransactionElsewhere(Transaction& transaction, bool is_committed) {
   ThreadState* const owner = transaction.thread;
-  ThreadState* const here = CurrentThread();
-  if (owner == nullptr) return 0;
-  if (here == nullptr || IsInterrupted(*here)) return CountLoss(Loss::kLockers), 0;
-  // The serial alone might be that of a later owner of the slot.
-  const auto is_it = [&](const OpenTransaction& open) {
-    return open.serial == transaction.serial && open.record != nullptr &&
-           open.record->start_ticks.load(kRelaxed) == transaction.start_ticks;
-  };
-  if (owner == here && is_it(here->transaction)) return EndTransaction(transaction, is_committed), 0;
-  transaction.thread = nullptr;
-  const Measured measured = MeasuredUntil(transaction.flags, transaction.start_ticks, TicksOf(transaction.flags));
-  const auto end_row = [&](const OpenTransaction& open) {
-    if (!StillHas(open.record, open.begun_state)) return;
-    ChangeFacts(*open.record, TransactionFacts::kStateMask, is_committed ? kTransactionCommitted : kTransactionRolledBack);
-    (void)EndRecordOf(*owner, open.record, open.begun_state, measured.end_ticks);
-  };
+  const uint64_t number = transaction.serial;
+  EndTransaction(transaction, is_committed);
+  if (owner == nullptr || owner == t_locals.state) return 0;
   const int error = errno;
-  uint64_t number = 0;
+  bool is_aside = false;
   if (const ColdLock lock; lock) {
-    const bool is_aside = AnyAside(*owner, [&](Task& task) {
-      if (!is_it(task.transaction)) return false;
-      end_row(task.transaction);
+    is_aside = AnyAside(*owner, [number](Task& task) {
+      if (task.transaction.serial != number) return false;
       task.transaction = {};
       return true;
     });
-    if (!is_aside && is_it(owner->transaction)) {
-      end_row(owner->transaction);
-      number = transaction.serial;
-    }
   }
   errno = error;
-  if (const NestedProbe probe(*here); probe) {
-    AddToSums<Kind::kTransaction>(*here, transaction.class_index, transaction.flags, [&](ShmCell& cell) {
-      AddToStat(StatAt(cell, transaction.is_read_only != 0 ? kReadOnlyWord : kReadWriteWord), measured.timed, measured.wait_ps);
-    });
-  }
-  return number;
+  return is_aside ? 0 : number;
 }
 
 void SetTransactionXid(const Transaction& transaction, const Xid& xid) {

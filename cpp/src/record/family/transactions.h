@@ -13,6 +13,8 @@ namespace perfschema {
 struct Transaction {
   ThreadState* thread;  // nullptr = not instrumented
   uint64_t serial;
+  ShmTransactionRecord* record;  // for another thread that ends it; nullptr = none
+  uint64_t begun_state;
   uint64_t start_ticks;
   uint32_t flags;
   uint32_t class_index;

@@ -31,10 +31,27 @@ bool IsIn(Kind kind, uint32_t chunk, const ShmRecord* record) {
     case Kind::kStage:
       return is_in(thread.stage.record);
     case Kind::kStatement:
+#if defined(PFS_BREAK_SUSPENDED)  // negative control of the test of other threads: nobody holds the chunks of suspended statements
+      return false;
+#endif
       return std::any_of(thread.statements, thread.statements + thread.statement_depth,
-                         [&](const OpenStatement& open) { return is_in(open.record); });
+                         [&](const OpenStatement& open) { return is_in(open.record); }) ||
+             std::any_of(thread.suspended, thread.suspended + thread.suspended_used,
+                         [&](const auto& held) { return is_in(held.record) && StillHas(held.record, held.begun_state); });
     default:
       return is_in(thread.transaction.record);
+  }
+}
+
+// Takes the records of a chunk away from their open events. The cold lock lets another thread that ends one finish.
+[[gnu::noinline, gnu::cold]] void LoseOpenEvents(Kind kind, uint32_t chunk) {
+  const Pool& pool = g_runtime.pool(kind);
+  char* record = pool.RecordsOf(chunk);
+  const uint32_t ready = pool.chunks[chunk].Ready(PerChunk(kind));
+  const ColdLock lock;
+  for (uint32_t i = 0; i < ready; ++i, record += pool.record_bytes) {
+    Word& state = reinterpret_cast<ShmRecord*>(record)->state;
+    if ((state.load(kRelaxed) & kRecordOpen) != 0) state.store(0, kRelease);
   }
 }
 
@@ -46,6 +63,7 @@ PFS_ALWAYS_INLINE uint32_t TakeOneToGive(ThreadState& thread, Kind kind, ChunkHo
   for (uint32_t i = 0; i < hold.held_count; ++i) {
     const HeldChunk held = hold.held[i];
     if (!is_full && (held.until > hold.chunks_taken || (any_open && HasOpenEvent(thread, kind, held.chunk)))) continue;
+    if (is_full && kind != Kind::kWait && HasOpenEvent(thread, kind, held.chunk)) LoseOpenEvents(kind, held.chunk);
     --hold.held_count;
     for (uint32_t j = i; j < hold.held_count; ++j) hold.held[j] = hold.held[j + 1];
     return held.chunk;

@@ -142,8 +142,7 @@ PFS_ALWAYS_INLINE bool OpenFast(OpenedRecord& opened, const Event& event, Thread
     return false;
   }
   thread.waits.next = next;
-  const uint64_t event_id = thread.event_id + 1;
-  thread.event_id = event_id;
+  const uint64_t event_id = thread.TakeEventId();
   thread.open_waits[0] = record;
   if constexpr (requires { Event::kIsAlone; }) {
     WriteBegin(*record, event_id, event.object(), 0, WhatOf(event.class_index(), event.operation(), 0, source.source));

@@ -19,6 +19,9 @@
 // is not recorded. The end of a stage and the start of the next share a reading of the timer.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
+
 #include "record/context/principals.h"
 #include "record/probe/events.h"
 #include "record/probe/wait.h"
@@ -89,7 +92,7 @@ inline BegunRecord BeginRecord(ThreadState& thread, uint32_t class_index, uint32
   if (__builtin_expect(cursor.next >= cursor.end, 0) && !NextChunk(thread, kKind, flags)) return {};
   ShmRecord* const record = cursor.next;
   cursor.next = reinterpret_cast<ShmRecord*>(reinterpret_cast<char*>(record) + g_runtime.pool(kKind).record_bytes);
-  const uint64_t id = ++thread.event_id;
+  const uint64_t id = thread.TakeEventId();
   if (thread.wait_depth() != 0) thread.fast_bytes = 0;
   thread.shared->event_id.store(id, kRelease);  // pairs with Snapshot::NewestEventIds
   record->event_id.store(id, kRelease);
@@ -127,7 +130,7 @@ inline void EndRecord(ThreadState& thread, ShmRecord* record, uint64_t begun_sta
 }
 
 // Completes and publishes an event of another thread. Returns false if the owner has lost the record. REQUIRES: cold lock, so that the
-// owner does not end meanwhile.
+// owner does not end meanwhile; and the owner holds the chunk.
 inline bool EndRecordOf(const ThreadState& owner, ShmRecord* record, uint64_t begun_state, uint64_t end_ticks) {
   if (!StillHas(record, begun_state)) return false;
   const uint64_t newest = __atomic_load_n(&owner.event_id, __ATOMIC_RELAXED);  // the owner may be in a wait
@@ -135,6 +138,26 @@ inline bool EndRecordOf(const ThreadState& owner, ShmRecord* record, uint64_t be
   record->end_ticks.store(end_ticks, kRelease);
   uint64_t expected = begun_state;
   return record->state.compare_exchange_strong(expected, begun_state ^ (kRecordOpen | kRecordClosed), kRelease, kRelaxed);
+}
+
+// Returns the record of a statement or transaction of another thread; nullptr: it is no longer the event's, or the owner has ended or does
+// not hold its chunk. REQUIRES: cold lock.
+template <typename Event>
+auto RowOfAnother(const Event& event) -> decltype(event.record) {
+  const bool has_owner = event.serial > event.thread->first_serial;
+  return has_owner && StillHas(event.record, event.begun_state) ? event.record : nullptr;
+}
+
+// Returns whether another thread has ended the event. Pairs with EndRecordOf.
+inline bool WasEnded(const ShmRecord* record, uint64_t begun_state) {
+  return record != nullptr && (record->state.load(kAcquire) ^ begun_state) == (kRecordOpen | kRecordClosed);
+}
+
+// Returns whether another thread has ended a statement of the calling thread.
+inline bool HasEnded(const ThreadState& thread, const OpenStatement& open) {
+  if (StillHas(open.record, open.begun_state) || open.serial == 0) return false;  // 0: of the parent of a task
+  return WasEnded(open.record, open.begun_state) ||
+         std::any_of(thread.ended, std::end(thread.ended), [&](const Word& serial) { return serial.load(kRelaxed) == open.serial; });
 }
 
 // Hides an event from all views if its record will never be completed.

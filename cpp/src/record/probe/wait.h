@@ -163,8 +163,7 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
       outer_event_id = thread->open_waits[depth - 1]->event_id.load(kRelaxed);
       nesting_type = ThreadState::kInWait;
     }
-    const uint64_t id = thread->event_id + 1;
-    thread->event_id = id;
+    const uint64_t id = thread->TakeEventId();
     thread->open_waits[depth] = record;
     thread->wait_frames[depth] = kDetailed && details.outlives_call ? PlaceOf(wait) : StackMark();
     if constexpr (kDetailed) {
