@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pfs
@@ -204,3 +205,56 @@ def test_requests_to_addresses_of_any_kind(tmp_path: Path) -> None:
         texts = [row[1] for row in recorded(tmp_path / kept)]
         assert texts[:2] == ["GET /shop/orders/7 '?a=1'", "GET /shop/orders/8"]
         assert texts[2:] == ["GET //relative", "GET /sh '?p/??'", "GET /made/of-client"]
+
+
+MOVED = (
+    PROGRAM[: PROGRAM.index("\ncall(answers(") + 1]
+    + PROGRAM[PROGRAM.index("class Response(") : PROGRAM.index("for url in")]
+    + """
+from concurrent.futures import ThreadPoolExecutor
+pools = [ThreadPoolExecutor(1) for _ in range(3)]
+def by(at, function, *given): return pools[at].submit(function, *given).result()
+for n in range(20):
+    half = by(0, lambda: served(parts)(at("/half"), start))
+    print(by(0, next, half), by(1, next, half)); by(2, half.close)
+    whole = by(0, lambda: served(parts)(at("/whole"), start))
+    print(by(1, list, whole))
+    late = by(0, lambda: served(parts)(at("/late", error=1), start))
+    print(by(0, next, late), by(1, next, late))
+    try: by(2, next, late)
+    except KeyError as error: print(error)
+    cell = [by(0, lambda: served(parts)(at("/dropped"), start))]
+    print(by(0, next, cell[0])); by(2, cell.clear)
+    asked = by(0, link); by(0, asked.request, "GET", "/asked")
+    print(by(1, asked.getresponse).status)
+sys.stdout.flush()
+os.kill(os.getpid(), 9)
+"""
+)
+
+
+def test_requests_that_end_in_another_thread(tmp_path: Path) -> None:
+    """A server's pool advances the response, and closes it. The row stays in the thread where the request began."""
+    (path := tmp_path / "app.py").write_text(MOVED)
+    plain = run(sys.executable, path)
+    under = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, path)
+    environment = clean_environment(tmp_path) | {"PFS_DIR": str(tmp_path / "attached")}
+    attached = run(sys.executable, path, PACKAGE / "_auto", core_library(), env=environment)
+    assert plain.stdout.count("\n") == 180
+    assert under.stdout == plain.stdout
+    assert attached.stdout == plain.stdout
+    rows = recorded(tmp_path / "segments")
+    assert sorted(rows, key=str) == sorted(recorded(tmp_path / "attached"), key=str)
+    found = [(text, number) for _, text, number, _ in rows if text != "GET /between"]
+    expected = {"POST /half": 503, "POST /whole": 503, "POST /late": 1, "POST /dropped": 503, "GET /shop/asked": 0}
+    assert Counter(found) == dict.fromkeys(expected.items(), 20)
+    for folder in ("segments", "attached"):
+        [segment] = (tmp_path / folder).glob("**/*.pfs")
+        with pfs.attach(segment) as schema:
+            history = schema.table("events_statements_history_long")
+            moved = history[history["SQL_TEXT"].isin(list(expected))]
+            assert len(set(moved["THREAD_ID"])) == 1
+            counts = schema.table("events_statements_summary_global_by_event_name").set_index("EVENT_NAME")["COUNT_STAR"]
+            assert counts[counts > 0].to_dict() == Counter(history["EVENT_NAME"])
+            digests = schema.table("events_statements_summary_by_digest").set_index("DIGEST_TEXT")["COUNT_STAR"]
+            assert {text: digests[text] for text in expected} == dict.fromkeys(expected, 20)

@@ -118,7 +118,7 @@ void Suspend(Suspendable& running);
 void Resume(Suspendable& running);
 
 // Is a statement that is found by a handle of the client: a connection, a statement. Threads: the client's own rule that a handle is used
-// by one thread at a time. Of a statement that another thread goes on with, only the part in the first thread is recorded.
+// by one thread at a time. Another thread may end the statement.
 struct Running : Suspendable {
   uint64_t rows;
   uint64_t affected;  // rows, so far

@@ -1,7 +1,5 @@
 #include "run/python/python_statements.h"
 
-#include <pthread.h>
-
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -15,17 +13,12 @@ namespace {
 
 constexpr const char* kStatement = "pfs statement";
 
-// Is a statement that runs.
+// Is a statement that runs. Any thread may end it.
 struct Handle {
   Suspendable running;
-  pthread_t thread;
   bool is_open, is_suspended;
 };
 
-// Returns whether this thread can end the statement. If another one began it, it stays open, and is counted as lost.
-bool CanEnd(const Handle& handle) { return handle.is_open && pthread_equal(handle.thread, pthread_self()) != 0; }
-
-// REQUIRES: CanEnd().
 void GoOn(Handle& handle) {
   if (handle.is_suspended) Resume(handle.running);
   handle.is_suspended = false;
@@ -38,7 +31,7 @@ void Close(Handle& handle) {
 }
 
 void Free(Handle* handle) {
-  if (CanEnd(*handle)) {
+  if (handle->is_open) {
     GoOn(*handle);
     Close(*handle);
   }
@@ -106,7 +99,6 @@ PyObject* BeginStatement(const Beginning& beginning) {
     (void)pfs_statement_set_traceparent(&handle->running.statement, beginning.traceparent, std::strlen(beginning.traceparent));
   }
   handle->is_open = true;
-  handle->thread = pthread_self();
   handle->is_suspended = beginning.is_detached;
   if (handle->is_suspended) Suspend(handle->running);
   PyObject* const capsule = g_py.PyCapsule_New(handle, kStatement, Drop);
@@ -117,7 +109,7 @@ PyObject* BeginStatement(const Beginning& beginning) {
 bool EndStatement(PyObject* capsule, long rows, long affected, int error, const char* message) {
   auto* const handle = static_cast<Handle*>(g_py.PyCapsule_GetPointer(capsule, kStatement));
   if (handle == nullptr) return false;
-  if (!CanEnd(*handle)) return true;
+  if (!handle->is_open) return true;
   GoOn(*handle);
   pfs_statement_t* const statement = &handle->running.statement;
   if (rows > 0) pfs_statement_set(statement, PFS_ROWS_SENT, static_cast<uint64_t>(rows));

@@ -42,7 +42,8 @@ struct Beginning {
 // Begins a statement. Returns a handle, which ends it when it dies; None if it is not recorded; nullptr with an exception.
 PyObject* BeginStatement(const Beginning& beginning);
 
-// Ends a statement; error: 0 = none. Another thread than the one that began it cannot. Returns false with an exception.
+// Ends a statement; error: 0 = none. Returns false with an exception.
+// Threads: any; the caller has the GIL.
 bool EndStatement(PyObject* handle, long rows, long affected, int error, const char* message);
 
 // Reads the arguments from `at` on that functions share which begin a statement: skipped, detached, traceparent=None. Returns false with an

@@ -50,11 +50,10 @@ class _Info(ctypes.Structure):
 
 
 class _Handle:
-    """Is a statement between begin() and end()."""
+    """Is a statement between begin() and end(). Any thread may end it."""
 
     def __init__(self):
         self.statement = (ctypes.c_uint64 * 48)()  # a pfs_statement_t
-        self.thread = threading.get_ident()
         self.suspended = None
         self.is_open = True
 
@@ -64,7 +63,7 @@ class _Handle:
             self.suspended = None
 
     def close(self):
-        if self.is_open and self.thread == threading.get_ident():
+        if self.is_open:
             self.is_open = False
             self.resume()
             _core.pfs_statement_end(self.statement)
@@ -190,7 +189,7 @@ def begin_request(key, method, target, skipped, detached, traceparent=None):
 
 def end(handle, rows, affected, error, message):
     """Ends the statement. error: 0 = none."""
-    if not handle.is_open or handle.thread != threading.get_ident():
+    if not handle.is_open:
         return
     handle.resume()
     if rows > 0:
