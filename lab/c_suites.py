@@ -34,9 +34,9 @@ from rich.progress import Progress
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]  # run as a script
 
-from pfs._run.launch import environment  # noqa: E402
 from lab import both_ways, debian  # noqa: E402
 from lab.both_ways import Results  # noqa: E402
+from pfs._run.launch import environment  # noqa: E402
 
 NOBODY = 65534
 

@@ -24,5 +24,5 @@ ray.get([work.remote(100) for _ in range(8)])
 snapshots = ray.remote(num_cpus=0)(lambda: [pfs.attach(path).snapshot() for path in pfs.processes(FOLDER)["PATH"]])
 nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
 found = ray.get([snapshots.options(scheduling_strategy=On(node, soft=False)).remote() for node in nodes])
-merged = pfs.merge([snapshot for node in found for snapshot in node])
+merged = pfs.Snapshot.merge([snapshot for node in found for snapshot in node])
 print(merged.sql("select EVENT_NAME, COUNT_STAR from events_waits_summary_global_by_event_name where COUNT_STAR > 0"))

@@ -28,6 +28,6 @@ def snapshots(_):
 
 
 hosts = dict(spark.sparkContext.parallelize(range(16), 16).mapPartitions(snapshots).collect())
-merged = pfs.merge([snapshot for host in hosts.values() for snapshot in host])
+merged = pfs.Snapshot.merge([snapshot for host in hosts.values() for snapshot in host])
 waits = merged.sql("select EVENT_NAME, COUNT_STAR::bigint as TURNS from events_waits_summary_global_by_event_name")  # no unsigned
 spark.createDataFrame(pyarrow.table(waits)).filter("TURNS > 0").show(truncate=False)

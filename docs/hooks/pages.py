@@ -1,7 +1,7 @@
 """Pages of the site that nobody writes by hand. mkdocs calls the functions whose names begin with `on_`.
 
 The README, the guide for contributors, the changes and every file of the source tree that a page links to become pages. The
-tables' pages come from the schema of the installed package, the page of the Python API from the groups of `pfs.__all__`.
+tables' pages come from the schema of the installed package, the page of the Python API from `pfs.PUBLIC`.
 """
 
 from __future__ import annotations
@@ -121,9 +121,9 @@ def headers_page() -> str:
 
 
 def python_page() -> str:
-    """Returns the page of the Python API: the names of pfs.__all__ below the comments that group them there."""
-    text = (ROOT / "python/pfs/__init__.py").read_text()
-    listed = text.partition("__all__ = [")[2].partition("]")[0]
+    """Returns the page of the Python API: the names of pfs.PUBLIC below their headings, then the modules."""
+    import pfs
+
     lines = ["# Python", "", "`import pfs` gives every name of this page. `pip install perfschema` installs it.", ""]
     lines += [
         "::: pfs",
@@ -133,13 +133,14 @@ def python_page() -> str:
         "      show_root_toc_entry: false",
         "",
     ]
-    for comment, name in re.findall(r"#\s*(.+)|\"(\w+)\"", listed):
-        if comment:
-            lines += [f"## {comment}", ""]
-        elif name not in ("errors", "__version__"):
+    for heading, modules in pfs.PUBLIC.items():
+        lines += [f"## {heading}", ""]
+        for name in (name for names in modules.values() for name in names):
             lines += [f"::: pfs.{name}", ""]
-    lines += ["## SQLAlchemy", "", "::: pfs.sqlalchemy", "", "## Metrics", "", "::: pfs.metrics", ""]
-    lines += ["## Dask", "", "::: pfs.dask", "", "## OpenTelemetry", "", "::: pfs.otel", ""]
+    titles = {"sqlalchemy": "SQLAlchemy", "otel": "OpenTelemetry", "plot": "Pictures", "server": "Database servers (unstable)"}
+    for module in pfs.MODULES:
+        if module not in ("errors", "setup"):
+            lines += [f"## {titles.get(module, module.title())}", "", f"::: pfs.{module}", ""]
     return "\n".join(lines)
 
 

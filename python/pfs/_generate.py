@@ -4,8 +4,9 @@
     python -m pfs._generate --check     names the files that are out of date; exits with 1 if there is one
 
 The files are docs/reference/tables.md (the meaning of every table and column), docs/reference/views.md,
-tests/golden/schema.json (it changes only on purpose), python/pfs/_names.pyi (names of tables for type checkers and editors),
-docs/man (a man page for each command, which the wheel installs in share/man/man1), and the headers of the wrapped calls.
+tests/golden/schema.json (it changes only on purpose), python/pfs/_names.pyi and __init__.pyi (names of tables, and the public
+names, for type checkers and editors), docs/man (a man page for each command, which the wheel installs in share/man/man1), and
+the headers of the wrapped calls.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pfs
 from pfs import _core, _generate_calls
 from pfs._views.declared import VIEWS
 
@@ -110,6 +112,23 @@ def _names() -> str:
     return f"# {_MADE}\nfrom typing import Literal, TypeAlias\n\nTableName: TypeAlias = Literal[\n{names}]\n"
 
 
+def _stub() -> str:
+    """Returns the public names for type checkers, which import what Python imports later."""
+    lines = ["# Made by `python -m pfs._generate` from PUBLIC in __init__.py. Do not edit.", "# ruff: noqa: I001"]
+    lines += [f"from pfs import {name} as {name}" for name in (*pfs.MODULES, "_core")]
+    lines += [
+        f"from pfs.{module} import {name} as {name}"
+        for modules in pfs.PUBLIC.values()
+        for module, names in modules.items()
+        for name in names
+    ]
+    lines += ["", "PUBLIC: dict[str, dict[str, tuple[str, ...]]]", "MODULES: tuple[str, ...]"]
+    lines += ["__version__: str", "", "def load_ipython_extension(shell: object) -> None: ..."]
+    lines += ["def unload_ipython_extension(shell: object) -> None: ...", ""]
+    lines += ["__all__ = [", *(f"    {json.dumps(name)}," for name in pfs.__all__), "]"]
+    return "\n".join(lines) + "\n"
+
+
 def files(root: Path) -> dict[str, str]:
     """Returns the text of each file, by its path below the root of the source tree."""
     from pfs._cli.manual import pages  # needs click
@@ -121,6 +140,7 @@ def files(root: Path) -> dict[str, str]:
         "tests/golden/schema.json": _golden(),
         "python/pfs/_names.pyi": _names(),
         **_generate_calls.headers(root),
+        "python/pfs/__init__.pyi": _stub(),
     }
 
 

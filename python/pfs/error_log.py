@@ -2,7 +2,7 @@
 
 pfs.log("the queue is nearly full", "Warning", code="APP-000042", subsystem="queue")
 
-logging.getLogger().addHandler(pfs.logging_handler())          # whatever the standard logging module gets
+logging.getLogger().addHandler(pfs.LoggingHandler())          # whatever the standard logging module gets
 logging.getLogger("queue").warning("nearly full", extra={"error_code": "APP-000042"})
 """
 

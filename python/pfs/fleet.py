@@ -63,7 +63,7 @@ class Fleet:
     def sql(self, statement: str, dialect: Dialect = "duckdb") -> Result:
         """Answers a question in SQL, as ``pfs.sql``.
 
-        ``x`` or ``performance_schema.x`` has the rows of ``pfs.merge`` for each node, with NODE in front. ``process.x`` has the
+        ``x`` or ``performance_schema.x`` has the merged rows of each node, with NODE in front. ``process.x`` has the
         rows of each process, with NODE, PID and START. ``rates.x`` has what a process counted per second between the last two
         cuts of its node: rows in which something happened. ``sys.x`` is a view for each node, or for each process if its tables
         have identities of one process.
@@ -91,11 +91,10 @@ class Fleet:
         return self.sql(f'select * from sys."{plain}" order by NODE').df()
 
     def merged(self) -> Merged:
-        """Returns the sums of all nodes, as ``pfs.merge`` makes them."""
-        from pfs._snapshots.merge import merge
-        from pfs._snapshots.snapshot import read_snapshot
+        """Returns the sums of all nodes, as ``Snapshot.merge`` makes them."""
+        from pfs._snapshots.snapshot import Snapshot, read_snapshot
 
-        return merge([read_snapshot(cut.path) for cut in self._cuts])
+        return Snapshot.merge([read_snapshot(cut.path) for cut in self._cuts])
 
     def __len__(self) -> int:
         """Returns the number of nodes."""

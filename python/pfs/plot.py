@@ -6,7 +6,7 @@
     pfs.plot.locks(pfs.attach(4711))           # who waits for whom
 
 Each function takes a process or its events, and returns the matplotlib ``Axes`` on which it has drawn: those that you give, or
-those of a new figure. ``what`` is None for this process, what ``pfs.attach`` returns, a snapshot, or a frame of events.
+those of a new figure. ``source`` is None for this process, what ``pfs.attach`` returns, a snapshot, or a frame of events.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from pfs._plot.events import Process, What
     from pfs._plot.flame import By
     from pfs._snapshots.snapshot import Snapshot
+    from pfs._tables.units import Time
 
 __all__ = ["flame", "heatmap", "locks", "timeline"]
 
 
-def timeline(what: What = None, *, ax: Axes | None = None) -> Axes:
+def timeline(source: What = None, *, begin: Time = 0, end: Time | None = None, ax: Axes | None = None) -> Axes:
     """Draws what each thread did: a lane per thread, time from left to right.
 
     Waits are thin and strong; the statements, stages and transactions around them are high and pale. It shows the 20,000 longest
@@ -34,7 +35,8 @@ def timeline(what: What = None, *, ax: Axes | None = None) -> Axes:
     with the most time in events. Waiting for work (``idle``) is left out.
 
     Args:
-        what: a process or a snapshot, whose ``events_*_history_long`` are drawn, or a frame of such events.
+        source: a process or a snapshot, whose ``events_*_history_long`` are drawn, or a frame of such events.
+        begin, end: the time to draw, as TIMER_START: picoseconds, or a text as "1.5s". Events that cross it are cut.
         ax: where to draw. None makes a figure.
 
     Raises:
@@ -42,17 +44,19 @@ def timeline(what: What = None, *, ax: Axes | None = None) -> Axes:
         Error: matplotlib is not installed.
     """
     from pfs._plot.timeline import draw
+    from pfs._tables.units import picoseconds
 
-    return draw(what, ax)
+    last = None if end is None else picoseconds("end", end, "ps")
+    return draw(source, picoseconds("begin", begin, "ps"), last, ax)
 
 
-def heatmap(what: What | Sequence[Snapshot] = None, *, ax: Axes | None = None) -> Axes:
+def heatmap(source: What | Sequence[Snapshot] = None, *, ax: Axes | None = None) -> Axes:
     """Draws how long events took, and when: time from left to right, latency from bottom to top, the darker the more events.
 
     Args:
-        what: a process or a snapshot, whose ``events_statements_history_long`` is drawn; a frame of events of any kind; or a list
-            of snapshots, for the statements between each two of them, by ``events_statements_histogram_global``: so nothing is
-            missing that a history has overwritten.
+        source: a process or a snapshot, whose ``events_statements_history_long`` is drawn; a frame of events of any kind; or a
+            list of snapshots, for the statements between each two of them, by ``events_statements_histogram_global``: so nothing
+            is missing that a history has overwritten.
         ax: where to draw. None makes a figure.
 
     Raises:
@@ -61,14 +65,14 @@ def heatmap(what: What | Sequence[Snapshot] = None, *, ax: Axes | None = None) -
     """
     from pfs._plot.heatmap import draw
 
-    return draw(what, ax)
+    return draw(source, ax)
 
 
-def flame(what: What = None, *, by: By = "nesting", ax: Axes | None = None) -> Axes:
+def flame(source: What = None, *, by: By = "nesting", ax: Axes | None = None) -> Axes:
     """Draws where time went as a flame graph: a box is as wide as its time, in all threads.
 
     Args:
-        what: as for ``timeline``.
+        source: as for ``timeline``.
         by: "nesting": statements stand on transactions, stages on statements, waits on what they are in. "source": waits by file
             and line of the program.
         ax: where to draw. None makes a figure.
@@ -79,14 +83,14 @@ def flame(what: What = None, *, by: By = "nesting", ax: Axes | None = None) -> A
     """
     from pfs._plot.flame import draw
 
-    return draw(what, by, ax)
+    return draw(source, by, ax)
 
 
-def locks(what: Process | pd.DataFrame = None, *, ax: Axes | None = None) -> Axes:
+def locks(source: Process | pd.DataFrame = None, *, ax: Axes | None = None) -> Axes:
     """Draws who waits for whom: an arrow from each thread that waits for a lock to the thread that holds it. A deadlock is red.
 
     Args:
-        what: a process, or a frame of ``pfs.blocked()``. A snapshot does not say who waits.
+        source: a process, or a frame of ``pfs.blocked()``. A snapshot does not say who waits.
         ax: where to draw. None makes a figure.
 
     Raises:
@@ -95,4 +99,4 @@ def locks(what: Process | pd.DataFrame = None, *, ax: Axes | None = None) -> Axe
     """
     from pfs._plot.locks import draw
 
-    return draw(what, ax)
+    return draw(source, ax)

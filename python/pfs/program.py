@@ -1,11 +1,7 @@
-"""Shows objects that the program declares: its variables, meters, loggers, tasks, functions; its clients and their hosts.
+"""Shows objects that the program declares: its variables and meters.
 
     threads = pfs.register_variable("myapp_threads", 4, minimum=1, maximum=64, documentation="Threads that work.")
     threads.value = 8                              # global_variables, variables_info
-
-    task = pfs.register_task("myapp/cleanup", interval=60)
-    with task:                                     # component_scheduler_tasks: RUNNING; then TIMES_RUN, TIMES_FAILED if it raised
-        clean_up()
 
 pfs only shows these objects; it sets and runs nothing. A second registration of a name changes its properties. None of these
 functions is meant for hot paths.
@@ -13,79 +9,33 @@ functions is meant for hot paths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pfs import _core
+from pfs._tables.units import whole_seconds
 from pfs.errors import InvalidValue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date
-    from types import EllipsisType, TracebackType
-    from typing import Any, Literal, Self
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Literal
+
+    from pfs._tables.units import Time
 
     Value = bool | int | float | str | None
     Scope = Literal["GLOBAL", "SESSION", "SESSION_ONLY"]
     DataType = Literal["Integer", "Numeric", "String", "Enumeration", "Boolean", "Set"]
     Source = Literal["COMPILED", "GLOBAL", "SERVER", "EXPLICIT", "EXTRA", "USER", "LOGIN", "COMMAND_LINE", "PERSISTED", "DYNAMIC"]
-    Level = Literal["none", "error", "warn", "info", "debug"]
 
-__all__ = [
-    "Function",
-    "Logger",
-    "Meter",
-    "Task",
-    "Variable",
-    "account_lock",
-    "host_error",
-    "host_forget",
-    "host_seen",
-    "login_failed",
-    "login_succeeded",
-    "register_function",
-    "register_logger",
-    "register_meter",
-    "register_task",
-    "register_variable",
-    "set_connect_attrs",
-    "set_user_variable",
-]
+__all__ = ["Meter", "Variable", "register_meter", "register_variable"]
 
 _SCOPES = ("GLOBAL", "SESSION", "SESSION_ONLY")
 _TYPES = ("Integer", "Numeric", "String", "Enumeration", "Boolean", "Set")
 _SOURCES = ("COMPILED", "GLOBAL", "SERVER", "EXPLICIT", "EXTRA", "USER", "LOGIN", "COMMAND_LINE", "PERSISTED", "DYNAMIC")
-_LEVELS = ("none", "error", "warn", "info", "debug")
 _METRICS = ("counter", "updown", "gauge")
-_METER, _METRIC, _LOGGER, _TASK, _FUNCTION = range(5)
-_HOST_ERRORS = (
-    "host_blocked",
-    "nameinfo_transient",
-    "nameinfo_permanent",
-    "format",
-    "addrinfo_transient",
-    "addrinfo_permanent",
-    "fcrdns",
-    "host_acl",
-    "no_auth_plugin",
-    "auth_plugin",
-    "handshake",
-    "proxy_user",
-    "proxy_user_acl",
-    "authentication",
-    "ssl",
-    "max_user_connections",
-    "max_user_connections_per_hour",
-    "default_database",
-    "init_connect",
-    "local",
-    "account_locked",
-    "temporary_account_locked",
-    "unknown",
-)
+_METER, _METRIC, LOGGER, TASK, FUNCTION = range(5)
 
 
-def _code(what: str, value: object, legal: Sequence[str]) -> int:
+def code_of(what: str, value: object, legal: Sequence[str]) -> int:
+    """Returns the number of a value in an enum of the C API. `what` names it in the message of InvalidValue."""
     for i, name in enumerate(legal):
         if str(value).lower() == name.lower():
             return i
@@ -146,7 +96,7 @@ class Variable:
 
     def set(self, value: Value, source: Source = "DYNAMIC", path: str | None = None) -> None:
         """Sets the global value, with VARIABLE_SOURCE and VARIABLE_PATH (the file that it comes from)."""
-        _core.variable_set(self.name, _text(value), _code("source", source, _SOURCES), path)
+        _core.variable_set(self.name, _text(value), code_of("source", source, _SOURCES), path)
 
     @property
     def thread_value(self) -> Any:
@@ -204,9 +154,9 @@ def register_variable(
         LimitReached: ``performance_schema_max_program_rows``.
     """
     kind = type or _type_of(value)
-    number = _code("type", kind, _TYPES)
+    number = code_of("type", kind, _TYPES)
     _core.variable_register(
-        name, _text(value), number, _code("scope", scope, _SCOPES), _text(minimum), _text(maximum), documentation
+        name, _text(value), number, code_of("scope", scope, _SCOPES), _text(minimum), _text(maximum), documentation
     )
     variable = Variable(name, _TYPES[number])
     for attribute, text in (attributes or {}).items():
@@ -235,7 +185,7 @@ class Meter:
         *,
         number: type[int | float] = int,
         unit: str | None = None,
-        description: str | None = None,
+        documentation: str | None = None,
     ) -> None:
         """Adds a metric, a row of ``setup_metrics``. A counter only grows, an up-down counter also falls, a gauge shows a state.
 
@@ -249,201 +199,22 @@ class Meter:
             InvalidValue: a bad type, or a name that is empty or longer than 63 bytes.
             LimitReached: ``performance_schema_max_metric_classes``.
         """
-        _core.metric_register(name, self.name, _code("type of a metric", type, _METRICS), number is float, unit, description)
+        _core.metric_register(name, self.name, code_of("type of a metric", type, _METRICS), number is float, unit, documentation)
 
     def unregister(self) -> None:
         """Removes the row and its metrics."""
         _core.row_unregister(_METER, self.name)
 
 
-def register_meter(name: str, frequency: int = 10, *, enabled: bool = True, description: str | None = None) -> Meter:
-    """Registers a meter whose metrics the program reads every `frequency` seconds, 1 to 16777215.
+def register_meter(name: str, frequency: Time = 10, *, enabled: bool = True, documentation: str | None = None) -> Meter:
+    """Registers a meter whose metrics the program reads every `frequency`: 1 to 16777215 seconds, or a text as "1min".
 
     Raises:
         InvalidValue: a bad frequency, or a name that is empty or longer than 63 bytes.
         LimitReached: ``performance_schema_max_meter_classes``.
     """
-    if not 0 <= frequency < 2**32:
-        raise InvalidValue(f"FREQUENCY of a meter is 1 to 16777215 seconds, not {frequency}")
-    return Meter(name, _core.meter_register(name, frequency, enabled, description))
-
-
-class Logger:
-    """Is a row of ``setup_loggers``."""
-
-    __slots__ = ("_key", "name")
-
-    def __init__(self, name: str, key: int) -> None:
-        self.name = name
-        self._key = key
-
-    @property
-    def level(self) -> str:
-        """The LEVEL that ``setup_loggers`` has now: none, error, warn, info or debug. Reading it is cheap."""
-        return _LEVELS[_core.logger_level(self._key)]
-
-    def unregister(self) -> None:
-        """Removes the row."""
-        _core.row_unregister(_LOGGER, self.name)
-
-
-def register_logger(name: str, level: Level = "info", *, description: str | None = None) -> Logger:
-    """Registers a logger, whose level users change through ``pfs.setup_loggers``.
-
-    Raises:
-        InvalidValue: a bad level, or a name that is empty or longer than 128 bytes.
-        LimitReached: ``performance_schema_max_logger_classes``.
-    """
-    return Logger(name, _core.logger_register(name, _code("level", level, _LEVELS), description))
-
-
-class Task:
-    """Is a row of ``component_scheduler_tasks``. As a context manager it counts a run, which fails if an exception leaves it."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def begin(self) -> None:
-        """Begins a run: STATUS is RUNNING."""
-        _core.task_begin(self.name)
-
-    def end(self, failed: bool = False) -> None:
-        """Ends a run: STATUS is WAITING, and TIMES_RUN grows by one."""
-        _core.task_end(self.name, failed)
-
-    def __enter__(self) -> Self:
-        self.begin()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.end(kind is not None)
-
-    def unregister(self) -> None:
-        """Removes the row."""
-        _core.row_unregister(_TASK, self.name)
-
-
-def register_task(name: str, interval: int, *, comment: str | None = None) -> Task:
-    """Registers a task that runs every `interval` seconds.
-
-    Raises:
-        InvalidValue: a name that is empty or longer than 64 bytes, or an interval that is no number of seconds.
-    """
-    if not 0 <= interval < 2**32:
-        raise InvalidValue(f"the interval of a task is 0 to {2**32 - 1} seconds, not {interval}")
-    _core.task_register(name, comment, interval)
-    return Task(name)
-
-
-class Function:
-    """Is a row of ``user_defined_functions``. As a context manager it counts one use in UDF_USAGE_COUNT."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> Self:
-        _core.function_use(self.name, 1)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        _core.function_use(self.name, -1)
-
-    def unregister(self) -> None:
-        """Removes the row."""
-        _core.row_unregister(_FUNCTION, self.name)
-
-
-def register_function(name: str, return_type: str, *, type: str = "function", library: str | None = None) -> Function:
-    """Registers a function that the program has loaded.
-
-    Raises:
-        InvalidValue: a name that is empty or longer than 64 bytes.
-    """
-    _core.function_register(name, return_type, type, library)
-    return Function(name)
+    every = whole_seconds("FREQUENCY of a meter", frequency)
+    return Meter(name, _core.meter_register(name, every, enabled, documentation))
 
 
 # ---- Clients
-
-
-def set_connect_attrs(attributes: Mapping[str, str | None]) -> None:
-    """Sets the attributes of the client that the calling thread works for: rows of ``session_connect_attrs``, in this order.
-
-        pfs.set_account("anna", "desk")
-        pfs.set_connect_attrs({"program_name": "shop", "_pid": "4711"})
-
-    They replace the earlier ones. If they have more than ``performance_schema_session_connect_attrs_size`` bytes, the last ones
-    are dropped: ``_truncated`` stands first, and ``Performance_schema_session_connect_attrs_lost`` grows.
-    """
-    if not isinstance(attributes, Mapping):
-        raise TypeError(f"attributes must be a mapping of names to values, not {type(attributes).__name__}")
-    for name, value in attributes.items():
-        if value is not None and not isinstance(value, str):
-            raise TypeError(f"the value of attribute {name!r} must be str or None, not {type(value).__name__}")
-    _core.connect_attrs([(str(name), value) for name, value in attributes.items()])
-
-
-def set_user_variable(name: str, value: bytes | str | float | EllipsisType | None) -> None:
-    """Sets a named value of the calling thread, a row of ``user_variables_by_thread`` until the thread ends; ``...`` removes it.
-
-    Values are cut at 65535 bytes, names at 64.
-    """
-    if value is ...:
-        _core.user_variable_forget(name)
-        return
-    _core.user_variable_set(name, value if isinstance(value, bytes) or value is None else str(value))
-
-
-def host_seen(ip: str, host: str | None = None, *, validated: bool = False) -> None:
-    """Counts a connection from this address in ``host_cache``. `validated` says that the name was resolved."""
-    _core.host_seen(ip, host, validated)
-
-
-def host_error(ip: str, error: str) -> None:
-    """Counts an error in a column of ``host_cache``: "authentication" counts in COUNT_AUTHENTICATION_ERRORS.
-
-    Raises:
-        InvalidValue: there is no such column; the message names them.
-    """
-    _core.host_error(ip, _code("error of a host", error, _HOST_ERRORS))
-
-
-def host_forget(ip: str) -> None:
-    """Removes a row of ``host_cache``. ``pfs.truncate("host_cache")`` removes all."""
-    _core.host_forget(ip)
-
-
-def login_failed(user: str, host: str) -> None:
-    """Counts a failed login in ``connection_control_failed_login_attempts``."""
-    _core.login_failed(user, host)
-
-
-def login_succeeded(user: str, host: str) -> None:
-    """Removes the row of an account from ``connection_control_failed_login_attempts``, after a login that did not fail."""
-    _core.login_succeeded(user, host)
-
-
-def _seconds(day: date | None) -> int:
-    return 0 if day is None else (day.toordinal() - 719163) * 86400
-
-
-def account_lock(
-    user: str,
-    host: str,
-    *,
-    locked: bool = False,
-    failed_attempts: int = 0,
-    remaining_attempts: int = 0,
-    lock_days: int = 0,
-    since: date | None = None,
-    until: date | None = None,
-    remove: bool = False,
-) -> None:
-    """Sets the row of an account in ``temporary_account_locks``: `failed_attempts` failed logins lock it for `lock_days` days
-    (-1: until it is unlocked), and `remaining_attempts` of them are left. `remove` removes the row."""
-    lock = None if remove else (locked, failed_attempts, remaining_attempts, lock_days, _seconds(since), _seconds(until))
-    _core.account_lock(user, host, lock)

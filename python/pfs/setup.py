@@ -33,6 +33,7 @@ __all__ = [
     "SetupTable",
     "UnknownKey",
     "Values",
+    "configure",
     "option_text",
     "setup_actors",
     "setup_consumers",
@@ -413,3 +414,17 @@ setup_loggers = SetupLoggers()
 threads = Threads()
 variables = Values("global_variables")
 status = Values("global_status")
+
+
+def configure(**options: bool | int | str) -> None:
+    """Sets start-time options. It must be called before this process has recorded or read anything.
+
+    Names are those of ``pfs.variables``, with or without ``performance_schema_`` in front. Presets of instruments and consumers:
+    ``configure(instrument="wait/io/file/%=counted", consumer_events_waits_history="OFF")``.
+
+    Raises:
+        StateError: pfs has started already.
+        UnknownName: no such option.
+        InvalidValue: a bad value. Nothing was started or changed.
+    """
+    _core.configure(option_text(options))

@@ -9,10 +9,9 @@ from pfs import _core
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from types import EllipsisType
     from typing import Any
 
-__all__ = ["Thread", "set_account", "set_processlist", "set_thread_name"]
+__all__ = ["Thread", "set_account", "set_thread_name"]
 
 
 class Thread(threading.Thread):
@@ -86,29 +85,3 @@ def set_thread_name(name: str) -> None:
         InvalidValue: the name is empty or has more than 120 bytes.
     """
     _core.set_thread_name(name)
-
-
-def set_processlist(
-    *,
-    id: int | EllipsisType | None = ...,
-    db: str | EllipsisType | None = ...,
-    command: str | EllipsisType | None = ...,
-    state: str | EllipsisType | None = ...,
-    info: str | EllipsisType | None = ...,
-    start_time: float | EllipsisType | None = ...,
-    connection_type: str | EllipsisType | None = ...,
-    resource_group: str | EllipsisType | None = ...,
-    peer_port: int | EllipsisType | None = ...,
-) -> None:
-    """Sets what the calling thread shows in its row of ``processlist`` and the PROCESSLIST_ columns of ``threads``.
-
-        pfs.set_processlist(command="Query", info=sql, start_time=time.time())
-
-    An argument that is left out keeps its column; None makes it NULL; text that is wider than its column is cut. PROCESSLIST_TIME
-    counts from `start_time`. The call takes no lock and makes no system call, so it may be called for each request.
-    """
-    given = (id, db, command, state, info, start_time, connection_type, resource_group, peer_port)
-    names = ("id", "db", "command", "state", "info", "start_time", "connection_type", "resource_group", "peer_port")
-    for name, value in zip(names, given, strict=True):
-        if value is not ...:
-            _core.set_processlist(name, int(value) if isinstance(value, float) else value)

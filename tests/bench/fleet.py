@@ -27,8 +27,9 @@ import pfs
 import pfs.fleet
 from pfs._fleet.collector import Collector, _Reading
 from pfs._fleet.cut import Identity, Member
+from pfs._snapshots.frames import columns_of
 from pfs._snapshots.held import Columns, Held, declared
-from pfs._snapshots.snapshot import Snapshot, columns_of, take
+from pfs._snapshots.snapshot import Snapshot, take
 
 PROCESSES = 100  # of a host
 FACTORS = 37  # three processes of a host have the same, and each is of another program

@@ -71,7 +71,7 @@ def figures() -> dict[str, Figure]:
 
     import pfs
     from pfs import _core
-    from pfs._snapshots.snapshot import is_summary
+    from pfs._snapshots.frames import is_summary
     from pfs._source import OWN
 
     found: dict[str, Figure] = {}
@@ -159,12 +159,16 @@ def _files(note: Callable[..., None], summaries: list[str]) -> None:
 
     same = [snapshot(number, held) for number in range(SNAPSHOTS)]
     note(
-        "merge same", f"merge of {SNAPSHOTS} snapshots of {rows} rows, the same arrays", milliseconds(lambda: pfs.merge(same), 3)
+        "merge same",
+        f"merge of {SNAPSHOTS} snapshots of {rows} rows, the same arrays",
+        milliseconds(lambda: pfs.Snapshot.merge(same), 3),
     )
     same.clear()
     many = [snapshot(number, {name: copied(columns, number) for name, columns in held.items()}) for number in range(SNAPSHOTS)]
     gc.collect()
-    tenth, whole = _in_turn(lambda: pfs.merge(many[: SNAPSHOTS // 10]), lambda: pfs.merge(many), 7, time.process_time)
+    tenth, whole = _in_turn(
+        lambda: pfs.Snapshot.merge(many[: SNAPSHOTS // 10]), lambda: pfs.Snapshot.merge(many), 7, time.process_time
+    )
     note("merge", "   other arrays, a tenth of the names of each its own", whole, "ms", "merging a tenth of them", tenth)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / f"{number}.pfs.zip" for number in range(FILES)]
@@ -178,7 +182,7 @@ def _files(note: Callable[..., None], summaries: list[str]) -> None:
             found = pfs.read_snapshot(paths[number % FILES])
             return Snapshot(found._held, replace(found.process, pid=taken.process.pid + number), found.time, found.duration)
 
-        from_files = milliseconds(lambda: pfs.merge([read(number) for number in range(SNAPSHOTS)]), 2)
+        from_files = milliseconds(lambda: pfs.Snapshot.merge([read(number) for number in range(SNAPSHOTS)]), 2)
         note("merge files", "   the same from files", from_files, "ms", "merging them", whole)
 
 

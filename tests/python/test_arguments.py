@@ -107,11 +107,11 @@ def test_waits_take_what_the_standard_ones_take(value: Any) -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: pfs.diff("a", "b"), "before must be a Snapshot"),  # type: ignore[arg-type]
+        (lambda: pfs.Snapshot.diff("a", "b"), "before must be a Snapshot"),  # type: ignore[arg-type]
         (lambda: pfs.Table(5), "name must be a str"),  # type: ignore[arg-type]
         (lambda: pfs.Table("a", "PRIMARY"), "indexes must be several names"),
-        (lambda: pfs.set_connect_attrs("a"), "attributes must be a mapping"),  # type: ignore[arg-type]
-        (lambda: pfs.set_connect_attrs({"a": 5}), "the value of attribute 'a' must be str or None, not int"),  # type: ignore[dict-item]
+        (lambda: pfs.server.set_connect_attrs("a"), "attributes must be a mapping"),  # type: ignore[arg-type]
+        (lambda: pfs.server.set_connect_attrs({"a": 5}), "the value of attribute 'a' must be str or None, not int"),  # type: ignore[dict-item]
         (lambda: pfs.transaction(5), "a str or None is needed, not int"),  # type: ignore[arg-type]
         (lambda: pfs.statement(5), "str"),  # type: ignore[arg-type]
     ],
@@ -122,7 +122,7 @@ def test_wrong_types_are_type_errors_that_say_so(call: Callable[[], Any], says: 
 
 
 def test_exit_of_a_setup_table_without_enter() -> None:
-    for table in (pfs.setup_instruments, pfs.setup_consumers, pfs.setup_actors, pfs.setup_timers):
+    for table in (pfs.setup_instruments, pfs.setup_consumers, pfs.setup_actors, pfs.setup.setup_timers):
         with pytest.raises(RuntimeError, match=f"{table.name}: __exit__ without __enter__"):
             table.__exit__(None, None, None)
 
@@ -176,16 +176,16 @@ def test_surrogate_escapes_arrive_as_their_bytes(fresh: Run) -> None:
         check("global_variable_attributes", "ATTR_VALUE")
         pfs.set_account(text, text)
         check("accounts", "USER"), check("accounts", "HOST")
-        pfs.set_connect_attrs({{text: text}})
+        pfs.server.set_connect_attrs({{text: text}})
         check("session_connect_attrs", "ATTR_NAME"), check("session_connect_attrs", "ATTR_VALUE")
-        pfs.set_user_variable("u", text)
+        pfs.server.set_user_variable("u", text)
         check("user_variables_by_thread", "VARIABLE_VALUE")
-        pfs.set_processlist(info=text, state=text, db=text)
+        pfs.server.set_processlist(info=text, state=text, db=text)
         check("threads", "PROCESSLIST_INFO"), check("threads", "PROCESSLIST_STATE"), check("threads", "PROCESSLIST_DB")
         pfs.set_thread_name("test/" + text)
         check("threads", "NAME")
         pfs.log(text, subsystem="s")
-        logging.getLogger().addHandler(pfs.logging_handler())
+        logging.getLogger().addHandler(pfs.LoggingHandler())
         logging.warning("logged " + text)
         check("error_log", "DATA"), check("error_log", "DATA", b"logged " + raw)
         table = pfs.Table("test." + text)
@@ -212,7 +212,7 @@ def test_surrogates_that_stand_for_no_byte_are_kept(fresh: Run) -> None:
         pfs.register_status("test_" + lone)
         pfs.statement("test/" + lone, text=lone).begin().end()
         pfs.log(lone)
-        pfs.set_user_variable(lone, lone)
+        pfs.server.set_user_variable(lone, lone)
         pfs.digest(lone)
         columns = {{"setup_instruments": "NAME", "error_log": "DATA", "user_variables_by_thread": "VARIABLE_VALUE",
                    "global_status": "VARIABLE_NAME"}}

@@ -45,10 +45,10 @@ def rich_world() -> None:
     with pfs.Lock("app/LOCK"), pfs.open("a file", "w", name="app/data") as file:
         file.write("text")
     pfs.set_account("joe", "here")
-    pfs.set_connect_attrs({"program": "test"})
-    pfs.set_user_variable("number", "7")
+    pfs.server.set_connect_attrs({"program": "test"})
+    pfs.server.set_user_variable("number", "7")
     pfs.register_variable("app.level", 3)
-    pfs.host_seen("192.0.2.1", "example")
+    pfs.server.host_seen("192.0.2.1", "example")
     pfs.log("said")
     with pfs.transaction(), pfs.statement("app/query", "SELECT 1"):
         pass

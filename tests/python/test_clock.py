@@ -19,9 +19,9 @@ SCRIPT = """
     from pfs import _core
 
     seconds = float(sys.argv[1])
-    pfs.setup_timers["statement"].timer_name = "MICROSECOND"
-    pfs.setup_timers["stage"].timer_name = "NANOSECOND"
-    pfs.setup_timers["wait"].timer_name = "CYCLE"
+    pfs.setup.setup_timers["statement"].timer_name = "MICROSECOND"
+    pfs.setup.setup_timers["stage"].timer_name = "NANOSECOND"
+    pfs.setup.setup_timers["wait"].timer_name = "CYCLE"
     lock = pfs.Lock("clock/LOCK")
     statement, stage = pfs.statement("clock/statement"), pfs.stage("clock/stage")
     unit = {"statement": 1_000_000, "stage": 1_000, "wait": 1}  # picoseconds

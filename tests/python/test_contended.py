@@ -294,7 +294,7 @@ def test_what_is_switched_off(off: str) -> None:
 @fresh_process()
 def test_any_timer_will_do() -> None:
     m, worker = mutex(), Worker()
-    pfs.setup_timers["wait"].timer_name = "MICROSECOND"
+    pfs.setup.setup_timers["wait"].timer_name = "MICROSECOND"
     m.use(3)
     assert m.lock() == 0
     assert waited_for(worker, m.lock, m.unlock)["TIMER_WAIT"] % 10**6 == 0

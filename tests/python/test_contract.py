@@ -113,18 +113,18 @@ def program() -> None:
     """Something of all that the program itself says."""
     pfs.register_variable("contract_size", 4, minimum=1, maximum=9, attributes={"unit": "rows"}).value = 5
     pfs.register_variable("contract_mode", "fast", scope="SESSION").thread_value = "slow"
-    pfs.set_user_variable("contract", b"\xff")
+    pfs.server.set_user_variable("contract", b"\xff")
     pfs.set_account("otto", "desk")
-    pfs.set_connect_attrs({"program_name": "contract", "empty": None})
-    pfs.host_seen("192.0.2.1", "desk", validated=True)
-    pfs.host_error("192.0.2.1", "ssl")
-    pfs.login_failed("otto", "desk")
-    pfs.account_lock("otto", "desk", locked=True)
+    pfs.server.set_connect_attrs({"program_name": "contract", "empty": None})
+    pfs.server.host_seen("192.0.2.1", "desk", validated=True)
+    pfs.server.host_error("192.0.2.1", "ssl")
+    pfs.server.login_failed("otto", "desk")
+    pfs.server.account_lock("otto", "desk", locked=True)
     pfs.register_meter("contract").metric("size", "gauge", number=float)
-    pfs.register_logger("contract")
-    with pfs.register_task("contract", 60):
+    pfs.server.register_logger("contract")
+    with pfs.server.register_task("contract", 60):
         pass
-    pfs.register_function("contract", "integer")
+    pfs.server.register_function("contract", "integer")
     pfs.log("something", "Warning", code="PFS-000001", subsystem="test")
 
 
@@ -413,9 +413,9 @@ def test_bad_input_is_named_with_what_is_legal_and_changes_nothing() -> None:
         "wait/synch/mutex/contract/LOCK_one",
     )
     raises(pfs.UnknownName, lambda: pfs.setup_consumers["events_wait_current"], "events_waits_current")
-    raises(pfs.UnknownName, lambda: pfs.setup_timers["waits"], "wait")
-    raises(pfs.InvalidValue, lambda: pfs.setup_timers.update("wait", timer_name="SUNDIAL"), "SUNDIAL", "CYCLE", "TICK")
-    raises(pfs.InvalidValue, lambda: pfs.setup_timers.update("wait", timer_name="THREAD_CPU"), "CYCLE", "TICK")
+    raises(pfs.UnknownName, lambda: pfs.setup.setup_timers["waits"], "wait")
+    raises(pfs.InvalidValue, lambda: pfs.setup.setup_timers.update("wait", timer_name="SUNDIAL"), "SUNDIAL", "CYCLE", "TICK")
+    raises(pfs.InvalidValue, lambda: pfs.setup.setup_timers.update("wait", timer_name="THREAD_CPU"), "CYCLE", "TICK")
     raises(pfs.InvalidValue, lambda: pfs.setup_instruments.update(enabled="PERHAPS"), "PERHAPS", "YES", "NO")
     raises(pfs.InvalidValue, lambda: pfs.setup_consumers.update(enabled=""), "YES", "NO")
     raises(pfs.InvalidValue, lambda: pfs.setup_instruments.update("%"), "enabled", "timed")

@@ -618,7 +618,7 @@ def test_L10_monitor_off_tables_are_empty_keys_are_0_and_the_program_runs() -> N
     }
     assert pfs.variables["performance_schema"] == "OFF"
     assert "OFF" in str(pfs.status["Performance_schema_status_reason"])
-    for call in (partial(pfs.setup_consumers.update, enabled=True), partial(pfs.setup_timers.update, timer_name="TICK")):
+    for call in (partial(pfs.setup_consumers.update, enabled=True), partial(pfs.setup.setup_timers.update, timer_name="TICK")):
         assert call() == 0
     pfs.truncate(HISTORY)
 

@@ -931,7 +931,7 @@ def test_F15_what_is_not_allowed_raises_and_changes_nothing() -> None:
             raises(pfs.OperationNotAllowed, partial(pfs.truncate, table), "TRUNCATE", table, *operations)
         if "UPDATE" not in operations:
             raises(pfs.OperationNotAllowed, partial(pfs._core.update, table, [], [("NAME", "x")]), table, *operations)
-    for setup in (pfs.setup_instruments, pfs.setup_consumers, pfs.setup_timers, pfs.threads):
+    for setup in (pfs.setup_instruments, pfs.setup_consumers, pfs.setup.setup_timers, pfs.threads):
         for call in (setup.insert, setup.delete):
             raises(pfs.OperationNotAllowed, call, setup.name, "SELECT", "UPDATE")
     assert settings() == before
@@ -988,7 +988,7 @@ STEP = {
 def test_timer_measures_60_ms(timer: str, cycle: str) -> None:
     """A7, C1: a wait of 60 ms is 60e9 picoseconds by each timer; also by the one that stands in for CYCLE."""
     lock = OwnLock("t/LOCK_one")
-    pfs.setup_timers["wait"].timer_name = timer
+    pfs.setup.setup_timers["wait"].timer_name = timer
     begin = time.monotonic()
     lock.pause(0.06)
     real = (time.monotonic() - begin) * 1e12
@@ -1005,7 +1005,7 @@ def test_timers_share_one_epoch() -> None:
     """Events under different timers lie on one axis, within the steps of the timers."""
     lock = OwnLock("t/LOCK_one")
     for timer in list(TIMERS) * 2:
-        pfs.setup_timers["wait"].timer_name = timer
+        pfs.setup.setup_timers["wait"].timer_name = timer
         lock.pause(0.025)
     found = events()
     for i, timer in enumerate(list(TIMERS) * 2):
@@ -1022,11 +1022,11 @@ def test_timers_share_one_epoch() -> None:
 def test_timer_changed_in_mid_event_never_mixes_units(timer: str, other: str) -> None:
     """A11: an event is timed to its end by the timer that it began with."""
     lock = OwnLock("t/LOCK_one")
-    pfs.setup_timers["wait"].timer_name = timer
+    pfs.setup.setup_timers["wait"].timer_name = timer
     begin = time.monotonic()
     wait = lock.begin()
     time.sleep(0.03)
-    pfs.setup_timers["wait"].timer_name = other
+    pfs.setup.setup_timers["wait"].timer_name = other
     lock.end(wait)
     real = (time.monotonic() - begin) * 1e12
     lock.use()
@@ -1067,7 +1067,7 @@ def test_L8_unavailable_timer_is_null_and_its_substitute_is_said() -> None:
     assert one("setup_timers", NAME="wait")["TIMER_NAME"] == "NANOSECOND"
     assert "cycle_timer" in str(pfs.status["Performance_schema_timer_reason"])
     lock = OwnLock("t/LOCK_one")
-    pfs.setup_timers["wait"].timer_name = "CYCLE"
+    pfs.setup.setup_timers["wait"].timer_name = "CYCLE"
     lock.pause(0.02)
     assert one(HISTORY)["TIMER_WAIT"] >= 20e9
 
@@ -1079,7 +1079,7 @@ def test_setup_of_consumers_and_timers_while_a_thread_works() -> None:
     worker = Worker()
     worker.start(m.use, 30000)
     for i in range(40):
-        pfs.setup_timers["wait"].timer_name = list(TIMERS)[i % 5]
+        pfs.setup.setup_timers["wait"].timer_name = list(TIMERS)[i % 5]
         consumer("events_waits_current", i % 2 == 0)
         instrument(MUTEX + "t/LOCK_one", timed=i % 3 != 0)
     worker.result()

@@ -62,12 +62,12 @@ def in_child(check: Any) -> None:
 def test_G14_attributes_keep_their_order_and_what_does_not_fit_is_told() -> None:
     """G14: ORDINAL_POSITION from 0; 512 bytes; too long: "_truncated" with the lost bytes first, attrs_lost + 1, longest_seen."""
     pfs.set_account("anna", "desk")
-    pfs.set_connect_attrs({"zebra": "1", "ant": None, "bee": ""})
+    pfs.server.set_connect_attrs({"zebra": "1", "ant": None, "bee": ""})
     ((session, shown),) = attributes().items()
     assert shown == [("zebra", "1"), ("ant", None), ("bee", "")]
     assert session == one("processlist")["ID"]
     assert status("session_connect_attrs_longest_seen") == 5 + 1 + 3 + 3 + 6
-    pfs.set_connect_attrs({"first": "a" * 100, "second": "b" * 100, "third": "c" * 100, "fourth": "d" * 281})
+    pfs.server.set_connect_attrs({"first": "a" * 100, "second": "b" * 100, "third": "c" * 100, "fourth": "d" * 281})
     assert attributes()[session] == [
         ("_truncated", str(6 + 281 + 1 + 3)),
         ("first", "a" * 100),
@@ -76,9 +76,9 @@ def test_G14_attributes_keep_their_order_and_what_does_not_fit_is_told() -> None
     ]
     assert status("session_connect_attrs_lost") == 1
     assert status("session_connect_attrs_longest_seen") == 300 + 281 + 22 + 1 + 4 * 2 + 2 - 1
-    pfs.set_connect_attrs({"n" * 40: "v" * 100})
+    pfs.server.set_connect_attrs({"n" * 40: "v" * 100})
     assert attributes()[session] == [("n" * 32, "v" * 100)]
-    pfs.set_connect_attrs({})
+    pfs.server.set_connect_attrs({})
     assert attributes() == {}
     assert status("session_connect_attrs_lost") == 1
 
@@ -88,7 +88,7 @@ def test_G14_attributes_keep_their_order_and_what_does_not_fit_is_told() -> None
 def test_G14_the_limit_is_an_option_and_holds_for_the_mark_as_well(size: int, kept: list[str], lost: int) -> None:
     """G14: nothing beyond session_connect_attrs_size, not even "_truncated" (14 bytes with its value)."""
     pfs.set_account("anna", "desk")
-    pfs.set_connect_attrs({"a": "1234567"} if size <= 10 else {"a": "1" * 50})
+    pfs.server.set_connect_attrs({"a": "1234567"} if size <= 10 else {"a": "1" * 50})
     assert [name for pairs in attributes().values() for name, _ in pairs] == kept
     assert status("session_connect_attrs_lost") == lost
 
@@ -100,7 +100,7 @@ def test_G15_the_reader_sees_sessions_of_its_own_account() -> None:
     for user, host in (("anna", "desk"), ("anna", "lab"), ("otto", "desk"), ("anna", "desk")):
         worker = Worker()
         worker.do(pfs.set_account, user, host)
-        worker.do(pfs.set_connect_attrs, {"who": f"{user}@{host}"})
+        worker.do(pfs.server.set_connect_attrs, {"who": f"{user}@{host}"})
         workers[worker.id] = (worker, user, host)
     assert len(attributes()) == 4
     for worker, user, host in workers.values():
@@ -120,12 +120,12 @@ def test_attributes_and_values_go_with_their_thread_and_stay_with_a_session() ->
 
     def say() -> None:
         pfs.set_account("anna", "desk")
-        pfs.set_connect_attrs({"a": "1"})
-        pfs.set_user_variable("u", "1")
+        pfs.server.set_connect_attrs({"a": "1"})
+        pfs.server.set_user_variable("u", "1")
         mode.thread_value = "slow"
 
     worker.do(say)
-    pfs.set_connect_attrs({"hidden": "1"})
+    pfs.server.set_connect_attrs({"hidden": "1"})
     assert {len(attributes()), len(rows("user_variables_by_thread"))} == {1}
     assert value_of("variables_by_thread", "mode", THREAD_ID=worker.id) == "slow"
     worker.do(pfs.set_account, "", "")
@@ -145,10 +145,10 @@ def test_attributes_and_values_go_with_their_thread_and_stay_with_a_session() ->
 def test_bad_attributes_are_refused() -> None:
     """Bad input changes nothing."""
     pfs.set_account("anna", "desk")
-    pfs.set_connect_attrs({"a": "1"})
-    raises(pfs.InvalidValue, lambda: pfs.set_connect_attrs({"": "1"}), "name")
+    pfs.server.set_connect_attrs({"a": "1"})
+    raises(pfs.InvalidValue, lambda: pfs.server.set_connect_attrs({"": "1"}), "name")
     raises(pfs.InvalidValue, lambda: _core.connect_attrs([("x", "1"), ("x", "2")]), "'x'", "twice")
-    raises(pfs.InvalidValue, lambda: pfs.set_user_variable("", "1"), "name", "64")
+    raises(pfs.InvalidValue, lambda: pfs.server.set_user_variable("", "1"), "name", "64")
     assert list(attributes().values()) == [[("a", "1")]]
 
 
@@ -302,14 +302,14 @@ def test_sessions_have_values_of_their_own_or_the_global_one() -> None:
 @fresh_process()
 def test_user_variables_are_bytes_of_a_thread() -> None:
     """Any bytes, NULL, cut at 65535; names are told apart to the letter."""
-    pfs.set_user_variable("a", b"\x00\xff")
-    pfs.set_user_variable("A", None)
-    pfs.set_user_variable("long", b"x" * 70000)
-    pfs.set_user_variable("n" * 70, 1.5)
+    pfs.server.set_user_variable("a", b"\x00\xff")
+    pfs.server.set_user_variable("A", None)
+    pfs.server.set_user_variable("long", b"x" * 70000)
+    pfs.server.set_user_variable("n" * 70, 1.5)
     found = {row["VARIABLE_NAME"]: row["VARIABLE_VALUE"] for row in rows("user_variables_by_thread", THREAD_ID=me())}
     assert found == {"a": "\x00\udcff", "A": None, "long": "x" * 65535, "n" * 64: "1.5"}
-    pfs.set_user_variable("a", ...)
-    pfs.set_user_variable("not there", ...)
+    pfs.server.set_user_variable("a", ...)
+    pfs.server.set_user_variable("not there", ...)
     assert len(every("user_variables_by_thread")) == 3
 
 
@@ -319,8 +319,11 @@ def test_user_variables_are_bytes_of_a_thread() -> None:
 @fresh_process()
 def test_UPDATE_of_setup_meters_and_loggers_reaches_the_program() -> None:
     """setup_meters: FREQUENCY and ENABLED; setup_loggers: LEVEL. Bad values are refused and change nothing."""
-    meter, other = pfs.register_meter("app.queue", 10, description="The queue."), pfs.register_meter("app.disk", 5, enabled=False)
-    logger = pfs.register_logger("app/queue", "warn")
+    meter, other = (
+        pfs.register_meter("app.queue", 10, documentation="The queue."),
+        pfs.register_meter("app.disk", 5, enabled=False),
+    )
+    logger = pfs.server.register_logger("app/queue", "warn")
     assert (meter.frequency, other.frequency, logger.level) == (10, 0, "warn")
     assert pfs.setup_meters.update("app.%", frequency=20, enabled=True) == 2
     assert (meter.frequency, other.frequency) == (20, 20)
@@ -340,10 +343,10 @@ def test_UPDATE_of_setup_meters_and_loggers_reaches_the_program() -> None:
         pfs.setup_meters.update(frequency=1)
         assert (logger.level, meter.frequency) == ("none", 1)
     assert (every("setup_meters"), every("setup_loggers")) == state
-    pfs.register_meter("app.queue", 3, description="Said again.")  # what the user has set stays
+    pfs.register_meter("app.queue", 3, documentation="Said again.")  # what the user has set stays
     assert one("setup_meters", NAME="app.queue")["DESCRIPTION"] == "Said again."
     assert meter.frequency == 16777215
-    meter.metric("depth", "gauge", unit="items", description="Items that wait.")
+    meter.metric("depth", "gauge", unit="items", documentation="Items that wait.")
     meter.metric("rate", "updown", number=float)
     raises(pfs.InvalidValue, lambda: meter.metric("x", "histogram"), "counter", "gauge")  # type: ignore[arg-type]
     assert every("setup_metrics")[0] == {
@@ -370,10 +373,10 @@ def test_limits_of_meters_metrics_and_loggers_are_counted() -> None:
     """variables.json: max_meter_classes and meter_lost, and the like. What is there may be registered again."""
     pfs.register_meter("a").metric("x")
     meter = pfs.register_meter("b")
-    pfs.register_logger("a")
+    pfs.server.register_logger("a")
     raises(pfs.LimitReached, lambda: pfs.register_meter("c"), "performance_schema_max_meter_classes is 2")
     raises(pfs.LimitReached, lambda: meter.metric("y"), "performance_schema_max_metric_classes is 1")
-    raises(pfs.LimitReached, lambda: pfs.register_logger("b"), "performance_schema_max_logger_classes is 1")
+    raises(pfs.LimitReached, lambda: pfs.server.register_logger("b"), "performance_schema_max_logger_classes is 1")
     pfs.register_meter("a").metric("x")
     names = ("meter_lost", "metric_lost", "logger_lost")
     assert losses() == {"Performance_schema_" + name: 1 for name in names}
@@ -384,12 +387,12 @@ def test_limits_of_meters_metrics_and_loggers_are_counted() -> None:
 @fresh_process()
 def test_tasks_and_functions_are_shown_while_they_run() -> None:
     """component_scheduler_tasks, user_defined_functions."""
-    task = pfs.register_task("clean", 60, comment="Cleans up.")
+    task = pfs.server.register_task("clean", 60, documentation="Cleans up.")
     with task:
         assert one("component_scheduler_tasks")["STATUS"] == "RUNNING"
     with Raises(ZeroDivisionError), task:
         1 / 0  # noqa: B018
-    pfs.register_task("clean", 30)
+    pfs.server.register_task("clean", 30)
     assert one("component_scheduler_tasks") == {
         "NAME": "clean",
         "STATUS": "WAITING",
@@ -398,7 +401,7 @@ def test_tasks_and_functions_are_shown_while_they_run() -> None:
         "TIMES_RUN": 2,
         "TIMES_FAILED": 1,
     }
-    function = pfs.register_function("area", "real", library="shapes.so")
+    function = pfs.server.register_function("area", "real", library="shapes.so")
     with function, function:
         assert one("user_defined_functions")["UDF_USAGE_COUNT"] == 2
     assert one("user_defined_functions") == {
@@ -412,8 +415,8 @@ def test_tasks_and_functions_are_shown_while_they_run() -> None:
     function.unregister()
     assert every("component_scheduler_tasks") == every("user_defined_functions") == []
     raises(pfs.UnknownName, task.begin, "task", "'clean'")
-    raises(pfs.InvalidValue, lambda: pfs.register_task("", 1), "64")
-    raises(pfs.InvalidValue, lambda: pfs.register_task("x", -1), "seconds")
+    raises(pfs.InvalidValue, lambda: pfs.server.register_task("", 1), "64")
+    raises(pfs.InvalidValue, lambda: pfs.server.register_task("x", -1), "seconds")
 
 
 class Raises:
@@ -439,29 +442,29 @@ def test_host_cache_counts_each_error_in_its_column_and_TRUNCATE_empties_it() ->
     kinds = [name.removeprefix("COUNT_").removesuffix("_ERRORS").lower() for name in columns]
     for i, kind in enumerate(kinds):
         for _ in range(i + 1):
-            pfs.host_error("192.0.2.1", kind)
+            pfs.server.host_error("192.0.2.1", kind)
     row = one(HOSTS)
     assert [row[name] for name in columns] == list(range(1, len(columns) + 1))
     assert (row["HOST"], row["HOST_VALIDATED"], row["SUM_CONNECT_ERRORS"]) == (None, "NO", 0)
-    pfs.host_seen("192.0.2.1", "desk", validated=True)
-    pfs.host_error("192.0.2.1", "handshake")
+    pfs.server.host_seen("192.0.2.1", "desk", validated=True)
+    pfs.server.host_error("192.0.2.1", "handshake")
     row = one(HOSTS)
     assert (row["HOST"], row["HOST_VALIDATED"], row["SUM_CONNECT_ERRORS"]) == ("desk", "YES", 1)
     assert row["FIRST_SEEN"] <= row["LAST_SEEN"] <= time.time() * 1e6 + 1e6
     assert row["FIRST_SEEN"] % 10**6 == 0
     assert row["FIRST_ERROR_SEEN"] <= row["LAST_ERROR_SEEN"]
-    pfs.host_seen("2001:db8::1")
+    pfs.server.host_seen("2001:db8::1")
     row = one(HOSTS, IP="2001:db8::1")
     assert (row["HOST"], row["FIRST_ERROR_SEEN"], row["LAST_ERROR_SEEN"]) == (None, None, None)
-    text = raises(pfs.InvalidValue, lambda: pfs.host_error("192.0.2.1", "rude"))
+    text = raises(pfs.InvalidValue, lambda: pfs.server.host_error("192.0.2.1", "rude"))
     assert all(kind in text for kind in kinds)
-    raises(pfs.InvalidValue, lambda: pfs.host_seen(""), "1 to 64")
-    pfs.host_forget("2001:db8::1")
-    raises(pfs.UnknownName, lambda: pfs.host_forget("2001:db8::1"), "2001:db8::1")
+    raises(pfs.InvalidValue, lambda: pfs.server.host_seen(""), "1 to 64")
+    pfs.server.host_forget("2001:db8::1")
+    raises(pfs.UnknownName, lambda: pfs.server.host_forget("2001:db8::1"), "2001:db8::1")
     assert len(every(HOSTS)) == 1
     pfs.truncate(HOSTS)
     assert every(HOSTS) == []
-    pfs.host_error("192.0.2.1", "ssl")
+    pfs.server.host_error("192.0.2.1", "ssl")
     assert one(HOSTS)["COUNT_SSL_ERRORS"] == 1
 
 
@@ -469,16 +472,16 @@ def test_host_cache_counts_each_error_in_its_column_and_TRUNCATE_empties_it() ->
 def test_failed_logins_count_until_one_succeeds_and_locks_are_shown() -> None:
     """connection_control_failed_login_attempts, temporary_account_locks."""
     for _ in range(3):
-        pfs.login_failed("anna", "desk")
-    pfs.login_failed("otto", "desk")
+        pfs.server.login_failed("anna", "desk")
+    pfs.server.login_failed("otto", "desk")
     found = {row["USERHOST"]: row["FAILED_ATTEMPTS"] for row in every("connection_control_failed_login_attempts")}
     assert found == {"'anna'@'desk'": 3, "'otto'@'desk'": 1}
-    pfs.login_succeeded("anna", "desk")
-    pfs.login_succeeded("never", "seen")
+    pfs.server.login_succeeded("anna", "desk")
+    pfs.server.login_succeeded("never", "seen")
     assert one("connection_control_failed_login_attempts")["USERHOST"] == "'otto'@'desk'"
     since, until = datetime.date(2024, 2, 29), datetime.date(2024, 3, 2)
-    pfs.account_lock("u" * 40, "h" * 300, locked=True, failed_attempts=3, lock_days=2, since=since, until=until)
-    pfs.account_lock("anna", "desk", failed_attempts=3, remaining_attempts=2, lock_days=-1)
+    pfs.server.account_lock("u" * 40, "h" * 300, locked=True, failed_attempts=3, lock_days=2, since=since, until=until)
+    pfs.server.account_lock("anna", "desk", failed_attempts=3, remaining_attempts=2, lock_days=-1)
     row = one("temporary_account_locks", USER="u" * 32, HOST="h" * 255)
     assert (row["LOCKED"], row["FAILED_LOGIN_ATTEMPTS"], row["REMAINING_LOGIN_ATTEMPTS"], row["PASSWORD_LOCK_TIME"]) == (
         "YES",
@@ -490,7 +493,7 @@ def test_failed_logins_count_until_one_succeeds_and_locks_are_shown() -> None:
     assert days == [since, until]
     row = one("temporary_account_locks", USER="anna")
     assert (row["LOCKED"], row["PASSWORD_LOCK_TIME"], row["LOCKED_SINCE"], row["LOCKED_UNTIL"]) == ("NO", -1, None, None)
-    pfs.account_lock("anna", "desk", remove=True)
+    pfs.server.account_lock("anna", "desk", remove=True)
     assert len(every("temporary_account_locks")) == 1
 
 
@@ -598,7 +601,7 @@ def test_L3_the_standard_logging_goes_to_the_log() -> None:
     """L3: levels, name of the logger, code, exception, thread; a record that cannot be formatted does not stop the program."""
     logger = logging.getLogger("shop.orders")
     logger.setLevel(1)
-    handler = pfs.logging_handler(level="INFO")
+    handler = pfs.LoggingHandler(level="INFO")
     logger.addHandler(handler)
     worker = Worker()
     logger.debug("left out")
@@ -633,19 +636,19 @@ def test_L3_the_standard_logging_goes_to_the_log() -> None:
 def test_rows_are_limited_and_their_room_is_used_again() -> None:
     """Never required: what has no room is refused, counted and named; the rest stays as it is."""
     for i in range(4):
-        pfs.host_seen(f"192.0.2.{i}")
-    raises(pfs.LimitReached, lambda: pfs.host_seen("192.0.2.9"), f"{LIMIT} is 4")
+        pfs.server.host_seen(f"192.0.2.{i}")
+    raises(pfs.LimitReached, lambda: pfs.server.host_seen("192.0.2.9"), f"{LIMIT} is 4")
     raises(pfs.LimitReached, lambda: pfs.register_variable("v", 1), LIMIT)
-    pfs.host_seen("192.0.2.3", "still")
+    pfs.server.host_seen("192.0.2.3", "still")
     assert losses() == {"Performance_schema_program_rows_lost": 2}
     for i in range(1000):
         pfs.truncate(HOSTS)
         for j in range(4):
-            pfs.host_seen(f"192.0.2.{j}", "name" * (i % 60))
+            pfs.server.host_seen(f"192.0.2.{j}", "name" * (i % 60))
     assert len(every(HOSTS)) == 4
     pfs.truncate(HOSTS)
-    pfs.set_user_variable("big", b"1" * 3000)
-    raises(pfs.LimitReached, lambda: pfs.set_user_variable("big", b"2" * 1000), LIMIT)
+    pfs.server.set_user_variable("big", b"1" * 3000)
+    raises(pfs.LimitReached, lambda: pfs.server.set_user_variable("big", b"2" * 1000), LIMIT)
     assert one("user_variables_by_thread")["VARIABLE_VALUE"] == "1" * 3000
 
 
@@ -656,10 +659,10 @@ def test_fork_keeps_what_the_program_said_and_begins_a_log_of_its_own() -> None:
     worker = Worker()
     pfs.set_account("anna", "desk")
     for do in (lambda call, *a: call(*a), worker.do):
-        do(pfs.set_user_variable, "u", "1")
+        do(pfs.server.set_user_variable, "u", "1")
         do(setattr, mode, "thread_value", "slow")
-    pfs.set_connect_attrs({"a": "x" * 600})
-    pfs.host_seen("192.0.2.1", "desk")
+    pfs.server.set_connect_attrs({"a": "x" * 600})
+    pfs.server.host_seen("192.0.2.1", "desk")
     pfs.register_meter("m", 10)
     pfs.log("of the parent")
     here = me()
@@ -674,9 +677,9 @@ def test_fork_keeps_what_the_program_said_and_begins_a_log_of_its_own() -> None:
         pfs.log("of the child")
         mode.value = "medium"
         pfs.truncate(HOSTS)
-        pfs.set_user_variable("u", "2")
+        pfs.server.set_user_variable("u", "2")
         new = Worker()
-        new.do(pfs.set_user_variable, "u", "3")
+        new.do(pfs.server.set_user_variable, "u", "3")
         assert len(every("user_variables_by_thread")) == 2
         assert one(LOG)["DATA"] == "of the child"
 
@@ -698,8 +701,8 @@ def test_L8_tables_that_are_always_available_work_while_pfs_is_off() -> None:
     mode.thread_value = "slow"
     worker.do(setattr, mode, "thread_value", "slower")
     size.value = 2
-    pfs.host_error("192.0.2.1", "ssl")
-    pfs.account_lock("anna", "desk", locked=True)
+    pfs.server.host_error("192.0.2.1", "ssl")
+    pfs.server.account_lock("anna", "desk", locked=True)
     assert {table for table in ALWAYS if not every(table)} == set()
     assert (mode.value, mode.thread_value, worker.do(lambda: mode.thread_value)) == ("fast", "slow", "slower")
     assert sorted(row["VARIABLE_VALUE"] for row in rows("variables_by_thread", VARIABLE_NAME="mode")) == ["slow", "slower"]
@@ -725,11 +728,11 @@ def test_L8_tables_that_are_always_available_work_while_pfs_is_off() -> None:
 def test_L10_all_else_is_empty_and_nothing_fails_while_pfs_is_off() -> None:
     """L10: registrations give key 0, calls do nothing, tables are readable and empty; no segment is made."""
     assert _core.meter_register("m", 1, True, None) == _core.logger_register("l", 1, None) == 0
-    assert (pfs.register_meter("m").frequency, pfs.register_logger("l").level) == (0, "none")
-    with pfs.register_task("t", 1), pfs.register_function("f", "int"):
-        pfs.set_user_variable("u", "1")
-    pfs.set_connect_attrs({"a": "1"})
-    pfs.login_failed("anna", "desk")
+    assert (pfs.register_meter("m").frequency, pfs.server.register_logger("l").level) == (0, "none")
+    with pfs.server.register_task("t", 1), pfs.server.register_function("f", "int"):
+        pfs.server.set_user_variable("u", "1")
+    pfs.server.set_connect_attrs({"a": "1"})
+    pfs.server.login_failed("anna", "desk")
     pfs.log("nobody hears")
     assert {table for table in pfs.tables() if every(table) and table not in ALWAYS} == set()
     assert _core.segment_path() == ""

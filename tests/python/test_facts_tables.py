@@ -139,8 +139,8 @@ def test_idle_has_the_timer_of_its_own_row_of_setup_timers() -> None:
     idle()
     (event,) = events(HISTORY, EVENT_NAME=IDLE)
     assert event["TIMER_START"] % 1000 == event["TIMER_WAIT"] % 1000 == 0
-    pfs.setup_timers["wait"].timer_name = "MILLISECOND"
-    pfs.setup_timers["idle"].timer_name = "TICK"
+    pfs.setup.setup_timers["wait"].timer_name = "MILLISECOND"
+    pfs.setup.setup_timers["idle"].timer_name = "TICK"
     Table("s.t").io(FETCH)
     idle()
     assert events(HISTORY, EVENT_NAME=IO)[0]["TIMER_START"] % 10**9 == 0

@@ -958,8 +958,8 @@ def test_processlist_shows_foreground_threads() -> None:
     handle = session("p/session", processlist_id=77)
     attach(handle)
     account("anna", "desk")
-    pfs.set_processlist(db="shop", command="Query", state="executing", info="select 1")
-    pfs.set_processlist(start_time=time.time() - 2.5, peer_port=4000)
+    pfs.server.set_processlist(db="shop", command="Query", state="executing", info="select 1")
+    pfs.server.set_processlist(start_time=time.time() - 2.5, peer_port=4000)
     lock.use()
     row = one("processlist")
     assert 2 <= row.pop("TIME") <= 62
@@ -974,12 +974,12 @@ def test_processlist_shows_foreground_threads() -> None:
         "EXECUTION_ENGINE": "PRIMARY",
     }
     assert thread(id_of(handle))["NAME"] == "thread/p/session"  # Python gives no name to a session of C code
-    pfs.set_processlist(id=78, peer_port=None, info=None, start_time=None)
+    pfs.server.set_processlist(id=78, peer_port=None, info=None, start_time=None)
     api().pfs_thread_set_secondary_engine(1)
     row = one("processlist")
     assert (row["ID"], row["HOST"], row["INFO"], row["TIME"], row["EXECUTION_ENGINE"]) == (78, "desk", None, None, "SECONDARY")
-    raises(pfs.InvalidValue, lambda: pfs.set_processlist(peer_port=70000), "peer_port")
+    raises(pfs.InvalidValue, lambda: pfs.server.set_processlist(peer_port=70000), "peer_port")
     detach()
-    pfs.set_processlist(info="nobody")
+    pfs.server.set_processlist(info="nobody")
     assert one("processlist")["INFO"] is None
     assert thread(id_of(int(api().pfs_thread_own())))["EXECUTION_ENGINE"] is None

@@ -333,7 +333,7 @@ def test_what_cannot_be_read_for_a_while_counts_once(tmp_path: Path, folder: Pat
 
 
 def test_every_view_of_a_node_is_that_of_its_processes(tmp_path: Path, folder: Path) -> None:
-    """Views of sums equal those of pfs.merge; views with identities equal those of the process that they come from."""
+    """Views of sums equal those of pfs.Snapshot.merge; views with identities equal those of the process that they come from."""
     with busy(folder, 20) as one_, busy(folder, 30) as two:
         for program, turns in ((one_, 3), (two, 8)):
             program.do(
@@ -352,7 +352,7 @@ def test_every_view_of_a_node_is_that_of_its_processes(tmp_path: Path, folder: P
         for node in ("a", "b"):
             cut_of(tmp_path, node, tables=tables_of(["%"]), sql_text=True)
         fleet = pfs.fleet.read(tmp_path / "fleet")
-        merged = pfs.merge([pfs.attach(str(each.path)).snapshot() for each in (one_, two)])
+        merged = pfs.Snapshot.merge([pfs.attach(str(each.path)).snapshot() for each in (one_, two)])
         by_node, by_process = 0, 0
         for name in VIEWS:
             if f"x${name}" in VIEWS:
@@ -665,7 +665,7 @@ def test_empty_buckets_are_left_out_of_cuts_and_the_counts_below_stay_exact(tmp_
             one_.do(fast)
             two.do(code)
             with pfs.attach(one_.path) as a, pfs.attach(two.path) as b:
-                whole.append(pfs.merge([a.snapshot(), b.snapshot()])[table])
+                whole.append(pfs.Snapshot.merge([a.snapshot(), b.snapshot()])[table])
             last = collector.cut()
         read = pfs.read_snapshot(last.path)[table]
         used = whole[-1][whole[-1]["COUNT_BUCKET"] > 0].reset_index(drop=True)
@@ -675,7 +675,7 @@ def test_empty_buckets_are_left_out_of_cuts_and_the_counts_below_stay_exact(tmp_
         quantiles = ["QUANTILE_95", "QUANTILE_99", "QUANTILE_999"]
         digests = "events_statements_summary_by_digest"
         with pfs.attach(one_.path) as a, pfs.attach(two.path) as b:
-            merged = pfs.merge([a.snapshot(), b.snapshot()])[digests][quantiles]
+            merged = pfs.Snapshot.merge([a.snapshot(), b.snapshot()])[digests][quantiles]
         assert pfs.read_snapshot(last.path)[digests][quantiles].equals(merged)
         # Between the last two cuts, and between the first and the last.
         fleet = pfs.fleet.read(tmp_path / "fleet")
@@ -691,5 +691,5 @@ def test_empty_buckets_are_left_out_of_cuts_and_the_counts_below_stay_exact(tmp_
         ]
         below = f"select max(COUNT_BUCKET_AND_LOWER * SECONDS) from rates.{table} join fleet.nodes using (NODE)"
         assert round(fleet.sql(below).rows()[0][0]) == 5
-        difference = pfs.diff(pfs.read_snapshot(first.path), pfs.read_snapshot(last.path))[table]
+        difference = pfs.Snapshot.diff(pfs.read_snapshot(first.path), pfs.read_snapshot(last.path))[table]
         assert int(difference["COUNT_BUCKET"].sum()) == int(difference["COUNT_BUCKET_AND_LOWER"].max()) == 18

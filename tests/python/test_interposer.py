@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pfs
+from pfs import _installed
 from pfs._places.readable import Readable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +23,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("interposer")
     program, library = folder / "interposed-program-of-long-name", folder / "interposer.so"
     subprocess.run(["cc", "-O1", "-g", "-o", program, PROGRAM, "-lpthread"], check=True)
-    where = [f"-I{pfs.get_include()}", f"-L{pfs.get_library_dir()}", f"-Wl,-rpath,{pfs.get_library_dir()}", "-lperfschema"]
+    where = [
+        f"-I{_installed.include_dir()}",
+        f"-L{_installed.library_dir()}",
+        f"-Wl,-rpath,{_installed.library_dir()}",
+        "-lperfschema",
+    ]
     source = ROOT / "tests/programs/interposer.c"
     flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC"]
     subprocess.run(["cc", *flags, "-o", library, source, *where, "-ldl"], check=True)

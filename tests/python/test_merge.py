@@ -1,4 +1,4 @@
-"""pfs.merge: sums of processes are exact; the order does not matter; what stays apart says where it comes from."""
+"""pfs.Snapshot.merge: sums of processes are exact; the order does not matter; what stays apart says where it comes from."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ import pfs
 from pfs import _core
 from pfs._snapshots import merge as merges
 from pfs._snapshots.archive import empty as empty_columns
+from pfs._snapshots.frames import ORIGIN, Process, is_summary
 from pfs._snapshots.held import Columns
-from pfs._snapshots.snapshot import ORIGIN, Process, is_summary
 from tests.python._programs.subject import subject
 
 WORK = """
@@ -61,7 +61,7 @@ def test_sums_of_programs_are_exact(folder: Path, tmp_path: Path, monkeypatch: p
                 running.process.wait()
             with pfs.attach(str(running.path)) as schema:
                 taken.append(schema.snapshot())
-    merged = pfs.merge(taken)
+    merged = pfs.Snapshot.merge(taken)
     row = merged[WAITS].set_index("EVENT_NAME").loc["wait/synch/mutex/app/LOCK"]
     assert row["COUNT_STAR"] == sum(counts)
     digest = merged[DIGESTS].set_index("DIGEST_TEXT").loc["SELECT ?"]
@@ -76,7 +76,7 @@ def test_sums_of_programs_are_exact(folder: Path, tmp_path: Path, monkeypatch: p
     assert merged.sql("select count(distinct PID) from threads").rows() == [(4,)]
     assert len(merged.origins) == 4
     with pytest.raises(pfs.InvalidValue, match="count twice"):
-        pfs.merge([merged, taken[0]])
+        pfs.Snapshot.merge([merged, taken[0]])
     merged.to_file(tmp_path / "all.pfs.zip", summaries=True, sql_text=True)
     again = pfs.read_snapshot(tmp_path / "all.pfs.zip")
     assert isinstance(again, pfs.Merged)
@@ -102,7 +102,7 @@ def test_a_process_that_is_killed_between_two_cuts_loses_nothing(
         for path in paths:
             with pfs.attach(str(path)) as schema:
                 taken.append(schema.snapshot())
-        return pfs.merge(taken)
+        return pfs.Snapshot.merge(taken)
 
     with ExitStack() as programs:
         running = [programs.enter_context(subject(folder)) for _ in range(3)]
@@ -145,7 +145,7 @@ def test_merged_quantile_is_within_a_bucket(tmp_path: Path) -> None:
         histogram = pd.DataFrame(columns).astype(empty.dtypes.to_dict())
         digests = random_table(DIGESTS, 1, np.random.default_rng(pid)).assign(SCHEMA_NAME="s", DIGEST="d")
         taken.append(of_process({DIGESTS: digests, "events_statements_histogram_by_digest": histogram}, pid))
-    (row,) = pfs.merge(taken)[DIGESTS].to_dict("records")
+    (row,) = pfs.Snapshot.merge(taken)[DIGESTS].to_dict("records")
     for name, per_mille in (("QUANTILE_95", 950), ("QUANTILE_99", 990), ("QUANTILE_999", 999)):
         exact = quantile(everything, per_mille)
         assert exact <= row[name] <= exact * 1.0472, name
@@ -183,8 +183,12 @@ def random_table(name: str, rows: int, generator: np.random.Generator) -> pd.Dat
 def test_order_does_not_matter(name: str, seed: int, rows: tuple[int, int, int]) -> None:
     generator = np.random.default_rng(seed)
     a, b, c = (of_process({name: random_table(name, n, generator)}, pid) for pid, n in enumerate(rows, 1))
-    whole = pfs.merge([a, b, c])
-    for other in (pfs.merge([c, a, b]), pfs.merge([pfs.merge([a, b]), c]), pfs.merge([a, pfs.merge([c, b])])):
+    whole = pfs.Snapshot.merge([a, b, c])
+    for other in (
+        pfs.Snapshot.merge([c, a, b]),
+        pfs.Snapshot.merge([pfs.Snapshot.merge([a, b]), c]),
+        pfs.Snapshot.merge([a, pfs.Snapshot.merge([c, b])]),
+    ):
         assert values_of(other[name]) == values_of(whole[name])
         assert other.origins == whole.origins
     for column in _core.table_info(name)["columns"]:
@@ -245,7 +249,7 @@ def merged_by_sql(name: str, frames: list[pd.DataFrame]) -> list[tuple[Any, ...]
 def test_sql_of_the_declarations_finds_the_same(name: str) -> None:
     generator = np.random.default_rng(7)
     frames = [random_table(name, rows, generator) for rows in (8, 5, 1, 0, 7)]
-    merged = pfs.merge([of_process({name: frame}, pid) for pid, frame in enumerate(frames, 1)])[name]
+    merged = pfs.Snapshot.merge([of_process({name: frame}, pid) for pid, frame in enumerate(frames, 1)])[name]
     found, wanted = values_of(merged), merged_by_sql(name, frames)
     assert sorted(str([*map(str, row)]) for row in found) == sorted(str([*map(str, row)]) for row in wanted)
     assert found
@@ -254,18 +258,20 @@ def test_sql_of_the_declarations_finds_the_same(name: str) -> None:
 def test_a_column_that_a_reading_lacks_counts_nothing() -> None:
     """A snapshot of another version has other columns."""
     frames = [random_table(WAITS, 4, np.random.default_rng(seed)) for seed in (1, 2)]
-    merged = pfs.merge([of_process({WAITS: frames[0]}, 1), of_process({WAITS: frames[1].drop(columns="COUNT_STAR")}, 2)])
+    merged = pfs.Snapshot.merge([of_process({WAITS: frames[0]}, 1), of_process({WAITS: frames[1].drop(columns="COUNT_STAR")}, 2)])
     assert merged[WAITS]["COUNT_STAR"].sum() == frames[0]["COUNT_STAR"].sum()
     threads = random_table("threads", 3, np.random.default_rng(3))
-    both = pfs.merge([of_process({"threads": threads}, 1), of_process({"threads": threads.drop(columns="PROCESSLIST_USER")}, 2)])
+    both = pfs.Snapshot.merge(
+        [of_process({"threads": threads}, 1), of_process({"threads": threads.drop(columns="PROCESSLIST_USER")}, 2)]
+    )
     assert both["threads"]["PROCESSLIST_USER"].iloc[3:].isna().all()
 
 
 def test_a_sum_that_does_not_fit_stays_at_the_largest() -> None:
     frame = random_table(WAITS, 1, np.random.default_rng(0)).assign(COUNT_STAR=np.array([2**63], np.uint64))
     parts = [of_process({WAITS: frame}, pid) for pid in (1, 2, 3)]
-    assert pfs.merge(parts)[WAITS]["COUNT_STAR"][0] == 2**64 - 1
-    assert pfs.merge([pfs.merge(parts[:2]), parts[2]])[WAITS]["COUNT_STAR"][0] == 2**64 - 1
+    assert pfs.Snapshot.merge(parts)[WAITS]["COUNT_STAR"][0] == 2**64 - 1
+    assert pfs.Snapshot.merge([pfs.Snapshot.merge(parts[:2]), parts[2]])[WAITS]["COUNT_STAR"][0] == 2**64 - 1
 
 
 def test_numbers_beside_those_of_2_63_and_more_stay_exact() -> None:
@@ -275,7 +281,7 @@ def test_numbers_beside_those_of_2_63_and_more_stay_exact() -> None:
         random_table("threads", 1, np.random.default_rng(0)).assign(THREAD_ID=np.array([small], np.int64)),
         random_table("threads", 1, np.random.default_rng(0)).assign(THREAD_ID=np.array([large], np.uint64)),
     ]
-    merged = pfs.merge([of_process({"threads": frame}, pid) for pid, frame in enumerate(frames, 1)])
+    merged = pfs.Snapshot.merge([of_process({"threads": frame}, pid) for pid, frame in enumerate(frames, 1)])
     assert merged["threads"]["THREAD_ID"].tolist() == [small, large]
     assert merged["threads"]["PID"].tolist() == [1, 2]
 
@@ -298,7 +304,7 @@ def test_a_hundred_snapshots_take_the_steps_of_a_table_once(monkeypatch: pytest.
         patched.setattr(merges, "_rows", noted)
         patched.setattr(Columns, "frame", fails)
         patched.setattr(pd.DataFrame, "__init__", fails)
-        merged = pfs.merge(given)
+        merged = pfs.Snapshot.merge(given)
     assert len(merged["threads"]) == 100 * len(whole["threads"])
     assert sorted(steps) == sorted(whole)
 
@@ -310,7 +316,7 @@ def test_extremes_and_means() -> None:
     for pid, (count, total, least, most) in enumerate([(2, 10, 3, 7), (3, 0, 0, 0), (1, 5, 5, 5)], 1):
         columns = {"COUNT_STAR": count, "SUM_TIMER_WAIT": total, "MIN_TIMER_WAIT": least, "MAX_TIMER_WAIT": most}
         parts.append(of_process({WAITS: base.assign(**{n: np.array([v], np.uint64) for n, v in columns.items()})}, pid))
-    (row,) = pfs.merge(parts)[WAITS].to_dict("records")
+    (row,) = pfs.Snapshot.merge(parts)[WAITS].to_dict("records")
     assert [row[n] for n in ("COUNT_STAR", "SUM_TIMER_WAIT", "MIN_TIMER_WAIT", "AVG_TIMER_WAIT", "MAX_TIMER_WAIT")] == [
         6,
         15,
@@ -330,7 +336,7 @@ def test_the_longest_hold_of_all_processes_keeps_its_line_and_thread() -> None:
         numbers = {"COUNT_HOLD": 2, "SUM_TIMER_HOLD": time + 1, "MIN_TIMER_HOLD": 1, "MAX_TIMER_HOLD": time}
         frame = base.assign(**numbers, LONGEST_SOURCE=source, LONGEST_THREAD_ID=thread)
         parts.append(of_process({table: frame}, pid))
-    for merged in (pfs.merge(parts), pfs.merge([pfs.merge(parts[:0:-1]), parts[0]])):
+    for merged in (pfs.Snapshot.merge(parts), pfs.Snapshot.merge([pfs.Snapshot.merge(parts[:0:-1]), parts[0]])):
         (row,) = merged[table].to_dict("records")
         assert (row["COUNT_HOLD"], row["SUM_TIMER_HOLD"], row["MIN_TIMER_HOLD"], row["AVG_TIMER_HOLD"]) == (6, 63, 1, 10)
         assert (row["MAX_TIMER_HOLD"], row["LONGEST_SOURCE"], row["LONGEST_THREAD_ID"]) == (30, "a.c:1", 21)
@@ -339,16 +345,16 @@ def test_the_longest_hold_of_all_processes_keeps_its_line_and_thread() -> None:
 def test_nodes_and_bad_input() -> None:
     frame = random_table("threads", 2, np.random.default_rng(0))
     parts = [of_process({"threads": frame}, 1), of_process({"threads": frame}, 2)]
-    assert set(pfs.merge(parts, nodes=["a", "b"])["threads"]["NODE"]) == {"a", "b"}
+    assert set(pfs.Snapshot.merge(parts, nodes=["a", "b"])["threads"]["NODE"]) == {"a", "b"}
     with pytest.raises(pfs.InvalidValue, match="1 nodes for 2 snapshots"):
-        pfs.merge(parts, nodes=["a"])
+        pfs.Snapshot.merge(parts, nodes=["a"])
     with pytest.raises(pfs.InvalidValue, match="nothing to merge"):
-        pfs.merge([])
+        pfs.Snapshot.merge([])
     with pytest.raises(TypeError, match="not str"):
-        pfs.merge(["x"])  # type: ignore[list-item]
+        pfs.Snapshot.merge(["x"])  # type: ignore[list-item]
     same = pfs.Snapshot({"threads": frame}, replace(parts[0].process, command="y"), parts[0].time, 0)
     with pytest.raises(pfs.InvalidValue, match="count twice"):
-        pfs.merge([parts[0], same])
+        pfs.Snapshot.merge([parts[0], same])
 
 
 def test_a_bad_file_is_named(tmp_path: Path) -> None:

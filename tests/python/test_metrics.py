@@ -153,9 +153,9 @@ def test_counts_lie_between_two_readings_of_the_tables(folder: Path, running: bo
 
 
 METERS = """
-meter = pfs.register_meter("my.queue", description="The queue.")
-meter.metric("done", unit="s", description="Time of jobs.")
-meter.metric("depth", "gauge", unit="{{items}}", description="Items that wait.")
+meter = pfs.register_meter("my.queue", documentation="The queue.")
+meter.metric("done", unit="s", documentation="Time of jobs.")
+meter.metric("depth", "gauge", unit="{{items}}", documentation="Items that wait.")
 meter.metric("no_value", "updown")
 seconds, depth = pfs.register_status("my.queue.done"), pfs.register_status("My.Queue.depth")
 seconds.add({n})
@@ -190,7 +190,7 @@ def test_metrics_of_the_programs_meters(folder: Path) -> None:
 
 
 def test_sums_are_those_of_merge(folder: Path) -> None:
-    """All processes together, one of them killed, have the sums of pfs.merge."""
+    """All processes together, one of them killed, have the sums of pfs.Snapshot.merge."""
     with subject(folder) as a, subject(folder) as b, subject(folder) as c:
         for program, count in ((a, 3), (b, 5), (c, 7)):
             program.do(WORK.format(n=count))
@@ -201,7 +201,7 @@ def test_sums_are_those_of_merge(folder: Path) -> None:
         for program in (a, b, c):
             with pfs.attach(str(program.path)) as schema:
                 taken.append(schema.snapshot())
-    merged = pfs.merge(taken)
+    merged = pfs.Snapshot.merge(taken)
     assert found[MUTEX] == 15
     assert found[("processes", ("state", "alive"))] == 2
     assert found[("processes", ("state", "dead"))] == 1

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import pfs
+from pfs._notebook.timeline import timeline
 from tests.conftest import Run
 from tests.python._programs.subject import clean_environment
 
@@ -285,14 +286,12 @@ def test_names_are_completed(fresh: Run) -> None:
             with provisionalcompleter():
                 return [found.text for found in shell.Completer.completions(line, len(line))]
         print(texts('pfs.table("events_waits_history'))
-        print(texts('pfs.t.setup_ti'))
         print(texts('pfs.setup_instruments["wait/synch/mutex/shop'))
         print(texts('print("events_waits_history'))
         """,
     )
-    table, attribute, instrument, other = out.splitlines()
+    table, instrument, other = out.splitlines()
     assert table == "['events_waits_history', 'events_waits_history_long']"
-    assert "setup_timers" in attribute
     assert "wait/synch/mutex/shop/LOCK_a" in instrument
     assert "events_waits" not in other
 
@@ -302,7 +301,7 @@ def events(rows: list[tuple[int, str, int, int]]) -> pd.DataFrame:
 
 
 def test_a_timeline_has_a_lane_for_each_thread_also_if_it_waits_all_the_time() -> None:
-    picture = pfs.timeline(
+    picture = timeline(
         events([(7, "wait/synch/mutex/a/b", 0, 10**9), (8, "wait/io/file/a/c", 5 * 10**8, 10**6), (9, "idle", 0, 5)]),
         {7: "thread/a/main"},
         begin=4 * 10**8,
@@ -315,12 +314,12 @@ def test_a_timeline_has_a_lane_for_each_thread_also_if_it_waits_all_the_time() -
     bars = [node for node in root.iter("{http://www.w3.org/2000/svg}rect") if node.find("*") is not None]
     assert [round(float(bar.get("width", 0))) for bar in bars] == [700, 4]
     with pytest.raises(pfs.InvalidValue, match="TIMER_START"):
-        pfs.timeline(pd.DataFrame({"A": [1]}))
+        timeline(pd.DataFrame({"A": [1]}))
     with pytest.raises(pfs.InvalidValue, match="picoseconds"):
-        pfs.timeline(pfs.table("events_waits_history_long", unit="s"))
+        timeline(pfs.table("events_waits_history_long", unit="s"))
 
 
 def test_a_timeline_of_nothing_is_a_picture() -> None:
-    picture = pfs.timeline(events([]))
+    picture = timeline(events([]))
     assert "no timed events" in picture.svg
     ElementTree.fromstring(picture.svg)

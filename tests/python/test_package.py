@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import pfs
+from pfs import _installed
 from tests.conftest import Run
 
 
@@ -92,15 +93,25 @@ def test_import_costs_at_most_30_ms_beyond_bare_python(tmp_path: Path) -> None:
 
 
 def test_public_names_are_listed_and_exist() -> None:
-    assert dir(pfs) == sorted(pfs.__all__)
+    assert dir(pfs) == sorted({*pfs.__all__, *pfs.MODULES})
     for name in pfs.__all__:
         assert getattr(pfs, name) is not None
-    for module, names in pfs._LATER.items():
-        assert set(names) <= set(pfs.__all__), module
+    assert len(pfs.__all__) == len(set(pfs.__all__)) <= 90  # what a user must look through, and what cannot be taken back
     with pytest.raises(AttributeError, match="module 'pfs' has no attribute 'nothing'"):
         pfs.nothing  # type: ignore[attr-defined]  # noqa: B018
     for name in pfs.errors.__all__:
         assert issubclass(getattr(pfs.errors, name), pfs.Error)
+
+
+def test_modules_load_when_they_are_named(fresh: Run) -> None:
+    """``import pfs`` is enough for ``pfs.fleet``; it loads none of these modules."""
+    out = fresh("""
+        import sys
+        import pfs
+        assert not {f"pfs.{name}" for name in pfs.MODULES if name != "errors"} & set(sys.modules)
+        print(*(getattr(pfs, name).__name__ for name in ("fleet", "server", "plot", "setup")))
+    """)
+    assert out == "pfs.fleet pfs.server pfs.plot pfs.setup\n"
 
 
 def test_classes_of_private_packages_have_public_names() -> None:
@@ -142,7 +153,7 @@ def test_import_error_says_how_to_build(tmp_path: Path, fresh: Run) -> None:
 def test_version_is_the_same_everywhere(root: Path) -> None:
     from importlib.metadata import version
 
-    header = (Path(pfs.get_include()) / "perfschema/pfs.h").read_text()
+    header = (Path(_installed.include_dir()) / "perfschema/pfs.h").read_text()
     match = re.search(r'#define PFS_VERSION "(.*)"', header)
     assert match is not None
     assert match[1] == pfs.__version__ == version("perfschema")
@@ -196,7 +207,7 @@ def test_library_exports_only_its_own_names() -> None:
     assert not foreign
 
 
-LIBRARY = next(Path(pfs.get_library_dir()).glob("libperfschema.so.*"))
+LIBRARY = next(Path(_installed.library_dir()).glob("libperfschema.so.*"))
 PROGRAM = """
 #include <perfschema/pfs.hpp>
 #include <cstdio>
@@ -225,14 +236,14 @@ def test_cmake_package_builds_a_program_and_pkg_config_knows_it(tmp_path: Path) 
     cmake, ninja = (shutil.which(tool, path=tools) for tool in ("cmake", "ninja"))
     if cmake is None or ninja is None:
         pytest.skip("needs cmake and ninja")
-    package = f"-DPerfSchema_DIR={pfs.get_cmake_dir()}"
+    package = f"-DPerfSchema_DIR={_installed.cmake_dir()}"
     run(cmake, "-S", ".", "-B", "build", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", package, cwd=tmp_path)
     run(cmake, "--build", "build", cwd=tmp_path)
     assert run("build/program", cwd=tmp_path, PFS_DIR=str(tmp_path)) == "on\n"
     if shutil.which("pkg-config") is not None:
         path = run(sys.executable, "-m", "pfs", "config", "--pkgconfigdir").strip()
         include = run("pkg-config", "--cflags", "perfschema", PKG_CONFIG_PATH=path).strip().removeprefix("-I")
-        assert Path(include).resolve() == Path(pfs.get_include()).resolve()
+        assert Path(include).resolve() == Path(_installed.include_dir()).resolve()
 
 
 def test_free_threaded_python_is_refused(tmp_path: Path, root: Path) -> None:
@@ -259,7 +270,8 @@ def test_python_and_its_extensions_share_one_library(fresh: Run) -> None:
     out = fresh("""
         import ctypes, glob
         import pfs
-        library = ctypes.CDLL(glob.glob(pfs.get_library_dir() + "/libperfschema.so.*")[0])
+        from pfs import _installed
+        library = ctypes.CDLL(glob.glob(_installed.library_dir() + "/libperfschema.so.*")[0])
         library.pfs_thread_id.restype = ctypes.c_uint64
         pfs.set_thread_name("test/main")
         rows = pfs.table("threads").set_index("THREAD_ID")["NAME"]

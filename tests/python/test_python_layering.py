@@ -15,7 +15,7 @@ MOST_LINES = 500
 # A unit is a private package or a module beside it; "pfs" is __init__.py. A unit may import the units of the lines above it, and
 # of its own line only itself. This holds for imports inside functions and for type checkers, too.
 ORDER = [
-    ("_auto", "_core", "_names", "_namesake", "_paths", "errors"),
+    ("_auto", "_core", "_installed", "_names", "_namesake", "_paths", "errors"),
     ("_blocks", "_green", "_source"),
     ("_places",),
     ("_tables",),
@@ -25,7 +25,7 @@ ORDER = [
     (
         "blocks", "counted", "error_log", "files", "instrument", "locks", "program", "queues", "setup", "sockets", "thread",
     ),
-    ("_dbapi", "_snapshots", "_trace"),
+    ("_dbapi", "_snapshots", "_trace", "server"),
     ("_outside", "sqlalchemy"),
     ("_plot", "_run"),
     ("_dask", "_fleet", "_metrics", "_notebook", "_serve", "_testing"),
@@ -56,6 +56,7 @@ SLOW = {
     "_tables.frame",
     "_tables.readable",
     "_tables.columns",
+    "_tables.dtypes",
     "_testing.view",
     "_trace.frames",
 }

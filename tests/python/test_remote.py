@@ -93,7 +93,9 @@ def test_an_update_acts_at_once(program: Subject, remote: Remote) -> None:
 
 
 def test_each_writable_table_is_written_from_outside(program: Subject, remote: Remote) -> None:
-    program.do("pfs.register_meter('app_meter'); pfs.register_logger('app_logger'); pfs.Thread(instrument='app/worker').start()")
+    program.do(
+        "pfs.register_meter('app_meter'); pfs.server.register_logger('app_logger'); pfs.Thread(instrument='app/worker').start()"
+    )
     program.do("pfs.setup_overhead.update(limit_ppm=1_000_000)")  # nobody outside can start the thread of a ceiling
     changes = {
         "setup_instruments": ("TIMED", "NO"),
@@ -120,7 +122,7 @@ def test_each_writable_table_is_written_from_outside(program: Subject, remote: R
 
 def test_each_truncate_is_the_same_from_outside(program: Subject, remote: Remote) -> None:
     for table in [name for name in _core.tables() if "TRUNCATE" in _core.table_info(name)["operations"]]:
-        program.do("pfs.host_seen('10.0.0.1', 'here'); work(3)")
+        program.do("pfs.server.host_seen('10.0.0.1', 'here'); work(3)")
         program.do(
             f"""
             there = pfs._core.rows({table!r}, None, None)
@@ -128,7 +130,7 @@ def test_each_truncate_is_the_same_from_outside(program: Subject, remote: Remote
             own = pfs._core.rows({table!r}, None, None)
             """
         )
-        program.do("pfs.host_seen('10.0.0.1', 'here'); work(3)")
+        program.do("pfs.server.host_seen('10.0.0.1', 'here'); work(3)")
         remote.call("truncate", table)
         # All that is no name, time or identity: what the table counts.
         facts = [
@@ -163,11 +165,11 @@ def test_private_tables_of_the_program_follow(program: Subject, remote: Remote) 
         else:
             raise AssertionError
         assert pfs.setup_objects.delete({"OBJECT_SCHEMA": "shop"}) == 1
-        pfs.host_seen("10.0.0.1", "one")
+        pfs.server.host_seen("10.0.0.1", "one")
         """
     )
     remote.call("truncate", "host_cache")
-    program.do("pfs.host_seen('10.0.0.1', 'one'); pfs.host_seen('10.0.0.1', 'one')")
+    program.do("pfs.server.host_seen('10.0.0.1', 'one'); pfs.server.host_seen('10.0.0.1', 'one')")
     assert len(rows("host_cache", ("IP",), program)) == 1
     program.do(
         """

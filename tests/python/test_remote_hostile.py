@@ -27,8 +27,8 @@ _WORK = """
 import threading
 lock = pfs.Lock("app/LOCK_a")
 pfs.set_account("anna", "desk")
-pfs.set_user_variable("mine", "x" * 1000)
-pfs.login_failed("lamp", "bob")
+pfs.server.set_user_variable("mine", "x" * 1000)
+pfs.server.login_failed("lamp", "bob")
 def work():
     for i in range(30):
         with lock: pass

@@ -94,7 +94,7 @@ def check_hung(rows: Any, longest: int) -> None:
 def test_now_is_on_the_time_line_of_the_events() -> None:
     lock = pfs.Lock("app/LOCK")
     for timer in ("CYCLE", "NANOSECOND", "MICROSECOND"):
-        pfs.setup_timers["wait"].timer_name = timer
+        pfs.setup.setup_timers["wait"].timer_name = timer
         before = pfs.now()
         with lock:
             pass
@@ -526,9 +526,9 @@ def test_processlist_time_is_the_age_of_the_statement() -> None:
 @fresh_process()
 def test_processlist_shows_what_it_is_told() -> None:
     pfs.set_account("joe", "here")
-    pfs.set_processlist(db="mine")
-    pfs.set_processlist(command="Batch")
-    pfs.set_processlist(info="told")
+    pfs.server.set_processlist(db="mine")
+    pfs.server.set_processlist(command="Batch")
+    pfs.server.set_processlist(info="told")
     with pfs.statement("app/query", text="SELECT 1", schema="shop"):
         (row,) = pfs.table("processlist").to_dict("records")
     assert [row[name] for name in ("DB", "COMMAND", "INFO")] == ["mine", "Batch", "told"]

@@ -366,6 +366,6 @@ def test_averages_of_differences_and_sums(left: int) -> None:
 
     first = of_process(_waits(100, 1000, left, 50, 500), 1)
     second = of_process(_waits(100, 3000, left, 50, 1500), 2)
-    merged = pfs.merge([first, second])
+    merged = pfs.Snapshot.merge([first, second])
     assert merged[WAITS]["AVG_TIMER_WAIT"].item() == 4000 // (200 - 2 * left)
     assert merged[FILES]["AVG_TIMER_READ"].item() == 2000 // ((100 - left) if left == 0 else 10)

@@ -15,7 +15,7 @@ TABLES: list[setup.SetupTable[Any]] = [
     pfs.setup_consumers,
     pfs.setup_instruments,
     pfs.setup_threads,
-    pfs.setup_timers,
+    pfs.setup.setup_timers,
     pfs.threads,
 ]
 
@@ -82,8 +82,8 @@ def test_bad_updates_raise_and_change_nothing() -> None:
     before = [table.save()._rows for table in TABLES]
     for call in (
         lambda: pfs.setup_instruments.update(A, enabled="MAYBE"),
-        lambda: pfs.setup_timers.update("wait", timer_name="SUNDIAL"),
-        lambda: pfs.setup_timers["wait"].__setattr__("timer_name", "THREAD_CPU"),
+        lambda: pfs.setup.setup_timers.update("wait", timer_name="SUNDIAL"),
+        lambda: pfs.setup.setup_timers["wait"].__setattr__("timer_name", "THREAD_CPU"),
         lambda: pfs.setup_instruments.update(A),
     ):
         with pytest.raises(pfs.InvalidValue) as caught:
@@ -151,10 +151,10 @@ def test_with_puts_back_also_after_an_exception_and_nested() -> None:
     with pytest.raises(KeyError):
         change()
     assert pfs.setup_instruments[A].enabled is True
-    with pfs.setup_consumers, pfs.setup_timers:
+    with pfs.setup_consumers, pfs.setup.setup_timers:
         pfs.setup_consumers["events_waits_history"].enabled = False
-        pfs.setup_timers["wait"].timer_name = "NANOSECOND"
-        assert pfs.setup_timers["wait"].timer_name == "NANOSECOND"
+        pfs.setup.setup_timers["wait"].timer_name = "NANOSECOND"
+        assert pfs.setup.setup_timers["wait"].timer_name == "NANOSECOND"
     assert pfs.setup_consumers["events_waits_history"].enabled is True
 
 

@@ -1,4 +1,4 @@
-"""Snapshots: all tables at one time, to Parquet and back; pfs.diff: exactly what happened in between."""
+"""Snapshots: all tables at one time, to Parquet and back; pfs.Snapshot.diff: exactly what happened in between."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def busy_world() -> None:
     a, b = pfs.socketpair("app/pair")
     a.send(b"hello")
     b.recv(10)
-    pfs.host_seen("192.0.2.1", "example")
+    pfs.server.host_seen("192.0.2.1", "example")
 
 
 # ---- Snapshots
@@ -96,7 +96,7 @@ def test_own_snapshot() -> None:
         outside = schema.snapshot()
     assert own.process == outside.process
     assert own[GLOBAL].equals(outside[GLOBAL])
-    pfs.diff(own, outside)
+    pfs.Snapshot.diff(own, outside)
 
 
 @fresh_process("performance_schema=OFF")
@@ -118,7 +118,7 @@ def test_folder_has_the_same_frames() -> None:
     assert again.time == taken.time
     assert again.duration == taken.duration
     taken.to_folder("out")  # once more over the old one
-    assert pfs.diff(again, pfs.read_snapshot("out"))[GLOBAL].empty
+    assert pfs.Snapshot.diff(again, pfs.read_snapshot("out"))[GLOBAL].empty
 
 
 @fresh_process()
@@ -130,7 +130,7 @@ def test_names_that_are_no_text_can_be_written() -> None:
     assert taken["file_instances"]["FILE_NAME"].str.endswith(name).any()
     with pfs.open(name, name="app/data") as file:
         file.read()
-    changed = pfs.diff(taken, pfs.snapshot())["file_summary_by_instance"]
+    changed = pfs.Snapshot.diff(taken, pfs.snapshot())["file_summary_by_instance"]
     assert changed["FILE_NAME"].str.endswith(name).tolist() == [True]
     written = pfs.read_snapshot("out")["file_instances"]["FILE_NAME"]
     assert written.str.endswith(r"\xff\xfe.txt").any()
@@ -156,7 +156,7 @@ def test_frames_are_made_when_somebody_asks() -> None:
     assert taken.sql(f"select sum(COUNT_STAR) from {GLOBAL}").rows() == again.sql(f"select sum(COUNT_STAR) from {GLOBAL}").rows()
     assert repr(taken) == repr(again)
     assert len(taken.arrow("threads")) == len(again.arrow("threads")) > 0
-    assert pfs.merge([taken]).origins == again.origins
+    assert pfs.Snapshot.merge([taken]).origins == again.origins
     assert not made
     for name in taken:
         pd.testing.assert_frame_equal(taken[name], again[name], obj=name)
@@ -169,7 +169,7 @@ def test_frames_are_made_when_somebody_asks() -> None:
     taken.to_file("out.zip")
     for changed in (taken, pfs.read_snapshot("out.zip")):
         assert changed.sql(f"select distinct COUNT_STAR from {GLOBAL}").rows() == [(7,)]
-        assert set(pfs.merge([changed])[GLOBAL]["COUNT_STAR"]) == {7}
+        assert set(pfs.Snapshot.merge([changed])[GLOBAL]["COUNT_STAR"]) == {7}
 
 
 @fresh_process()
@@ -235,7 +235,7 @@ def test_sums_are_what_happened_in_between(program: Subject) -> None:
     program.do("for _ in range(3):\n    with lock: pass")
     after = take(program)
     first, second = (row(taken[GLOBAL], EVENT_NAME=MUTEX) for taken in (before, after))
-    found = row(pfs.diff(before, after)[GLOBAL], EVENT_NAME=MUTEX)
+    found = row(pfs.Snapshot.diff(before, after)[GLOBAL], EVENT_NAME=MUTEX)
     time = int(second["SUM_TIMER_WAIT"]) - int(first["SUM_TIMER_WAIT"])  # type: ignore[call-overload]
     assert found == {
         "CHANGE": "changed",
@@ -251,7 +251,7 @@ def test_nothing_happened(program: Subject) -> None:
     program.do("with lock: pass")
     program.process.send_signal(19)
     before, after = take(program), take(program)
-    difference = pfs.diff(before, after)
+    difference = pfs.Snapshot.diff(before, after)
     assert list(difference) == pfs.tables()
     assert [name for name, frame in difference.items() if len(frame)] == []
     assert difference.truncated == []
@@ -262,15 +262,15 @@ def test_new_and_gone_rows(program: Subject) -> None:
     before = take(program)
     program.do("del lock; other = pfs.Lock('app/OTHER')\nfor _ in range(2):\n    with other: pass")
     after = take(program)
-    found = pfs.diff(before, after)[BY_INSTANCE].set_index("EVENT_NAME")
+    found = pfs.Snapshot.diff(before, after)[BY_INSTANCE].set_index("EVENT_NAME")
     if before[BY_INSTANCE]["OBJECT_INSTANCE_BEGIN"].tolist() != after[BY_INSTANCE]["OBJECT_INSTANCE_BEGIN"].tolist():
         assert found.loc["wait/synch/mutex/app/OTHER", "CHANGE"] == "new"
         assert found.loc["wait/synch/mutex/app/OTHER", "COUNT_STAR"] == 2
         assert found.loc[MUTEX, "CHANGE"] == "gone"
         assert found.loc[MUTEX, ["COUNT_STAR", "SUM_TIMER_WAIT", "AVG_TIMER_WAIT"]].isna().all()
-    totals = pfs.diff(before, after)[GLOBAL]
+    totals = pfs.Snapshot.diff(before, after)[GLOBAL]
     assert row(totals, EVENT_NAME="wait/synch/mutex/app/OTHER")["COUNT_STAR"] == 2
-    instances = pfs.diff(before, after)["mutex_instances"]
+    instances = pfs.Snapshot.diff(before, after)["mutex_instances"]
     assert set(instances["CHANGE"]) <= {"new", "gone", "changed"}
     assert len(instances) >= 1
 
@@ -279,7 +279,7 @@ def test_truncate_in_between_is_marked(program: Subject) -> None:
     program.do("for _ in range(5):\n    with lock: pass")
     before = take(program)
     program.do(f"pfs.truncate({GLOBAL!r})\nfor _ in range(2):\n    with lock: pass")
-    difference = pfs.diff(before, take(program))
+    difference = pfs.Snapshot.diff(before, take(program))
     found = row(difference[GLOBAL], EVENT_NAME=MUTEX)
     assert found["CHANGE"] == "reset"
     assert found["COUNT_STAR"] == 2
@@ -295,7 +295,7 @@ def test_truncate_is_seen_by_the_longest_wait_too(program: Subject) -> None:
     waits["MAX_TIMER_WAIT"] = waits["MAX_TIMER_WAIT"] + 10**12
     tampered = type(before)({**before, GLOBAL: waits}, before.process, before.time, before.duration)
     program.do("for _ in range(9):\n    with lock: pass")
-    found = row(pfs.diff(tampered, take(program))[GLOBAL], EVENT_NAME=MUTEX)
+    found = row(pfs.Snapshot.diff(tampered, take(program))[GLOBAL], EVENT_NAME=MUTEX)
     assert found["CHANGE"] == "reset"
     assert found["COUNT_STAR"] == 10
 
@@ -306,7 +306,7 @@ def test_events_of_in_between(program: Subject) -> None:
     program.do("for _ in range(3):\n    with lock: pass")
     after = take(program)
     for name in ("events_waits_history", "events_waits_history_long"):
-        events = pfs.diff(before, after)[name]
+        events = pfs.Snapshot.diff(before, after)[name]
         assert len(events) == 3
         old = set(zip(before[name]["THREAD_ID"], before[name]["EVENT_ID"], strict=True))
         assert not old & set(zip(events["THREAD_ID"], events["EVENT_ID"], strict=True))
@@ -317,14 +317,14 @@ def test_settings_that_changed_show_what_they_were(program: Subject) -> None:
     before = take(program)
     program.do("pfs.setup_instruments['wait/synch/mutex/app/%'].timed = False; pfs.setup_actors.insert(user='ann')")
     after = take(program)
-    difference = pfs.diff(before, after)
+    difference = pfs.Snapshot.diff(before, after)
     assert row(difference["setup_instruments"])["NAME"] == MUTEX
     assert row(difference["setup_instruments"])["TIMED"] == "NO"
     assert row(difference["setup_instruments"])["TIMED_BEFORE"] == "YES"
     assert "ENABLED_BEFORE" not in difference["setup_instruments"]
     assert row(difference["setup_actors"])["CHANGE"] == "new"
     back = type(after)(before, after.process, after.time + pd.Timedelta(seconds=1), 0.1)
-    assert row(pfs.diff(after, back)["setup_actors"])["CHANGE"] == "gone"
+    assert row(pfs.Snapshot.diff(after, back)["setup_actors"])["CHANGE"] == "gone"
 
 
 def test_rates_are_per_second(program: Subject) -> None:
@@ -332,7 +332,7 @@ def test_rates_are_per_second(program: Subject) -> None:
     program.do("for _ in range(30):\n    with lock: pass")
     after = take(program)
     after.time = before.time + pd.Timedelta(seconds=10)
-    difference = pfs.diff(before, after)
+    difference = pfs.Snapshot.diff(before, after)
     assert difference.seconds == 10
     rate = row(difference.rates()[GLOBAL], EVENT_NAME=MUTEX)
     plain = row(difference[GLOBAL], EVENT_NAME=MUTEX)
@@ -340,7 +340,7 @@ def test_rates_are_per_second(program: Subject) -> None:
     assert rate["AVG_TIMER_WAIT"] == plain["AVG_TIMER_WAIT"]
     after.time = before.time
     with pytest.raises(pfs.InvalidValue, match="no rate"):
-        pfs.diff(before, after).rates()
+        pfs.Snapshot.diff(before, after).rates()
 
 
 def test_a_sum_of_times_that_has_stopped_is_not_known(program: Subject) -> None:
@@ -353,7 +353,7 @@ def test_a_sum_of_times_that_has_stopped_is_not_known(program: Subject) -> None:
         frame.loc[there, "COUNT_STAR"] = count
         frame.loc[there, "SUM_TIMER_WAIT"] = total
     after.time = before.time + pd.Timedelta(seconds=10)
-    difference = pfs.diff(before, after)
+    difference = pfs.Snapshot.diff(before, after)
     found = row(difference[GLOBAL], EVENT_NAME=MUTEX)
     assert (found["CHANGE"], found["COUNT_STAR"]) == ("changed", 20)
     assert pd.isna(found["SUM_TIMER_WAIT"])  # type: ignore[call-overload]
@@ -367,14 +367,14 @@ def test_snapshots_that_cannot_be_compared(program: Subject) -> None:
     before = take(program)
     after = take(program)
     with pytest.raises(pfs.InvalidValue, match="the earlier one"):
-        pfs.diff(after, before)
+        pfs.Snapshot.diff(after, before)
     with subject(program.path.parent) as other, pytest.raises(pfs.InvalidValue, match=f"{program.pid} and {other.pid}"):
-        pfs.diff(before, take(other))
+        pfs.Snapshot.diff(before, take(other))
     from dataclasses import replace
 
     after.process = replace(after.process, process_start_ticks=after.process.process_start_ticks + 1)
     with pytest.raises(pfs.InvalidValue, match="a later run with the same process id"):
-        pfs.diff(before, after)
+        pfs.Snapshot.diff(before, after)
 
 
 @fresh_process()
@@ -383,7 +383,7 @@ def test_from_nothing_the_difference_is_all_there_is() -> None:
     busy_world()
     after = pfs.snapshot()
     before = type(after)({name: frame.iloc[:0] for name, frame in after.items()}, after.process, after.time, 0.0)
-    difference = pfs.diff(before, after)
+    difference = pfs.Snapshot.diff(before, after)
     means = summaries = 0
     for name in pfs.tables():
         how = {column["name"]: column["combine"] for column in _core.table_info(name)["columns"]}
@@ -435,7 +435,7 @@ def test_a_difference_makes_only_the_frames_that_are_asked_for(program: Subject,
     monkeypatch.setattr(diffs, "table_diff", noted)
     before = take(program)
     program.do("with lock: pass")
-    difference = pfs.diff(before, take(program))
+    difference = pfs.Snapshot.diff(before, take(program))
     assert made == []
     assert difference[GLOBAL]["COUNT_STAR"].tolist() == [1]
     assert difference[GLOBAL] is difference[GLOBAL]

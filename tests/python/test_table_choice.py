@@ -194,28 +194,22 @@ def test_attributes_have_what_was_lost(fresh: Run) -> None:
 
 def test_readable_frames() -> None:
     frame = pfs.table(WAITS, where={"EVENT_NAME": "%/choice/LOCK_c"})
-    texts = pfs.readable(frame)
+    texts = frame.pfs.readable()
     assert texts["COUNT_STAR"].tolist() == ["20"]
     assert texts["SUM_TIMER_WAIT"][0].split()[1] in ("s", "ms", "µs", "ns")
     long = pd.DataFrame({"FILE_NAME": ["/usr/lib/python3.11/" + "x" * 80 + "/encodings/ascii.py"], "SUM_TIMER_WAIT": [1500000]})
-    shown = pfs.readable(long).iloc[0].tolist()
+    shown = long.pfs.readable().iloc[0].tolist()
     assert shown[0].startswith("/usr/lib/python")
     assert shown[0].endswith("/encodings/ascii.py")
     assert len(shown[0]) <= 60
     assert shown[1] == "1.5 µs"
     events = pfs.table("events_waits_current", limit=3)
-    assert all(isinstance(value, str) for value in pfs.readable(events, 2).to_numpy().ravel())
+    assert all(isinstance(value, str) for value in events.pfs.readable(2).to_numpy().ravel())
 
 
-def test_tables_by_name() -> None:
-    assert len(pfs.t.setup_consumers) == len(pfs.t["setup_consumers"]) == len(pfs.table("setup_consumers"))
-    assert dir(pfs.t) == pfs.t._ipython_key_completions_() == pfs.tables()
-    with pytest.raises(AttributeError, match="events_waits_current"):
-        pfs.t.events_wait_current  # noqa: B018
+def test_names_are_completed() -> None:
     assert "wait/synch/mutex/choice/LOCK_a" in pfs.setup_instruments._ipython_key_completions_()
     assert "Performance_schema_locker_lost" in pfs.status._ipython_key_completions_()
-    with pfs.attach(os.getpid()) as schema:
-        assert schema.t.threads.attrs["pid"] == os.getpid()
 
 
 def test_describe_lists_all_tables() -> None:

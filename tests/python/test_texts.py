@@ -40,10 +40,10 @@ try:
     with pfs.statement("web/post"): raise ValueError("markerexception7f3a")
 except ValueError: pass
 pfs.log("markerlog7f3a", "Error")
-logging.getLogger("shop").addHandler(pfs.logging_handler())
+logging.getLogger("shop").addHandler(pfs.LoggingHandler())
 logging.getLogger("shop").error("markerlogging7f3a")
-pfs.set_user_variable("name", "markervariable7f3a")
-pfs.set_processlist(command="Query", info="select 'markerinfo7f3a'")
+pfs.server.set_user_variable("name", "markervariable7f3a")
+pfs.server.set_processlist(command="Query", info="select 'markerinfo7f3a'")
 open_one = pfs.statement("app/open", text="select 'markeropen7f3a'")
 open_one.__enter__()
 """
@@ -267,7 +267,7 @@ def test_secrets_are_masked_where_they_are_recorded(normalizer: str, tmp_path: P
                 with pfs.statement("sql/alter_user", text={SECRET!r}): pass
             with pfs.statement("sql/long", text={SECRET!r} + " " * 5000): pass
             with pfs.statement("sql/other", text="ALTER USER bob ACCOUNT LOCK"): pass
-            pfs.set_processlist(command="Query", info={SECRET!r})
+            pfs.server.set_processlist(command="Query", info={SECRET!r})
             running = pfs.statement("sql/alter_user", text={SECRET!r}); running.__enter__()
             """
         )

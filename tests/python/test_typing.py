@@ -55,7 +55,7 @@ frame: pd.DataFrame = pfs.table("events_waits_current", ["THREAD_ID"])
 rows: int = pfs.setup_instruments.update(where="wait/io/file/%", enabled=True, timed=False)
 pfs.setup_instruments["wait/io/file/%"].enabled = False
 on: bool | None = pfs.setup_instruments["wait/io/file/%"].enabled
-pfs.setup_timers["wait"].timer_name = "NANOSECOND"
+pfs.setup.setup_timers["wait"].timer_name = "NANOSECOND"
 with pfs.setup_instruments.only("wait/io/%") as table:
     table.update(timed=True)
 values: Mapping[str, int | str] = pfs.variables

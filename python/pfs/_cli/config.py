@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 import pfs
+from pfs import _installed
 from pfs._namesake import namesake
 
 TYPE_CHECKING = False
@@ -23,13 +24,13 @@ def config_text(flags: Sequence[str]) -> str:
     """Returns the line that ``pfs config`` prints for flags of CONFIG_FLAGS."""
     from shlex import quote
 
-    library = pfs.get_library_dir()
+    library = _installed.library_dir()
     texts = {
-        "--cflags": quote(f"-I{pfs.get_include()}"),
+        "--cflags": quote(f"-I{_installed.include_dir()}"),
         "--libs": f"{quote(f'-L{library}')} {quote(f'-Wl,-rpath,{library}')} -lperfschema",
-        "--includedir": pfs.get_include(),
+        "--includedir": _installed.include_dir(),
         "--libdir": library,
-        "--cmakedir": pfs.get_cmake_dir(),
+        "--cmakedir": _installed.cmake_dir(),
         "--pkgconfigdir": f"{library}/pkgconfig",
     }
     return " ".join(texts[flag] for flag in flags)

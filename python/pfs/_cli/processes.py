@@ -367,7 +367,7 @@ def diff(
     """
     import pandas as pd
 
-    difference = pfs.diff(pfs.read_snapshot(before), pfs.read_snapshot(after))
+    difference = pfs.read_snapshot(before).diff(pfs.read_snapshot(after))
     for name in difference.truncated:
         click.echo(f"pfs: {name}: TRUNCATE or a new object in between; rows marked reset count from then on", err=True)
     if rates:

@@ -14,16 +14,15 @@ from pfs._dask.plugin import CLUSTER, NAME, WORKER
 from pfs._outside import processes
 from pfs._outside.attach import attach
 from pfs._snapshots.archive import empty
-from pfs._snapshots.merge import merge as merge_snapshots
 from pfs._snapshots.merge import needed
-from pfs._snapshots.snapshot import take
-from pfs._tables.frame import TEXT, made
+from pfs._snapshots.snapshot import Snapshot, take
+from pfs._tables.dtypes import TEXT
+from pfs._tables.frame import made
 from pfs.errors import AttachError, Error
 
 if TYPE_CHECKING:
     from distributed import Client, Future, Worker
 
-    from pfs._snapshots.snapshot import Snapshot
 
 __all__ = ["merge", "table", "workers"]
 
@@ -156,7 +155,7 @@ def table(client: Client, name: str) -> Any:
 
 
 def merge(client: Client, name: str) -> pd.DataFrame:
-    """Returns one table of all workers, added up as ``pfs.merge`` does, with those that died or were restarted.
+    """Returns one table of all workers, added up as ``Snapshot.merge`` does, with those that died or were restarted.
 
     A summary has a row for each key. A table with identities of one process keeps the rows apart, with NODE, PID and START.
 
@@ -170,4 +169,4 @@ def merge(client: Client, name: str) -> pd.DataFrame:
     """
     name = _core.table_info(str(name))["name"]
     futures = [_submit(client, _taken, each, needed(name)) for each in _segments(client)]
-    return merge_snapshots(client.gather(futures))[name]
+    return Snapshot.merge(client.gather(futures))[name]

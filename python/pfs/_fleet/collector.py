@@ -20,10 +20,10 @@ from pfs._fleet.cut import ENDED, FLEET, PROCESS, Cut, Identity, Member, identit
 from pfs._outside import processes
 from pfs._outside.segment import SegmentSource
 from pfs._snapshots.archive import ArchiveWriter, archive_writer, empty
+from pfs._snapshots.frames import NOBODY, Origin, has_sums, summary_of
 from pfs._snapshots.held import Columns, declared
 from pfs._snapshots.merge import DIGESTS, HISTOGRAM, apart, placed, summed, with_quantiles
 from pfs._snapshots.parquet import need_pyarrow
-from pfs._snapshots.snapshot import NOBODY, Origin, has_sums, summary_of
 from pfs.errors import AttachError, Error, InvalidValue
 
 __all__ = ["Collector", "Retention", "tables_of"]

@@ -1,6 +1,6 @@
 """A cut: what all processes of a node had counted at one moment, in one file.
 
-The file is a snapshot of `pfs.merge`: ``pfs.read_snapshot`` reads the sums of the node. It also has the rows of each process
+The file is a snapshot of `Snapshot.merge`: ``pfs.read_snapshot`` reads the sums of the node. It also has the rows of each process
 (``process/TABLE``), and the sums of the processes that have ended before (``ended/TABLE``), so that the next cut goes on from it.
 """
 

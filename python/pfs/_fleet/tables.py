@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pfs._fleet.cut import PROCESS, Cut
 from pfs._snapshots.foreign import foreign
+from pfs._snapshots.frames import ORIGIN, has_sums
 from pfs._snapshots.held import Columns, declared
 from pfs._snapshots.merge import apart
-from pfs._snapshots.snapshot import ORIGIN, has_sums
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:

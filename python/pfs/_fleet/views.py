@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from pfs._fleet.tables import BEFORE, NODES, PROCESSES
+from pfs._snapshots.frames import ORIGIN, has_sums
 from pfs._snapshots.held import declared
-from pfs._snapshots.snapshot import ORIGIN, has_sums
 from pfs._sql.database import SCHEMA
 from pfs._views.declared import VIEWS
 

@@ -45,7 +45,7 @@ class Timeline:
 def timeline(
     events: pd.DataFrame, threads: dict[int, str] | None = None, begin: int | None = None, end: int | None = None
 ) -> Timeline:
-    """Draws a frame of events. See ``pfs.timeline``."""
+    """Draws a frame of events. The cells of ``%%pfs`` show it."""
     missing = [name for name in _NEEDED if name not in events]
     if missing:
         raise InvalidValue(f"a timeline needs the columns {', '.join(_NEEDED)}: {', '.join(missing)} is missing")

@@ -15,7 +15,6 @@ from pfs._sql.query import run
 from pfs._sql.sources import ProcessTables
 from pfs._tables import running as views
 from pfs._tables import show, why
-from pfs._tables.names import Tables
 from pfs.errors import AttachError
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from pfs._snapshots.snapshot import Snapshot
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
+    from pfs._tables.units import Unit
 
-    Unit = Literal["ps", "ns", "us", "ms", "s", "min", "timedelta"]
 
 __all__ = ["Schema", "attach"]
 
@@ -139,11 +138,6 @@ class Schema:
     def sql(self, statement: str, dialect: Dialect = "duckdb") -> Result:
         """Answers a question in SQL about this process: see ``pfs.sql``."""
         return run(statement, ProcessTables(self._source), dialect)
-
-    @property
-    def t(self) -> Tables:
-        """The tables as attributes, as ``pfs.t``."""
-        return Tables(self._source)
 
     def describe(self, name: TableName | str | None = None) -> pd.DataFrame:
         """Describes the columns of a table, or all tables: see ``pfs.describe``."""

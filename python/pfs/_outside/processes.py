@@ -373,7 +373,7 @@ def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
-    from pfs._tables.frame import TEXT, category
+    from pfs._tables.dtypes import TEXT, category
 
     typed: dict[str, Callable[[list[Any]], Any]] = {
         "PID": lambda values: np.array(values, dtype=np.uint64),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pfs._plot.axes import cut, empty, legend, new_axes, time_unit
@@ -46,8 +47,9 @@ def lanes_of(events: Sequence[Event]) -> tuple[list[list[int]], int]:
     return chosen, len(spans) - sum(map(len, chosen))
 
 
-def draw(what: What, ax: Axes | None) -> Axes:
-    found = [event for event in events_of(what) if event.name != IDLE]
+def draw(what: What, begin: int, end: int | None, ax: Axes | None) -> Axes:
+    found = [_cut(event, begin, end) for event in events_of(what) if event.name != IDLE]
+    found = [event for event in found if event.wait >= 0]
     lanes, left_out = lanes_of(found)
     lane_of = {thread: number for number, lane in enumerate(lanes) for thread in lane}
     events = sorted((event for event in found if event.thread in lane_of), key=lambda event: -event.wait)[:_MOST_EVENTS]
@@ -77,6 +79,12 @@ def draw(what: What, ax: Axes | None) -> Axes:
     ax.set_axisbelow(True)
     legend(ax, (event.name for event in events))
     return ax
+
+
+def _cut(event: Event, begin: int, end: int | None) -> Event:
+    """Returns the part of an event between two times; its `wait` is negative if there is none."""
+    first, last = max(event.start, begin), event.end if end is None else min(event.end, end)
+    return event if (first, last) == (event.start, event.end) else replace(event, start=first, wait=last - first)
 
 
 def _label(lane: list[int], names: dict[int, str]) -> str:

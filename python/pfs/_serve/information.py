@@ -166,7 +166,7 @@ class Information:
         """Returns the rows of a table."""
         import pandas as pd
 
-        from pfs._tables.frame import TEXT
+        from pfs._tables.dtypes import TEXT
 
         names, rows = self._made[table]
         made = list(rows())

@@ -87,7 +87,7 @@ class Saved(HeldTables):
 
 
 class All:
-    """Serves all processes: the sums of pfs.merge, and rows with NODE, PID and START. Each reading looks for processes again."""
+    """Serves all processes: their sums, and rows with NODE, PID and START. Each reading looks for processes again."""
 
     writer = None
 
@@ -98,7 +98,7 @@ class All:
         return _core.tables()
 
     def columns(self, table: str) -> Sequence[str]:
-        from pfs._snapshots.snapshot import ORIGIN, has_sums
+        from pfs._snapshots.frames import ORIGIN, has_sums
 
         info = _core.table_info(table)
         own = [column["name"] for column in info["columns"]]
@@ -121,8 +121,8 @@ class All:
         return os.uname().nodename
 
     def _merged(self, table: str) -> Merged:
-        from pfs._snapshots.merge import merge, needed
-        from pfs._snapshots.snapshot import take
+        from pfs._snapshots.merge import needed
+        from pfs._snapshots.snapshot import Snapshot, take
 
         taken: list[Snapshot] = []
         known = set()
@@ -139,7 +139,7 @@ class All:
                 taken.append(each)
         if not taken:
             raise AttachError(f"no process can be read in {self._directory or processes.default_directory()}")
-        return merge(taken)
+        return Snapshot.merge(taken)
 
 
 def source_of(name: int | str, write: bool) -> One | Saved:

@@ -66,7 +66,7 @@ class Served:
     def _with_added(self, table: str) -> pd.DataFrame:
         import pandas as pd
 
-        from pfs._tables.frame import TEXT
+        from pfs._tables.dtypes import TEXT
 
         found: dict[str, str | None] = {}
         for name, value in self._source.rows(table, _PAIR) if table in self._source.names() else ():

@@ -1,4 +1,4 @@
-"""``pfs.diff`` shows what happened between two snapshots."""
+"""``Snapshot.diff`` shows what happened between two snapshots."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pandas as pd
 
 from pfs import _core
 from pfs._snapshots.averages import timed
-from pfs._snapshots.snapshot import Frames, Snapshot
-from pfs._tables.frame import TEXT, as_declared, as_signed, category
+from pfs._snapshots.frames import Frames, Reading
+from pfs._tables.dtypes import TEXT, category
+from pfs._tables.frame import as_declared, as_signed
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class _OnDemand(Mapping[str, pd.DataFrame]):
 
 
 class Diff(Frames):
-    """Maps names of tables to DataFrames of what happened between two snapshots. ``pfs.diff`` returns it.
+    """Maps names of tables to DataFrames of what happened between two snapshots. ``Snapshot.diff`` returns it.
 
     Attributes:
         before, after: times of the snapshots, UTC.
@@ -58,9 +59,9 @@ class Diff(Frames):
     __module__ = "pfs"  # where users find it
 
     def __init__(
-        self, names: Sequence[str], make: Callable[[str], pd.DataFrame], changed: Sequence[str], before: Snapshot, after: Snapshot
+        self, names: Sequence[str], make: Callable[[str], pd.DataFrame], changed: Sequence[str], before: Reading, after: Reading
     ) -> None:
-        """Is not for users: see ``pfs.diff``. `make` returns the frame of a table; those not in `changed` have no rows."""
+        """Is not for users: see ``Snapshot.diff``. `make` returns the frame of a table; those not in `changed` have no rows."""
         self._tables = _OnDemand(names, make)
         self._changed = changed
         self._snapshots = before, after
@@ -99,31 +100,10 @@ class Diff(Frames):
         return f"Process {self.pid} in {self.seconds:.3f} s{reset}"
 
 
-def diff(before: Snapshot, after: Snapshot) -> Diff:
-    """Compares two snapshots of a process.
-
-    Returns:
-        A frame for each table that both snapshots have. It is made when it is first asked for.
-
-        Summaries (tables with columns that add up) have a row for each row in which something happened, with counts and sums of
-        the time between and AVG_* computed from them. Other columns (names, amounts in use) are those of `after`. MIN_*, MAX_*,
-        LOW_*, HIGH_* and quantiles do not follow from a difference, and are left out. A sum of times that has reached its largest
-        value, 213 days, stays there, so its difference is NULL. CHANGE is ``changed``; ``new`` for rows that are only in
-        `after`; ``gone`` for rows that are only in `before` (their later counts are not known: NULL); ``reset`` for rows whose
-        counts have become smaller, because of TRUNCATE or another object at the same address. Counts of a ``reset`` row begin at
-        the reset. A row that was emptied and has passed its old counts since then looks like ``changed``.
-
-        Tables of events have the events that are in `after` and not in `before`.
-
-        Other tables have rows that are ``new``, ``gone`` or ``changed``. For a column that changed in any row there is a column
-        ``<name>_BEFORE``.
-
-    Raises:
-        TypeError: an argument is no snapshot.
-        InvalidValue: these are snapshots of two processes, or of two runs with the same process id; or `after` is the earlier.
-    """
+def diff(before: Reading, after: Reading) -> Diff:
+    """Compares two snapshots. See ``Snapshot.diff``."""
     for which, given in (("before", before), ("after", after)):
-        if not isinstance(given, Snapshot):
+        if not isinstance(given, Reading):
             raise TypeError(f"{which} must be a Snapshot, of pfs.snapshot() or pfs.read_snapshot(), not {type(given).__name__}")
     one, two = before.process, after.process
     if one.pid != two.pid:
@@ -139,7 +119,7 @@ def diff(before: Snapshot, after: Snapshot) -> Diff:
     return Diff(names, partial(_of_table, before, after), changed, before, after)
 
 
-def _of_table(before: Snapshot, after: Snapshot, name: str) -> pd.DataFrame:
+def _of_table(before: Reading, after: Reading, name: str) -> pd.DataFrame:
     return table_diff(_core.table_info(name), before[name], after[name])
 
 

@@ -1,18 +1,16 @@
-"""``pfs.merge`` adds the snapshots of several processes up, by the rules in the declarations of the columns."""
+"""``Snapshot.merge`` adds the snapshots of several processes up, by the rules in the declarations of the columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
-from operator import and_
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pfs._snapshots.averages import NOT_SAMPLED, timed
 from pfs._snapshots.columns import Column, united
+from pfs._snapshots.frames import ORIGIN, Origin, Reading, columns_of, has_sums
 from pfs._snapshots.held import Columns, Held, declared
-from pfs._snapshots.snapshot import ORIGIN, Merged, Origin, Snapshot, columns_of, has_sums
 from pfs._tables.kinds import ORIGIN_KINDS
 from pfs.errors import InvalidValue
 
@@ -36,27 +34,12 @@ def needed(table: str) -> list[str]:
     return [table, HISTOGRAM] if table == DIGESTS else [table]
 
 
-def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> Merged:
-    """Adds up snapshots of several processes. The result is a snapshot, which can be merged again in any order.
-
-    A summary without identities of one process has a row for each key: counts and sums add up, MIN_* and MAX_* are the extremes,
-    AVG_* and quantiles are computed again. LOW_* and HIGH_* add up to a bound, because the extremes of two processes need not
-    have been at one moment. A sum that does not fit into its type stays at the largest value. All other tables have the rows of
-    all processes, with the columns NODE, PID and START (in clock ticks since the boot) in front.
-
-    Args:
-        snapshots: of different processes. What a process did before it ended is in a snapshot of its segment, too.
-        nodes: names for NODE, one for each snapshot; None takes the boot id and the pid namespace of each process.
-
-    Raises:
-        InvalidValue: there is no snapshot; a process is in two of them; or `nodes` has another length.
-        TypeError: an argument is no snapshot.
-    """
-    given = list(snapshots)
+def merge(given: Sequence[Reading], nodes: Sequence[str] | None = None) -> tuple[Held, list[Origin]]:
+    """Adds up snapshots of several processes. Returns their tables, and the processes. See ``Snapshot.merge``."""
     if not given:
         raise InvalidValue("there is nothing to merge: give at least one snapshot")
     for each in given:
-        if not isinstance(each, Snapshot):
+        if not isinstance(each, Reading):
             raise TypeError(f"merge needs snapshots, of pfs.snapshot() or pfs.read_snapshot(), not {type(each).__name__}")
     if nodes is not None and len(nodes) != len(given):
         raise InvalidValue(f"there are {len(nodes)} nodes for {len(given)} snapshots: give a name for each")
@@ -80,10 +63,7 @@ def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> 
             tables[name] = _placed(info, there)
     _set_quantiles(tables)
     held = Held({name: _columns(declared(name), table) for name, table in tables.items()})
-    merged = Merged(held, sorted(origins), max(each.time for each in given), max(each.duration for each in given))
-    merged._mode = reduce(and_, (each._mode for each in given))
-    merged._lacks_buckets = lacks_buckets
-    return merged
+    return held, sorted(origins)
 
 
 def apart(name: str, readings: Sequence[tuple[Origin, Columns]]) -> Columns:

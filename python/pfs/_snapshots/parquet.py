@@ -41,7 +41,7 @@ def storable(table: pd.DataFrame) -> pd.DataFrame:
     """Returns a frame whose texts can be written as UTF-8."""
     import pandas as pd
 
-    from pfs._tables.frame import TEXT
+    from pfs._tables.dtypes import TEXT
 
     changed = {}
     for name in table.columns:
@@ -56,7 +56,7 @@ def storable(table: pd.DataFrame) -> pd.DataFrame:
 
 def _as_read(name: str, stored: Any, texts: Sequence[str]) -> pd.DataFrame:
     """Restores the types of the columns that this version knows. Parquet keeps only some of them."""
-    from pfs._tables.frame import TEXT, category, column_of
+    from pfs._tables.dtypes import TEXT, category, column_of
 
     found: pd.DataFrame = stored.drop_columns(list(texts)).to_pandas(use_threads=False)
     for position, column in enumerate(stored.schema.names):

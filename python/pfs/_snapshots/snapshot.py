@@ -6,162 +6,38 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pfs import _core, _paths
+from pfs._snapshots.diff import Diff
 from pfs._snapshots.foreign import foreign
+from pfs._snapshots.frames import FORMAT, NOBODY, Origin, Process, Reading, is_summary, summary_of
 from pfs._snapshots.held import Columns, Held, HeldTables, declared
 from pfs._snapshots.parquet import need_pyarrow, saved_folder, storable
 from pfs._source import OWN
 from pfs._sql.query import Tables, run
 from pfs._sql.sources import FolderTables
 from pfs._tables import show
-from pfs.errors import InvalidValue, UnknownColumn, UnknownTable
+from pfs.errors import InvalidValue, UnknownColumn
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pfs._snapshots.diff import Diff
     from pfs._source import Source
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
 
-__all__ = [
-    "NOBODY",
-    "ORIGIN",
-    "Frames",
-    "Merged",
-    "Origin",
-    "Process",
-    "Snapshot",
-    "columns_of",
-    "has_sums",
-    "is_summary",
-    "other_process",
-    "read_snapshot",
-    "saved_tables",
-    "snapshot",
-    "summary_of",
-    "take",
-]
+__all__ = ["Merged", "Snapshot", "other_process", "read_snapshot", "saved_tables", "snapshot", "take"]
 
 _SUMMARY = "snapshot.json"
-_FORMAT = 1
 
 
-@dataclass(frozen=True)
-class Process:
-    """Identifies one run of a program. `host`: where it was read; "" if nobody knows."""
-
-    pid: int
-    pid_namespace: int
-    process_start_ticks: int
-    boot_id: str
-    started: int
-    command: str
-    host: str = ""
-
-
-NOBODY = Process(0, 0, 0, "", 0, "")  # of merged snapshots
-
-
-class Origin(NamedTuple):
-    """Identifies the process that a row of a merged snapshot comes from."""
-
-    NODE: str
-    PID: int
-    START: int  # clock ticks since the boot
-
-
-ORIGIN = Origin._fields
-
-
-def is_summary(table: _core.TableInfo) -> bool:
-    """Returns whether a table has columns that add up."""
-    return any(column["combine"] == "sum" for column in table["columns"])
-
-
-def has_sums(table: _core.TableInfo) -> bool:
-    """Returns whether ``pfs.merge`` adds the rows of processes up. The rows of other tables stay apart."""
-    return is_summary(table) and not any(column["across"] == "local" for column in table["columns"])
-
-
-def columns_of(snapshot: Snapshot, name: str) -> Columns | None:
-    """Returns the columns of a table, without a frame if nobody has asked for it. None if the snapshot lacks the table."""
-    return snapshot._held.columns(name) if name in snapshot._held else None
-
-
-class UnknownKey(UnknownTable, KeyError):
-    """There is no table of this name. It is a KeyError too, because mappings raise one."""
-
-    __str__ = Exception.__str__  # KeyError would show the quoted representation
-
-
-class Frames(Mapping[str, "pd.DataFrame"]):
-    """Maps names of tables to frames."""
-
-    def __init__(self, tables: Mapping[str, pd.DataFrame]) -> None:
-        self._tables: Mapping[str, pd.DataFrame] = tables if isinstance(tables, Held) else dict(tables)
-
-    def __getitem__(self, name: str) -> pd.DataFrame:
-        return self._tables[self._name(name)]
-
-    def __contains__(self, name: object) -> bool:
-        try:
-            return self._name(str(name)) in self._tables
-        except KeyError:
-            return False
-
-    def _name(self, name: str) -> str:
-        """Returns the name of a table as it is kept: case does not matter."""
-        if name in self._tables:
-            return name
-        try:
-            return _core.table_info(str(name))["name"]
-        except UnknownTable as error:
-            raise UnknownKey(str(error)) from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tables)
-
-    def __len__(self) -> int:
-        return len(self._tables)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    __hash__ = object.__hash__
-
-    def _rows(self) -> list[tuple[str, int]]:
-        """Returns the names of the tables that are not empty, with the number of their rows."""
-        return [(name, len(table)) for name, table in self._tables.items() if len(table)]
-
-    def _title(self) -> str:
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return show.as_text(self._title(), ("table", "rows"), self._rows(), limit=1000)
-
-    def _repr_html_(self) -> str:
-        return show.as_html(self._title(), ("table", "rows"), self._rows(), limit=1000)
-
-
-def summary_of(when: str, duration: float, process: Process, rows: Mapping[str, int], lacks_buckets: bool) -> dict[str, object]:
-    """Returns what snapshot.json says. `rows`: of each table."""
-    return {
-        "format": _FORMAT,
-        "time": when,
-        "duration": duration,
-        "process": asdict(process),
-        "pfs": _core.__version__,
-        "rows": dict(rows),
-        **({"lacks_buckets": True} if lacks_buckets else {}),
-    }
-
-
-class Snapshot(Frames):
+class Snapshot(Reading):
     """Maps names of tables to DataFrames of all tables of a process, read together. ``pfs.snapshot``, ``Schema.snapshot`` and
     ``pfs.read_snapshot`` return it.
 
@@ -173,33 +49,6 @@ class Snapshot(Frames):
     """
 
     __module__ = "pfs"  # where users find it
-
-    def __init__(self, tables: Mapping[str, pd.DataFrame], process: Process, when: pd.Timestamp, duration: float) -> None:
-        """Is not for users: see ``pfs.snapshot``."""
-        self._held = tables if isinstance(tables, Held) else Held(tables)
-        super().__init__(self._held)
-        self.process = process
-        self.time = when
-        self.duration = duration
-        self._mode = 0o600  # of files: see _paths.mode_of
-        self._lacks_buckets = False  # there are no rows of buckets of digests in which nothing was counted
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    @property
-    def command(self) -> str:
-        return self.process.command
-
-    @property
-    def origins(self) -> list[Origin]:
-        """The processes whose rows are here."""
-        process = self.process
-        return [Origin(f"{process.boot_id}/{process.pid_namespace}", process.pid, process.process_start_ticks)]
-
-    def _rows(self) -> list[tuple[str, int]]:
-        return [(name, count) for name in self if (count := self._held.count(name))]
 
     def _title(self) -> str:
         return f"Snapshot of process {self.pid} at {self.time:%Y-%m-%d %H:%M:%S} UTC"
@@ -223,6 +72,59 @@ class Snapshot(Frames):
         """Answers a question in SQL about this snapshot: see ``pfs.sql``."""
         return run(statement, HeldTables(self._held), dialect)
 
+    def diff(self, after: Snapshot) -> Diff:
+        """Compares this snapshot with a later one of the same process: ``before.diff(after)``.
+
+        Returns:
+            A frame for each table that both snapshots have. It is made when it is first asked for.
+
+            Summaries (tables with columns that add up) have a row for each row in which something happened, with the counts and
+            sums of the time between, and AVG_* computed from them. Other columns (names, amounts in use) are those of `after`.
+            MIN_*, MAX_*, LOW_*, HIGH_* and quantiles do not follow from a difference, and are left out. A sum of times that has
+            reached its largest value, 213 days, stays there, so its difference is NULL.
+
+            CHANGE is ``changed``; ``new`` for rows that are only in `after`; ``gone`` for rows that are only here (their later
+            counts are not known: NULL); ``reset`` for rows whose counts have become smaller, because of TRUNCATE or another
+            object at the same address. Counts of a ``reset`` row begin at the reset. A row that was emptied and has passed its
+            old counts since then looks like ``changed``.
+
+            Tables of events have the events that are in `after` and not here. Other tables have rows that are ``new``, ``gone``
+            or ``changed``, with a column ``<name>_BEFORE`` for each column that changed in any row.
+
+        Raises:
+            TypeError: `after` is no snapshot.
+            InvalidValue: these are snapshots of two processes, or of two runs with one process id; or `after` is the earlier.
+        """
+        from pfs._snapshots.diff import diff
+
+        return diff(self, after)
+
+    @staticmethod
+    def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> Merged:
+        """Adds up snapshots of several processes. The result is a snapshot, which can be merged again in any order.
+
+        A summary without identities of one process has a row for each key: counts and sums add up, MIN_* and MAX_* are the
+        extremes, AVG_* and quantiles are computed again. LOW_* and HIGH_* add up to a bound, because the extremes of two
+        processes need not have been at one moment. A sum that does not fit into its type stays at the largest value. All other
+        tables have the rows of all processes, with the columns NODE, PID and START (in clock ticks since the boot) in front.
+
+        Args:
+            snapshots: of different processes. What a process did before it ended is in a snapshot of its segment, too.
+            nodes: names for NODE, one for each snapshot; None takes the boot id and the pid namespace of each process.
+
+        Raises:
+            InvalidValue: there is no snapshot; a process is in two of them; or `nodes` has another length.
+            TypeError: an argument is no snapshot.
+        """
+        from pfs._snapshots.merge import merge
+
+        given = list(snapshots)
+        tables, origins = merge(given, nodes)
+        merged = Merged(tables, origins, max(each.time for each in given), max(each.duration for each in given))
+        merged._mode = reduce(and_, (each._mode for each in given))
+        merged._lacks_buckets = any(each._lacks_buckets for each in given)
+        return merged
+
     def _summary(self, tables: Iterable[str]) -> dict[str, object]:
         """Returns what snapshot.json says about these tables."""
         rows = {name: self._held.count(name) for name in tables}
@@ -234,7 +136,7 @@ class Snapshot(Frames):
 
         Args:
             path: the file, whose name ends in ``.zip``. A file that exists is replaced.
-            summaries: only the tables that add up: all that `pfs.merge` adds. Texts that can hold literals are NULL. A file of
+            summaries: only the tables that add up, as in `merge`. Texts that can hold literals are NULL. A file of
                 all tables has all texts. Users who may not read the segment may not read the file either.
             sql_text: these summaries with the texts.
 
@@ -278,7 +180,7 @@ class Snapshot(Frames):
 
 
 class Merged(Snapshot):
-    """Holds the snapshots of several processes, added up. ``pfs.merge`` returns it.
+    """Holds the snapshots of several processes, added up. ``Snapshot.merge`` returns it.
 
     Attributes:
         origins: the processes, as (NODE, PID, START).
@@ -287,7 +189,7 @@ class Merged(Snapshot):
     __module__ = "pfs"  # where users find it
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], origins: list[Origin], when: pd.Timestamp, duration: float) -> None:
-        """Is not for users: see ``pfs.merge``."""
+        """Is not for users: see ``Snapshot.merge``."""
         super().__init__(tables, NOBODY, when, duration)
         self._origins = origins
 
@@ -439,8 +341,8 @@ def _read_summary(folder: Path) -> _Saved:
         with foreign(folder, fails), _paths.reading(folder / _SUMMARY, follow=True) as file:
             summary = json.loads(file.read())
     with foreign(folder, fails):
-        if summary["format"] != _FORMAT:
-            raise InvalidValue(f"{folder} holds a snapshot of format {summary['format']}, this version reads {_FORMAT}")
+        if summary["format"] != FORMAT:
+            raise InvalidValue(f"{folder} holds a snapshot of format {summary['format']}, this version reads {FORMAT}")
         said = summary["process"]
         process = Process(
             int(said["pid"]),

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pfs import _core
@@ -18,14 +17,13 @@ import pandas as pd
 
 from pfs._source import OWN
 from pfs._tables.columns import ArrayColumn
+from pfs._tables.dtypes import TEXT, column_of, fits_signed
 from pfs._tables.units import UNITS
 from pfs._tables.where import Condition, order_of
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
     from pfs._source import Source
-
-TEXT = pd.StringDtype(storage="python")
 
 
 def moment(said: int | str) -> pd.Timestamp:
@@ -40,28 +38,25 @@ def moment(said: int | str) -> pd.Timestamp:
     return found
 
 
-@lru_cache(maxsize=256)
-def category(values: tuple[str, ...]) -> pd.CategoricalDtype:
-    return pd.CategoricalDtype(list(values), ordered=False)
+@pd.api.extensions.register_dataframe_accessor("pfs")
+class Accessor:
+    """What pfs adds to frames: ``frame.pfs``."""
 
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
 
-def column_of(kind: str, nullable: bool, values: Any, mask: Any, texts: Any, places: Any = None) -> Any:
-    """Returns a column of a frame. `places` is a buffer with an index for each row; it is reused for all columns of text."""
-    if kind in ("text", "set"):
-        known = pd.array(np.asarray(texts, dtype=object), dtype=TEXT, copy=False)
-        if values is None:
-            return known
-        if places is None:
-            return known.take(values, allow_fill=True)
-        places[:] = values
-        return known.take(places, allow_fill=True)
-    if kind == "enum":
-        return pd.Categorical.from_codes(values, dtype=category(tuple(texts)), validate=False)
-    if kind == "timestamp":
-        return values.view("datetime64[us]")
-    if nullable and kind != "double":
-        return pd.arrays.IntegerArray(values, mask)
-    return values
+    def readable(self, limit: int | None = None) -> pd.DataFrame:
+        """Returns a frame of texts for people: times and bytes with units, long texts cut in the middle.
+
+        The frame is of ``pfs.table``, or made from it: the names of the columns decide. ``%load_ext pfs`` shows all such frames
+        like this. The numbers themselves stay in the original.
+
+        Args:
+            limit: the most rows to write; None writes all.
+        """
+        from pfs._tables import readable
+
+        return readable.readable(self._frame, limit)
 
 
 def frame(
@@ -188,11 +183,6 @@ def _in_cells(texts: Any, cells: dict[str, str]) -> list[Any]:
         return cells[name] + colon + line if name in cells else text
 
     return [shown(text) for text in texts]
-
-
-def fits_signed(values: Any) -> bool:
-    """Returns whether an array of uint64 has no value of 2**63 or more."""
-    return len(values) == 0 or bool(values.view(np.int64).min() >= 0)
 
 
 def as_signed(table_frame: pd.DataFrame) -> pd.DataFrame:

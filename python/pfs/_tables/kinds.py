@@ -9,7 +9,7 @@ from pfs.errors import UnknownTable
 
 __all__ = ["INTEGERS", "ORIGIN_KINDS", "arrow_type", "kinds", "literals_of", "sql_type"]
 
-ORIGIN_KINDS = {"NODE": "text", "PID": "uint64", "START": "uint64"}  # the columns that pfs.merge adds
+ORIGIN_KINDS = {"NODE": "text", "PID": "uint64", "START": "uint64"}  # the columns that pfs.Snapshot.merge adds
 INTEGERS = {"uint64": "UBIGINT", "int64": "BIGINT", "uint32": "UINTEGER", "int32": "INTEGER"}
 _SQL = {**INTEGERS, "double": "DOUBLE", "timestamp": "TIMESTAMP"}
 

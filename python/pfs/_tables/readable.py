@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from pfs import _core
-from pfs._tables.frame import TEXT
+from pfs._tables.dtypes import TEXT
 from pfs._tables.show import bytes_text, count_text, time_text
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _text_of(value: Any) -> str:
 
 
 def readable(frame: pd.DataFrame, limit: int | None = None) -> pd.DataFrame:
-    """Returns a frame of texts for people. See ``pfs.readable``."""
+    """Returns a frame of texts for people. See ``Accessor.readable``."""
     is_picoseconds = frame.attrs.get("unit", "ps") == "ps"
     shown: dict[Any, Any] = {}
     for name in frame.columns:

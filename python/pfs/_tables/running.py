@@ -362,7 +362,7 @@ def view_frame(view: str, source: Source = OWN) -> pd.DataFrame:
     """Returns what pfs.running() or pfs.blocked() returns, of this process or of an attached one."""
     import pandas as pd
 
-    from pfs._tables.frame import TEXT
+    from pfs._tables.dtypes import TEXT
 
     rows = VIEWS[view].rows(source, source.now())
     return pd.DataFrame(

@@ -9,11 +9,12 @@ from pfs.errors import InvalidValue
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import timedelta
-    from typing import TypeAlias
+    from typing import Literal, TypeAlias
 
-    Time: TypeAlias = "float | str | timedelta"
+    Time: TypeAlias = float | str | timedelta
+    Unit: TypeAlias = Literal["ps", "ns", "us", "ms", "s", "min", "timedelta"]
 
-__all__ = ["LEGAL", "UNITS", "in_picoseconds", "picoseconds", "seconds"]
+__all__ = ["LEGAL", "UNITS", "in_picoseconds", "picoseconds", "seconds", "whole_seconds"]
 
 UNITS = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12, "min": 60 * 10**12}  # in picoseconds
 LEGAL = ", ".join(UNITS)
@@ -38,8 +39,8 @@ def picoseconds(what: str, time: object, unit: str = "s") -> int:
     if isinstance(time, str):
         match = _TIME.fullmatch(time)
         found = in_picoseconds(*match.groups()) if match else None
-    elif isinstance(time, int) and not isinstance(time, bool):
-        found = time * UNITS[unit]
+    elif hasattr(time, "__index__") and not isinstance(time, bool):
+        found = time.__index__() * UNITS[unit]
     elif isinstance(time, float) and abs(time) < float("inf"):
         found = round(time * UNITS[unit])
     elif hasattr(time, "total_seconds"):
@@ -53,3 +54,15 @@ def picoseconds(what: str, time: object, unit: str = "s") -> int:
 def seconds(what: str, time: object) -> float:
     """Returns a time of a user in seconds. See ``picoseconds``."""
     return picoseconds(what, time) / UNITS["s"]
+
+
+def whole_seconds(what: str, time: object) -> int:
+    """Returns a time of a user, rounded to seconds, which fit into 32 bits.
+
+    Raises:
+        InvalidValue: they do not, or it is no time.
+    """
+    found = round(seconds(what, time))
+    if found >= 2**32:
+        raise InvalidValue(f"{what} is 0 to {2**32 - 1} seconds, not {time!r}")
+    return found

@@ -169,7 +169,7 @@ def why_of(lock: Named | str, source: Source) -> pd.DataFrame:
 def _frame(sums: dict[tuple[Any, ...], list[int]]) -> pd.DataFrame:
     import pandas as pd
 
-    from pfs._tables.frame import TEXT
+    from pfs._tables.dtypes import TEXT
 
     rows = [(*key, *numbers) for key, numbers in sorted(sums.items(), key=lambda item: -item[1][1])]
     texts = ("LOCK_NAME", "HOLDER_SOURCE", "EVENT_NAME", "OPERATION", "OBJECT_NAME", "SOURCE")

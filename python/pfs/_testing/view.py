@@ -112,8 +112,8 @@ class View:
         return name
 
     def table(self, name: TableName | str, *, children: bool = False) -> pd.DataFrame:
-        """Returns what happened in a table since the test began. As in ``pfs.diff`` there is a column CHANGE, and only rows in
-        which something happened; a table of events has only its new events.
+        """Returns what happened in a table since the test began. As in ``Snapshot.diff`` there is a column CHANGE, and only rows
+        in which something happened; a table of events has only its new events.
 
         Args:
             name: one of ``pfs.tables()`` except performance_timers, data_locks and data_lock_waits.

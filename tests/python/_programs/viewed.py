@@ -46,8 +46,8 @@ for size in (100, 200, 300): freed.alloc(size)
 freed.free(200)
 unseen = pfs.memory("app/unseen")
 pfs.setup_instruments.update({"NAME": "memory/app/unseen"}, enabled=False)
-pfs.set_connect_attrs({"program_name": "tester", "_pid": "7"})
-pfs.set_processlist(db="shop", start_time=time.time() - 90)
+pfs.server.set_connect_attrs({"program_name": "tester", "_pid": "7"})
+pfs.server.set_processlist(db="shop", start_time=time.time() - 90)
 
 # Digests, each with its own time. Counts differ, and not all are multiples of the number of executions.
 for number in range(40):
@@ -108,13 +108,13 @@ def without_account():
     with pfs.open("early", "w", name="app/early") as file, pfs.stage("app/early"): file.write("x" * 77)
     with pfs.statement("app/early", "SELECT early"): pass
     early = pfs.memory("app/early"); early.alloc(900)
-    pfs.set_processlist(command="Daemon", start_time=time.time() - 500)
+    pfs.server.set_processlist(command="Daemon", start_time=time.time() - 500)
     with pfs.wait("app/GPU"): yield
 
 def clerk():
     pfs.set_account("joe", "there")
-    pfs.set_connect_attrs({"program_name": "clerk"})
-    pfs.set_processlist(command="Query", state="working", start_time=time.time() - 200)
+    pfs.server.set_connect_attrs({"program_name": "clerk"})
+    pfs.server.set_processlist(command="Query", state="working", start_time=time.time() - 200)
     more = pfs.memory("app/buffer"); more.alloc(70)
     for _ in range(20):
         with pfs.open("clerk", "w", name="app/data0") as file: file.write("y" * 1000)
@@ -131,7 +131,7 @@ granted += [tables.MetadataLock("", kind=1, lock=1, status=tables.GRANTED, ident
 
 def blocked():
     pfs.set_account("ann", "here")
-    pfs.set_processlist(command="Query", info="DROP TABLE orders", start_time=time.time() - 20)
+    pfs.server.set_processlist(command="Query", info="DROP TABLE orders", start_time=time.time() - 20)
     with pfs.statement("app/drop", "DROP TABLE orders") as running, pfs.statement("app/inner", "SELECT inner") as inner:
         running.add(rows_affected=4, rows_examined=9)
         inner.add(no_index_used=1)

@@ -133,7 +133,7 @@ def objects() -> dict[str, Any]:
         "raised": pfs.raised(), "status": pfs.register_status("Wrong_status"), "file": pfs.open("/dev/null", name="wrong/file"),
         "socket": left, "other socket": right, "setup_instruments": pfs.setup_instruments, "setup_consumers": pfs.setup_consumers,
         "setup_actors": pfs.setup_actors, "setup_objects": pfs.setup_objects, "setup_threads": pfs.setup_threads,
-        "setup_timers": pfs.setup_timers, "status of pfs": pfs.status,
+        "setup_timers": pfs.setup.setup_timers, "status of pfs": pfs.status,
     }  # fmt: skip
 
 

@@ -1,0 +1,193 @@
+# Made by `python -m pfs._generate` from PUBLIC in __init__.py. Do not edit.
+# ruff: noqa: I001
+from pfs import dask as dask
+from pfs import errors as errors
+from pfs import fleet as fleet
+from pfs import metrics as metrics
+from pfs import otel as otel
+from pfs import plot as plot
+from pfs import server as server
+from pfs import setup as setup
+from pfs import sqlalchemy as sqlalchemy
+from pfs import _core as _core
+from pfs.reading import tables as tables
+from pfs.reading import table as table
+from pfs.reading import now as now
+from pfs.reading import running as running
+from pfs.reading import blocked as blocked
+from pfs.reading import arrow as arrow
+from pfs.reading import describe as describe
+from pfs.reading import ddl as ddl
+from pfs.reading import truncate as truncate
+from pfs.reading import digest as digest
+from pfs._tables.why import why as why
+from pfs._outside.questions import sql as sql
+from pfs._outside.questions import view as view
+from pfs.setup import variables as variables
+from pfs.setup import status as status
+from pfs._outside.processes import processes as processes
+from pfs._outside.processes import gc as gc
+from pfs._outside.attach import attach as attach
+from pfs._outside.attach import Schema as Schema
+from pfs._snapshots.snapshot import snapshot as snapshot
+from pfs._snapshots.snapshot import read_snapshot as read_snapshot
+from pfs._snapshots.snapshot import Snapshot as Snapshot
+from pfs._snapshots.snapshot import Merged as Merged
+from pfs._snapshots.diff import Diff as Diff
+from pfs._trace.frames import read_trace as read_trace
+from pfs.setup import configure as configure
+from pfs.setup import setup_actors as setup_actors
+from pfs.setup import setup_consumers as setup_consumers
+from pfs.setup import setup_instruments as setup_instruments
+from pfs.setup import setup_loggers as setup_loggers
+from pfs.setup import setup_meters as setup_meters
+from pfs.setup import setup_objects as setup_objects
+from pfs.setup import setup_overhead as setup_overhead
+from pfs.setup import setup_threads as setup_threads
+from pfs.setup import threads as threads
+from pfs.thread import set_account as set_account
+from pfs.thread import set_thread_name as set_thread_name
+from pfs._core import Lock as Lock
+from pfs._core import RLock as RLock
+from pfs._core import RWLock as RWLock
+from pfs._core import Condition as Condition
+from pfs._core import SimpleQueue as SimpleQueue
+from pfs._core import stage as stage
+from pfs._core import statement as statement
+from pfs._core import transaction as transaction
+from pfs.locks import Semaphore as Semaphore
+from pfs.locks import BoundedSemaphore as BoundedSemaphore
+from pfs.locks import Event as Event
+from pfs.locks import Barrier as Barrier
+from pfs.queues import Queue as Queue
+from pfs.queues import LifoQueue as LifoQueue
+from pfs.queues import PriorityQueue as PriorityQueue
+from pfs.thread import Thread as Thread
+from pfs.sockets import socket as socket
+from pfs.sockets import socketpair as socketpair
+from pfs.sockets import create_connection as create_connection
+from pfs.sockets import create_server as create_server
+from pfs.files import open as open
+from pfs.files import fsync as fsync
+from pfs.instrument import wait as wait
+from pfs.instrument import idle as idle
+from pfs.instrument import Table as Table
+from pfs._dbapi.wrap import dbapi as dbapi
+from pfs._dbapi.rows import dbapi_plain as dbapi_plain
+from pfs.blocks import memory as memory
+from pfs.program import register_variable as register_variable
+from pfs.program import register_meter as register_meter
+from pfs.program import Variable as Variable
+from pfs.program import Meter as Meter
+from pfs.error_log import log as log
+from pfs.error_log import LoggingHandler as LoggingHandler
+from pfs.counted import raised as raised
+from pfs.counted import handled as handled
+from pfs.counted import register_status as register_status
+from pfs.counted import StatusVariable as StatusVariable
+from pfs.errors import Error as Error
+from pfs.errors import AlreadyExists as AlreadyExists
+from pfs.errors import AttachError as AttachError
+from pfs.errors import InvalidValue as InvalidValue
+from pfs.errors import LimitReached as LimitReached
+from pfs.errors import OperationNotAllowed as OperationNotAllowed
+from pfs.errors import StateError as StateError
+from pfs.errors import UnknownColumn as UnknownColumn
+from pfs.errors import UnknownName as UnknownName
+from pfs.errors import UnknownTable as UnknownTable
+
+PUBLIC: dict[str, dict[str, tuple[str, ...]]]
+MODULES: tuple[str, ...]
+__version__: str
+
+def load_ipython_extension(shell: object) -> None: ...
+def unload_ipython_extension(shell: object) -> None: ...
+
+__all__ = [
+    "tables",
+    "table",
+    "now",
+    "running",
+    "blocked",
+    "arrow",
+    "describe",
+    "ddl",
+    "truncate",
+    "digest",
+    "why",
+    "sql",
+    "view",
+    "variables",
+    "status",
+    "processes",
+    "gc",
+    "attach",
+    "Schema",
+    "snapshot",
+    "read_snapshot",
+    "Snapshot",
+    "Merged",
+    "Diff",
+    "read_trace",
+    "configure",
+    "setup_actors",
+    "setup_consumers",
+    "setup_instruments",
+    "setup_loggers",
+    "setup_meters",
+    "setup_objects",
+    "setup_overhead",
+    "setup_threads",
+    "threads",
+    "set_account",
+    "set_thread_name",
+    "Lock",
+    "RLock",
+    "RWLock",
+    "Condition",
+    "SimpleQueue",
+    "stage",
+    "statement",
+    "transaction",
+    "Semaphore",
+    "BoundedSemaphore",
+    "Event",
+    "Barrier",
+    "Queue",
+    "LifoQueue",
+    "PriorityQueue",
+    "Thread",
+    "socket",
+    "socketpair",
+    "create_connection",
+    "create_server",
+    "open",
+    "fsync",
+    "wait",
+    "idle",
+    "Table",
+    "dbapi",
+    "dbapi_plain",
+    "memory",
+    "register_variable",
+    "register_meter",
+    "Variable",
+    "Meter",
+    "log",
+    "LoggingHandler",
+    "raised",
+    "handled",
+    "register_status",
+    "StatusVariable",
+    "Error",
+    "AlreadyExists",
+    "AttachError",
+    "InvalidValue",
+    "LimitReached",
+    "OperationNotAllowed",
+    "StateError",
+    "UnknownColumn",
+    "UnknownName",
+    "UnknownTable",
+    "__version__",
+]

@@ -1,0 +1,27 @@
+"""Where the C and C++ parts of the installed package are."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["cmake_dir", "include_dir", "library_dir"]
+
+_HERE = os.path.dirname(__file__)
+
+
+def include_dir() -> str:
+    """Returns the folder of ``perfschema/pfs.h`` and ``perfschema/pfs.hpp``, for ``-I``."""
+    return os.path.join(_HERE, "include")
+
+
+def library_dir() -> str:
+    """Returns the folder of the library, for ``-L`` and ``-Wl,-rpath``. Python itself uses the same library.
+
+    A wheel holds no symbolic links: ``libperfschema.so`` is a linker script there, ``libperfschema.so.0.1`` the library.
+    """
+    return os.path.join(_HERE, "lib")
+
+
+def cmake_dir() -> str:
+    """Returns the folder for ``-DPerfSchema_DIR=``, with which ``find_package(PerfSchema)`` finds this package."""
+    return os.path.join(library_dir(), "cmake", "PerfSchema")
