@@ -30,6 +30,9 @@ struct Arguments {
   long words[6];
 };
 
+#ifndef SYS_pidfd_open  // since Linux 5.3
+#define SYS_pidfd_open 434
+#endif
 // These are not on arm64, and no number of a call.
 #ifndef SYS_open
 #define SYS_open (-1)
@@ -117,6 +120,7 @@ template <typename Body>
 #define PFS_SEEN_SENDFILE(...) transfer(Operation::kWrite, fd, size, kNoOffset)
 #define PFS_SEEN_PLAIN(operation, offset) plain(Operation::operation, fd)
 #define PFS_SEEN_SELDOM_PLAIN(operation, offset) plain(Operation::operation, fd)
+#define PFS_SEEN_FRESH(...) IsFresh(static_cast<int>(call()))
 #define PFS_SEEN_CLOSE(...) Closed(fd, caller, call)
 #define PFS_SEEN_OPEN(directory) OpenedByName(directory, path, flags, caller, call)
 #define PFS_SEEN_STAT(...) StatByName(flags, directory, path, caller, call)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -107,6 +108,22 @@ static void descriptors(void) {
   const int memory = memfd_create("memory", 0);
   assert(write(memory, "1234", 4) == 4);
   close(memory);
+}
+
+/* A descriptor that nobody saw closed keeps its name until another call is seen to make that number. */
+static void made_again(void) {
+  struct stat info;
+  for (int i = 0; i < 3; ++i) {
+    const int fd = (int)did("closed_unseen", open("closed_unseen", O_RDWR | O_CREAT, 0644));
+    if (syscall(SYS_close_range, fd, fd, 0) != 0) { /* an old kernel */
+      assert(did("closed_unseen", close(fd)) == 0);
+      continue;
+    }
+    const int made =
+        i == 0 ? pidfd_open(getpid(), 0) : (int)(i == 1 ? syscall(SYS_pidfd_open, getpid(), 0) : syscall(SYS_memfd_create, "m", 0));
+    assert(made == fd);
+    assert(fstat(made, &info) == 0 && close(made) == 0);
+  }
 }
 
 static void by_syscall(void) {
@@ -203,6 +220,7 @@ static void streams(void) {
 int main(int count, char** arguments) {
   assert(count == 2 && chdir(arguments[1]) == 0);
   descriptors();
+  made_again();
   by_syscall();
   names(arguments[1]);
   streams();
