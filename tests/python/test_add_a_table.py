@@ -1,4 +1,5 @@
-"""docs/contribute/add_a_table.md, carried out to the letter on a scratch copy of the tree."""
+"""docs/contribute/add_a_table.md, carried out to the letter on a scratch copy of the tree; what other pages of docs/contribute
+quote stands in the tree."""
 
 from __future__ import annotations
 
@@ -85,6 +86,32 @@ def test_reader_of_the_page_reads_what_is_there_and_refuses_what_does_not_fit(tm
         apply(Edit("l.h", "X(none)", ""), tmp_path)
     with pytest.raises(AssertionError, match="3 lines"):
         apply(Edit("l.h", "X(", ""), tmp_path)
+
+
+def quotes(page: str) -> list[tuple[str, list[str]]]:
+    """The `<!-- quote: -->` blocks of a page: the file, and its lines."""
+    found = re.finditer(r"^<!-- quote: (\S+) -->\n```\w*\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [(match[1], match[2].splitlines()) for match in found]
+
+
+def lines_not_there(lines: list[str], text: str) -> list[str]:
+    """Returns the lines that do not stand in a text in this order, other lines between them."""
+    rest = iter(text.splitlines())
+    return [line for line in lines if line not in rest]
+
+
+@pytest.mark.parametrize("page", [PAGE.parent / "add_a_value.md", PAGE.parent / "add_a_call.md"], ids=lambda page: page.stem)
+def test_what_a_page_quotes_is_in_the_tree(page: Path) -> None:
+    quoted = quotes(page.read_text())
+    assert quoted
+    for path, lines in quoted:
+        assert lines_not_there(lines, (ROOT / path).read_text()) == [], path
+
+
+def test_a_quote_that_is_not_there_is_seen() -> None:
+    ((path, lines),) = quotes("x\n<!-- quote: a/b.h -->\n```cpp\none\nthree\ntwo\n```\n")
+    assert path == "a/b.h"
+    assert lines_not_there(lines, "one\ntwo\nthree\n") == ["two"]
 
 
 def tool(name: str) -> str:
