@@ -160,6 +160,17 @@ def test_version_is_the_same_everywhere(root: Path) -> None:
     assert f"## {pfs.__version__}" in (root / "CHANGELOG.md").read_text()
 
 
+def test_the_readme_of_the_package_has_no_link_into_the_tree(root: Path) -> None:
+    """On PyPI such links lead nowhere. cpp/cmake/pypi_readme.py makes them plain text."""
+    from importlib.metadata import metadata
+
+    text = metadata("perfschema").get_payload()
+    assert isinstance(text, str)
+    first = (root / "README.md").read_text().splitlines()[0]
+    assert first in text
+    assert re.findall(r"\]\((?!https?:)[^)]*\)", text) == []
+
+
 def test_runtime_dependencies_are_numpy_and_pandas_only() -> None:
     from importlib.metadata import requires
 
