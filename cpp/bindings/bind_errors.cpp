@@ -12,7 +12,7 @@ namespace {
 
 PyObject* numbers;  // dict: weak reference to a class -> its error number
 
-// Is the callback of such a reference: the class is gone.
+// The callback of such a reference: the class is gone.
 PyObject* ForgetClass(PyObject*, PyObject* reference) {
   if (PyDict_DelItem(numbers, reference) != 0) PyErr_Clear();
   Py_RETURN_NONE;

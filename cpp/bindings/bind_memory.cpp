@@ -10,7 +10,7 @@
 namespace perfschema::bindings {
 namespace {
 
-// Is a block of memory of any kind: counted from its creation until it is freed, or collected.
+// A block of memory of any kind: counted from its creation until it is freed, or collected.
 // Threads: the GIL is held.
 class MemoryBlock {
  public:
@@ -49,7 +49,7 @@ class MemoryBlock {
 
 // ---- The arrays of numpy
 
-// Is the struct that numpy expects in a capsule "mem_handler" (its C API of 1.22). An array keeps the capsule, so the handler that made
+// The struct that numpy expects in a capsule "mem_handler" (its C API of 1.22). An array keeps the capsule, so the handler that made
 // it frees it.
 struct NumpyHandler {
   char name[127];

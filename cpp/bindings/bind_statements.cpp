@@ -16,7 +16,7 @@ namespace {
 PyTypeObject* statement_type;
 PyTypeObject* run_type;
 
-// Is the object that the user makes: a description.
+// The object that the user makes: a description.
 struct StatementObject {
   PyObject_HEAD const KnownName* name;
   PyObject* text;  // nullptr: none
@@ -27,7 +27,7 @@ struct StatementObject {
 };
 StatementObject* AsStatement(PyObject* object) { return reinterpret_cast<StatementObject*>(object); }
 
-// Is an event that has begun.
+// An event that has begun.
 struct StatementRun {
   RunHead head;
   const KnownName* name;

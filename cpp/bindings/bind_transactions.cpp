@@ -16,7 +16,7 @@ const char* const isolation_names[] = {nullptr, "READ UNCOMMITTED", "READ COMMIT
                                        "SERIALIZABLE"};                                  // enum pfs_isolation
 const char* const xa_names[] = {"NOTR", "ACTIVE", "IDLE", "PREPARED", "ROLLBACK ONLY"};  // enum pfs_xa_state
 
-// Is the object that the user makes: a description.
+// The object that the user makes: a description.
 struct TransactionObject {
   PyObject_HEAD pfs_isolation isolation;
   int read_only, autocommit;
@@ -24,7 +24,7 @@ struct TransactionObject {
 };
 TransactionObject* AsTransaction(PyObject* object) { return reinterpret_cast<TransactionObject*>(object); }
 
-// Is an event that has begun.
+// An event that has begun.
 struct TransactionRun {
   RunHead head;
   bool is_committed;

@@ -112,7 +112,7 @@ bool EndAt(const void* point, End end) {
 
 // ---- pfs.wait ----------------------------------------------------------------------------------------------------------------------
 
-// Is a place where a program waits: one per name, made at its first use, never freed.
+// A place where a program waits: one per name, made at its first use, never freed.
 struct NamedWait {
   std::string name;
   pfs_instance_t* instance;
@@ -156,7 +156,7 @@ void EndIdle() { EndAt(&idle_point, pfs_idle_end); }
 
 // ---- pfs.Table ---------------------------------------------------------------------------------------------------------------------
 
-// Is a handle. It is closed when no thread is in a wait on it.
+// A handle. It is closed when no thread is in a wait on it.
 // Threads: the GIL is held.
 class TableHandle {
  public:

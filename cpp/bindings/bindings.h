@@ -40,7 +40,7 @@ inline void RaiseIfBad(Status status, const char* python_class = nullptr) {
 // Returns the dialect of that name. Throws if there is none.
 Dialect DialectNamed(std::string_view name);
 
-// Is the call site of the running Python code: the innermost frame outside this package, and outside threading, queue and socket. `file`
+// The call site of the running Python code: the innermost frame outside this package, and outside threading, queue and socket. `file`
 // is valid as long as the process runs. Throws nothing, leaves no exception. May collect garbage, so that any finalizer runs.
 // Threads: the GIL is held.
 struct CallSite {

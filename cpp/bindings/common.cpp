@@ -166,7 +166,7 @@ void NameThisThreadOnce() {
 
 namespace {
 
-// Is a call site, cached by code and instruction: the longer the function, the longer the interpreter takes to find the line of an
+// A call site, cached by code and instruction: the longer the function, the longer the interpreter takes to find the line of an
 // instruction.
 struct KnownSite {
   CallSite site;

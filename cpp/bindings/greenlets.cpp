@@ -10,7 +10,7 @@ namespace {
 PyObject* allocate_name;
 PyObject* greenlet_name;
 
-// Is the C API of greenlet: two entries of the table in its capsule.
+// The C API of greenlet: two entries of the table in its capsule.
 struct GreenletApi {
   PyObject* (*current)();
   PyObject* (*parent)(PyObject* greenlet);

@@ -6,7 +6,7 @@
 
 namespace perfschema::bindings {
 
-// Is the dictionary of module _thread, which holds the replaced functions.
+// The dictionary of module _thread, which holds the replaced functions.
 // Threads: the GIL is held.
 struct ThreadModule {
   PyObject* names;

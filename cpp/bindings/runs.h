@@ -9,7 +9,7 @@
 
 namespace perfschema::bindings {
 
-// Is the beginning of every run.
+// The beginning of every run.
 // Threads: the GIL is held.
 struct RunHead {
   PyObject_HEAD TaskObject* task;  // held; nullptr: the event could not begin

@@ -13,7 +13,7 @@
 
 namespace perfschema::bindings {
 
-// Is a segment file of another process, running or dead, mapped for reading.
+// A segment file of another process, running or dead, mapped for reading.
 // Threads: immutable.
 class AttachedSegment {
  public:

@@ -20,7 +20,7 @@ namespace perfschema::bindings {
 struct OpenWaits;
 struct StageObject;
 
-// Is a stage whose block a task is in. `file` as in CallSite.
+// A stage whose block a task is in. `file` as in CallSite.
 struct OpenStageBlock {
   StageObject* stage;  // held
   CallSite site;
@@ -37,7 +37,7 @@ struct TaskObject {
   OpenWaits* waits;                     // bind_waits.cpp
 };
 
-// Is a value in the context of a task. The task finds itself by it; tasks that are started from here find the parent of their events.
+// A value in the context of a task. The task finds itself by it; tasks that are started from here find the parent of their events.
 // Only `has_ended` changes.
 // Threads: the GIL is held.
 struct LinkObject {
@@ -125,7 +125,7 @@ struct ErrorFacts {
 };
 bool DescribeError(PyObject* error, ErrorFacts* facts);
 
-// Is a registered name. FindName returns nullptr and sets a Python exception if the name is bad; a KnownName is never freed.
+// A registered name. FindName returns nullptr and sets a Python exception if the name is bad; a KnownName is never freed.
 struct KnownName {
   PyObject* full;  // str
   uint32_t key;

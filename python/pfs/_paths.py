@@ -132,7 +132,7 @@ def _is_of_this_user(folder: str, info: os.stat_result) -> bool:
 
 
 def mode_of(paths: Iterable[str | os.PathLike[str]]) -> int:
-    """Returns the mode of a file that is made from these: whoever may not read all of them may not read it."""
+    """Returns the mode of a file that is made from these: a user who may not read all of them may not read it."""
     mode = 0o666
     count = 0
     for path in paths:

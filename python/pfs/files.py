@@ -48,7 +48,7 @@ _ours: set[int] = set()
 
 
 class File(_Raw):
-    """Is the raw file under ``pfs.open``. It behaves like ``io.FileIO``, the raw file under ``open``."""
+    """The raw file under ``pfs.open``. It behaves like ``io.FileIO``, the raw file under ``open``."""
 
     name: Any
     _fd = -1

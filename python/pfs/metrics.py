@@ -1,4 +1,4 @@
-"""Offers the tables of processes as metrics, for Prometheus, OpenMetrics and their like. It reads from outside.
+"""Offers the tables of processes as metrics, for Prometheus, OpenMetrics and the like. It reads from outside.
 
     import pfs.metrics
     print(pfs.metrics.text(4711))

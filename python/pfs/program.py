@@ -66,7 +66,7 @@ def _type_of(value: Value) -> str:
 
 
 class Variable:
-    """Is a variable of the program, with rows in ``variables_metadata``, ``variables_info``, ``global_variables`` ..."""
+    """A variable of the program, with rows in ``variables_metadata``, ``variables_info``, ``global_variables`` ..."""
 
     __slots__ = ("_type", "name")
 
@@ -165,7 +165,7 @@ def register_variable(
 
 
 class Meter:
-    """Is a row of ``setup_meters``, a group of metrics. ``pfs.setup_meters`` says whether and how often they are read."""
+    """A row of ``setup_meters``, a group of metrics. ``pfs.setup_meters`` says whether and how often they are read."""
 
     __slots__ = ("_key", "name")
 

@@ -85,7 +85,7 @@ class _Hooks:
             connection.dialect, "_on_connect_isolation_level", None
         )
         level = str(level or connection.default_isolation_level or "").replace("_", " ").upper()
-        if level == "AUTOCOMMIT":  # the driver commits each statement: SQLAlchemy's BEGIN is none
+        if level == "AUTOCOMMIT":  # the driver commits each statement: SQLAlchemy's BEGIN begins nothing
             connection.info.pop(_KEY, None)
             return
         connection.info[_KEY] = transaction(level if level in _ISOLATION else None).begin()

@@ -19,6 +19,13 @@ RETIRED = {
     r"\banew\b": "again",
     r"\bissues? #?\d": "say what the fact is",
     r"\bsemantics [a-l]\d": "semantics.md F8",
+    # Oblique phrases: name the thing instead.
+    r"\bso many\b": "this many, at most N",
+    r"\band (its|their) like\b": "and the like, similar calls",
+    r"\bwhoever\b": "the thread that, the user who, every reader",
+    r"\b(of itself|that which|by turns|is told)\b": "say it with a noun",
+    r"(?<!there )(?<!if )(?-i:\b(is|are) none\b)(?! (there|left|yet))": "is no X, is another X",
+    r"(//|/\*\*?|\"\"\") ?(?-i:Is) (a|an|the|std::)\b": "a type's comment opens with a noun: A mutex that ...",
 }
 WHERE = ("cpp", "python", "docs", "README.md", "CONTRIBUTING.md", "CMakeLists.txt", "tests/cpp/CMakeLists.txt")
 
@@ -61,12 +68,22 @@ def test_the_marker_is_found(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["The room is full.", "as usual", "// Looked at by readers.", "a word of an older life", "issue 7", "(SEMANTICS F8)"]
+    "text",
+    [
+        *("The room is full.", "as usual", "// Looked at by readers.", "a word of an older life", "issue 7", "(SEMANTICS F8)"),
+        *("at most so many rows", "read() and its like", "Whoever comes", "A link is none.", "// Is a mutex.", '"""Is the cut.'),
+    ],
 )
 def test_the_check_finds_them(text: str) -> None:
     assert retired_words(text)
 
 
-@pytest.mark.parametrize("text", ["a broom", "lifetime", "It is usually so.", "looks at it", "reissue 7", "(semantics.md F8)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a broom", "lifetime", "It is usually so.", "looks at it", "reissue 7", "(semantics.md F8)"),
+        *("nullptr if there is none", "if page is None:", "// A mutex that is a lock", "// is the owner"),
+    ],
+)
 def test_the_check_leaves_others_alone(text: str) -> None:
     assert not retired_words(text)

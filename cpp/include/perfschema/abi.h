@@ -36,7 +36,7 @@ extern "C" {
 #define PFS_API
 #endif
 
-/* Is an instrumented object as its probes see it: one cache line in the segment. Threads: any thread accesses `flags` and `owner` with
+/* An instrumented object as its probes see it: one cache line in the segment. Threads: any thread accesses `flags` and `owner` with
  * relaxed atomics; the rest belongs to the library. */
 typedef struct pfs_instance {
   uint32_t flags;         /* what to do with an event of this object; 0 = nothing (see PFS_FLAG_ENABLED) */
@@ -46,12 +46,12 @@ typedef struct pfs_instance {
   uint64_t identity;      /* OBJECT_INSTANCE_BEGIN */
 } __attribute__((aligned(64))) pfs_instance_t;
 
-/* Is an open table as its probes see it. The library keeps more behind it. Threads: as pfs_instance. */
+/* An open table as its probes see it. The library keeps more behind it. Threads: as pfs_instance. */
 typedef struct pfs_table {
   const uint32_t* flags; /* [0] for operations on rows, [1] for locks; as pfs_instance.flags */
 } pfs_table_t;
 
-/* Is a metadata lock as its probes see it. */
+/* A metadata lock as its probes see it. */
 typedef struct pfs_metadata_lock {
   uint32_t flags;
 } pfs_metadata_lock_t;

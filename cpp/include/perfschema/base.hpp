@@ -30,7 +30,7 @@
 #define PFS_CALL_(name, ...) pfs_##name##_at(__VA_ARGS__, source_file, source_line)
 #endif
 
-// Is the inline namespace of all declarations: files compiled with PFS_DISABLE have other classes than those without.
+// The inline namespace of all declarations: files compiled with PFS_DISABLE have other classes than those without.
 #ifdef PFS_DISABLE
 #define PERFSCHEMA_BUILD disabled
 #else
@@ -48,7 +48,7 @@ inline namespace PERFSCHEMA_BUILD {
 
 namespace detail {
 
-// Is the name of an instrument: a literal, a std::string or a std::string_view.
+// The name of an instrument: a literal, a std::string or a std::string_view.
 struct name_view {
   const char* data;
   size_t size;
@@ -121,7 +121,7 @@ struct only_if<true> {
 
 }  // namespace detail
 
-// Is a Base whose objects all have the name of Name (PERFSCHEMA_NAME). Further arguments follow the key in a constructor of Base.
+// A Base whose objects all have the name of Name (PERFSCHEMA_NAME). Further arguments follow the key in a constructor of Base.
 template <class Base, class Name>
 class named_by : public Base {
  public:
@@ -150,7 +150,7 @@ struct literal_name {
 };
 }  // namespace detail
 
-// Is a Base whose objects all have this name.
+// A Base whose objects all have this name.
 template <class Base, detail::literal Name>
 using named = named_by<Base, detail::literal_name<Name>>;
 #endif

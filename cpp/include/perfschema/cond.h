@@ -24,7 +24,7 @@ extern "C" {
 
 typedef struct pfs_instrument_info pfs_cond_info_t;
 
-/* Is a condition variable. It has the same bytes with and without PFS_DISABLE. */
+/* A condition variable. It has the same bytes with and without PFS_DISABLE. */
 typedef struct pfs_cond {
   pthread_cond_t cond;
   pfs_instance_t* instance; /* NULL = not instrumented */

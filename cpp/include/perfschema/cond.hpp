@@ -117,7 +117,7 @@ class unlocked {
 
 }  // namespace detail
 
-// Is std::condition_variable for a unique_lock of perfschema or std on a perfschema::mutex, recorded. Not copyable, not movable. It may be
+// std::condition_variable for a unique_lock of perfschema or std on a perfschema::mutex, recorded. Not copyable, not movable. It may be
 // destroyed once all waiters were woken. If the caller does not hold the mutex, pthread's error is thrown as std::system_error.
 class condition_variable : public detail::waits<condition_variable> {
  public:
@@ -165,7 +165,7 @@ class condition_variable : public detail::waits<condition_variable> {
   pfs_cond_t cond_;
 };
 
-// Is std::condition_variable_any, recorded: for every lock that has lock() and unlock(). A lock of perfschema is taken again at the
+// std::condition_variable_any, recorded: for every lock that has lock() and unlock(). A lock of perfschema is taken again at the
 // caller's SOURCE.
 class condition_variable_any : public detail::waits<condition_variable_any> {
  public:
@@ -223,7 +223,7 @@ class condition_variable_any : public detail::waits<condition_variable_any> {
 
 // ---- The program's own conditions ------------------------------------------------------------------------------------------------
 
-// Is a row of cond_instances. `identity` is the address that it shows, in general that of the condition.
+// A row of cond_instances. `identity` is the address that it shows, in general that of the condition.
 class cond_instance {
  public:
   cond_instance(std::string_view name, const void* identity) : cond_instance(cond_key(name), identity) {}
@@ -239,7 +239,7 @@ class cond_instance {
   pfs_instance_t* instance_;
 };
 
-// Is a wait for such a condition, from construction to ended() or destruction.
+// A wait for such a condition, from construction to ended() or destruction.
 class [[nodiscard]] cond_wait {
  public:
   explicit cond_wait(const cond_instance& condition, pfs_cond_op op = PFS_WAIT, PFS_CALLER_) {

@@ -53,10 +53,10 @@ enum pfs_host_error {
   PFS_HOST_UNKNOWN = 22
 };
 
-/* Is a row of temporary_account_locks. */
+/* A row of temporary_account_locks. */
 typedef struct pfs_account_lock {
   int is_locked;              /* LOCKED */
-  int32_t failed_attempts;    /* FAILED_LOGIN_ATTEMPTS: so many consecutive failures lock the account */
+  int32_t failed_attempts;    /* FAILED_LOGIN_ATTEMPTS: this many consecutive failures lock the account */
   int32_t remaining_attempts; /* REMAINING_LOGIN_ATTEMPTS */
   int32_t lock_days;          /* PASSWORD_LOCK_TIME; -1 = until it is unlocked */
   time_t since, until;        /* LOCKED_SINCE, LOCKED_UNTIL; 0 = NULL */

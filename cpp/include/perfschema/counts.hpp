@@ -23,7 +23,7 @@
 namespace perfschema {
 inline namespace PERFSCHEMA_BUILD {
 
-// Is a registered error. Throws perfschema::error if the name or SQLSTATE is bad, or if the number has another name.
+// A registered error. Throws perfschema::error if the name or SQLSTATE is bad, or if the number has another name.
 class error_number {
  public:
   error_number(int32_t number, const std::string& name, const char* sqlstate = nullptr, uint32_t flags = 0) : number_(number) {
@@ -40,7 +40,7 @@ class error_number {
   int32_t number_;
 };
 
-// Is a status variable; operators change the calling thread's value. Throws perfschema::error if the name is bad.
+// A status variable; operators change the calling thread's value. Throws perfschema::error if the name is bad.
 class status_variable {
  public:
   explicit status_variable(const std::string& name, const char* documentation = nullptr) {

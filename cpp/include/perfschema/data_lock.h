@@ -30,10 +30,10 @@
 extern "C" {
 #endif
 
-/* Is a transaction_id that shows as NULL. */
+/* A transaction_id that shows as NULL. */
 #define PFS_NO_TRANSACTION UINT64_MAX
 
-/* Is a row of data_locks. Texts are copied at once, and cut at the widths of their columns. NULL texts show as NULL; lock_id, lock_type,
+/* A row of data_locks. Texts are copied at once, and cut at the widths of their columns. NULL texts show as NULL; lock_id, lock_type,
  * lock_mode and lock_status as empty. */
 typedef struct pfs_data_lock {
   const char* lock_id;     /* ENGINE_LOCK_ID: unique within the engine */
@@ -63,7 +63,7 @@ typedef struct pfs_data_lock_end {
   const void* object;      /* ..._OBJECT_INSTANCE_BEGIN */
 } pfs_data_lock_end_t;
 
-/* Is a row of data_lock_waits: `requesting` waits until `blocking` is released. */
+/* A row of data_lock_waits: `requesting` waits until `blocking` is released. */
 typedef struct pfs_data_lock_wait {
   pfs_data_lock_end_t requesting;
   pfs_data_lock_end_t blocking;

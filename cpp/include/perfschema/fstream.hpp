@@ -23,7 +23,7 @@
 namespace perfschema {
 inline namespace PERFSCHEMA_BUILD {
 
-// Is std::filebuf, recorded. The buffer holds what was read ahead, or what is not written yet: never both.
+// std::filebuf, recorded. The buffer holds what was read ahead, or what is not written yet: never both.
 class filebuf : public std::streambuf {
   // Makes a call with the call site of open().
   template <class Call>

@@ -34,7 +34,7 @@ inline void* allocate(pfs_key_t key, size_t bytes, size_t alignment) {
 
 }  // namespace detail
 
-// Is an allocator of the standard library. Any two are equal: each frees blocks of the other, and the block knows its instrument. Copies,
+// An allocator of the standard library. Any two are equal: each frees blocks of the other, and the block knows its instrument. Copies,
 // moves and swaps of containers propagate it.
 template <class T>
 class allocator {
@@ -71,7 +71,7 @@ bool operator!=(const allocator<T>&, const allocator<U>&) noexcept {
   return false;
 }
 
-// Is a resource of std::pmr. Many threads may use it at a time. Any two are equal, as allocators are; without RTTI each is
+// A resource of std::pmr. Many threads may use it at a time. Any two are equal, as allocators are; without RTTI each is
 // equal to itself only.
 class memory_resource : public std::pmr::memory_resource {
  public:

@@ -16,7 +16,7 @@ inline namespace PERFSCHEMA_BUILD {
 // For many objects of one name: register once, and pass the key to each.
 inline pfs_key_t mutex_key(detail::name_view name) { return detail::key_of(pfs_register_mutex, name); }
 
-// Is std::mutex, recorded. Not copyable, not movable. Destroying it while it is held is undefined, as with std::mutex.
+// std::mutex, recorded. Not copyable, not movable. Destroying it while it is held is undefined, as with std::mutex.
 class mutex {
  public:
   using native_handle_type = pthread_mutex_t*;
@@ -53,7 +53,7 @@ class mutex {
   }
 };
 
-// Is std::recursive_mutex, recorded: each lock() is an event, and LOCKED_BY_THREAD_ID stays until the last unlock().
+// std::recursive_mutex, recorded: each lock() is an event, and LOCKED_BY_THREAD_ID stays until the last unlock().
 class recursive_mutex : public mutex {
  public:
   recursive_mutex() : recursive_mutex(own_key()) {}
@@ -82,7 +82,7 @@ class recursive_mutex : public mutex {
   }
 };
 
-// Is std::lock_guard whose SOURCE is the line of the guard. For any mutex of perfschema, and a shared_mutex (rwlock.hpp), which it locks
+// std::lock_guard whose SOURCE is the line of the guard. For any mutex of perfschema, and a shared_mutex (rwlock.hpp), which it locks
 // exclusively.
 template <class Mutex = mutex>
 class [[nodiscard]] lock_guard {

@@ -71,7 +71,7 @@ enum pfs_error {
   PFS_E_CORRUPT = 8           /* damaged data was read */
 };
 
-/* Is an instrument of this process. 0 = not instrumented. */
+/* An instrument of this process. 0 = not instrumented. */
 typedef uint32_t pfs_key_t;
 
 /* Describes one instrument to register. A row of setup_instruments. */
@@ -102,7 +102,7 @@ typedef struct pfs_instrument_info pfs_file_info_t;
 #define PFS_VOLATILITY_QUERY (7u << PFS_VOLATILITY_SHIFT)        /* as long as a statement */
 #define PFS_VOLATILITY_INTRA_QUERY (8u << PFS_VOLATILITY_SHIFT)  /* made many times within a statement */
 
-/* Is a mutex. It has the same bytes with and without PFS_DISABLE. `mutex` may be passed to pthread functions, such as pthread_cond_wait. */
+/* A mutex. It has the same bytes with and without PFS_DISABLE. `mutex` may be passed to pthread functions, such as pthread_cond_wait. */
 typedef struct pfs_mutex {
   pthread_mutex_t mutex;
   pfs_instance_t* instance; /* NULL = not instrumented */
@@ -113,7 +113,7 @@ typedef struct pfs_mutex {
 #define PFS_MUTEX_INITIALIZER \
   { PTHREAD_MUTEX_INITIALIZER, NULL, NULL }
 
-/* Is a wait in progress: pfs_mutex_wait_begin fills it, pfs_mutex_wait_end needs it. It is on the stack of the waiting thread. */
+/* A wait in progress: pfs_mutex_wait_begin fills it, pfs_mutex_wait_end needs it. It is on the stack of the waiting thread. */
 typedef struct pfs_wait {
   pfs_instance_t* instance; /* NULL = the wait is not instrumented */
   uint64_t opaque[15];

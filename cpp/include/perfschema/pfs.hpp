@@ -249,7 +249,7 @@ template <>
 inline constexpr bool is_adopt<std::adopt_lock_t> = true;
 }  // namespace detail
 
-// Is std::unique_lock whose SOURCE is the line of the guard, or of the call on it.
+// std::unique_lock whose SOURCE is the line of the guard, or of the call on it.
 template <class Mutex = mutex>
 class [[nodiscard]] unique_lock : public detail::movable_lock<Mutex, detail::exclusive_access> {
  public:
@@ -267,7 +267,7 @@ unique_lock(Mutex&, More...) -> unique_lock<Mutex>;
 //     }
 //     void my_lock::unlock() { row_.released(); release(); }
 
-// Is a row of mutex_instances. `identity` is the address that it shows, in general that of the lock.
+// A row of mutex_instances. `identity` is the address that it shows, in general that of the lock.
 class lock_instance {
  public:
   lock_instance(std::string_view name, const void* identity) : lock_instance(mutex_key(name), identity) {}
@@ -285,7 +285,7 @@ class lock_instance {
   pfs_instance_t* instance_;
 };
 
-// Is a wait for such a lock, from construction to acquired() or failed(). If it is destroyed without either (an exception), it failed.
+// A wait for such a lock, from construction to acquired() or failed(). If it is destroyed without either (an exception), it failed.
 class [[nodiscard]] wait {
  public:
   explicit wait(const lock_instance& lock, pfs_lock_op op = PFS_LOCK, PFS_CALLER_) {
@@ -308,7 +308,7 @@ class [[nodiscard]] wait {
 
 inline pfs_key_t file_key(detail::name_view name) { return detail::key_of(pfs_register_file, name); }
 
-// Is an open file. The destructor closes it and ignores errors: call close() where they matter.
+// An open file. The destructor closes it and ignores errors: call close() where they matter.
 class file {
  public:
   file() noexcept = default;

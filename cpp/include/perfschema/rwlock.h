@@ -51,7 +51,7 @@ static inline int pfs_rwlock_op_is_shared_(enum pfs_rwlock_op op) {
 }
 
 #ifdef PTHREAD_RWLOCK_INITIALIZER
-/* Is a read-write lock. It has the same bytes with and without PFS_DISABLE. */
+/* A read-write lock. It has the same bytes with and without PFS_DISABLE. */
 typedef struct pfs_rwlock {
   pthread_rwlock_t lock;
   pfs_instance_t* instance; /* NULL = not instrumented */

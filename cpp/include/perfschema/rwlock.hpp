@@ -18,7 +18,7 @@ inline namespace PERFSCHEMA_BUILD {
 inline pfs_key_t rwlock_key(detail::name_view name, uint32_t flags = 0) { return detail::key_of(pfs_register_rwlock, name, flags); }
 
 #ifdef PTHREAD_RWLOCK_INITIALIZER
-// Is std::shared_mutex, recorded. Not copyable, not movable.
+// std::shared_mutex, recorded. Not copyable, not movable.
 class shared_mutex {
  public:
   using native_handle_type = pthread_rwlock_t*;
@@ -63,7 +63,7 @@ class shared_mutex {
   }
 };
 
-// Is std::shared_timed_mutex, recorded.
+// std::shared_timed_mutex, recorded.
 class shared_timed_mutex : public shared_mutex {
  public:
   using shared_mutex::shared_mutex;
@@ -91,7 +91,7 @@ class shared_timed_mutex : public shared_mutex {
   }
 };
 
-// Is std::shared_lock whose SOURCE is the line of the guard, or of the call on it.
+// std::shared_lock whose SOURCE is the line of the guard, or of the call on it.
 template <class Mutex = shared_mutex>
 class [[nodiscard]] shared_lock : public detail::movable_lock<Mutex, detail::shared_access> {
  public:
@@ -110,7 +110,7 @@ shared_lock(Mutex&, More...) -> shared_lock<Mutex>;
 //     }
 //     void my_lock::unlock_shared() { row_.released(PFS_READ_LOCK); release_shared(); }
 
-// Is a row of rwlock_instances. `identity` is the address that it shows, in general that of the lock. `flags` as for rwlock_key().
+// A row of rwlock_instances. `identity` is the address that it shows, in general that of the lock. `flags` as for rwlock_key().
 class rwlock_instance {
  public:
   rwlock_instance(std::string_view name, const void* identity, uint32_t flags = 0) : rwlock_instance(rwlock_key(name, flags), identity) {}
@@ -128,7 +128,7 @@ class rwlock_instance {
   pfs_instance_t* instance_;
 };
 
-// Is a wait for such a lock, from construction to acquired() or failed(). If it is destroyed without either (an exception), it failed.
+// A wait for such a lock, from construction to acquired() or failed(). If it is destroyed without either (an exception), it failed.
 class [[nodiscard]] rwlock_wait {
  public:
   rwlock_wait(const rwlock_instance& lock, pfs_rwlock_op op, PFS_CALLER_) {

@@ -16,7 +16,7 @@ inline namespace PERFSCHEMA_BUILD {
 
 inline pfs_key_t socket_key(std::string_view name) { return detail::key_of(pfs_register_socket, name); }
 
-// Is an open socket. The destructor closes it and ignores errors: call close() where they matter.
+// An open socket. The destructor closes it and ignores errors: call close() where they matter.
 class socket {
  public:
   socket() noexcept = default;

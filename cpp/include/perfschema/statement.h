@@ -37,7 +37,7 @@ extern "C" {
 
 typedef struct pfs_instrument_info pfs_statement_info_t;
 
-/* Is a running statement. It belongs to the library between begin and end. */
+/* A running statement. It belongs to the library between begin and end. */
 typedef struct pfs_statement {
   uint64_t opaque[48];
 } pfs_statement_t;

@@ -42,7 +42,7 @@ class [[nodiscard]] stage {
   void advance(uint64_t more = 1) noexcept { pfs_stage_add_completed(more); }
 };
 
-// Is a statement, from construction to destruction. If an exception ends it and the program has set no error, it gets one.
+// A statement, from construction to destruction. If an exception ends it and the program has set no error, it gets one.
 class [[nodiscard]] statement {
  public:
   explicit statement(pfs_key_t key, std::string_view text = {}, const char* schema = nullptr, PFS_CALLER_) {
@@ -86,7 +86,7 @@ class [[nodiscard]] statement {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-// Is a transaction, from construction to commit() or rollback(). If it is destroyed without either, it is rolled back.
+// A transaction, from construction to commit() or rollback(). If it is destroyed without either, it is rolled back.
 class [[nodiscard]] transaction {
  public:
   explicit transaction(pfs_isolation isolation = PFS_ISOLATION_UNKNOWN, bool read_only = false, bool autocommit = false, PFS_CALLER_) {

@@ -20,7 +20,7 @@ inline namespace PERFSCHEMA_BUILD {
 
 namespace detail {
 
-// Is a recorded condition with a mutex that is not recorded: the mutex guards a few instructions.
+// A recorded condition with a mutex that is not recorded: the mutex guards a few instructions.
 class gate {
  public:
   class [[nodiscard]] guard {
@@ -79,7 +79,7 @@ inline constexpr ptrdiff_t kMostCount = std::numeric_limits<ptrdiff_t>::max();
 
 }  // namespace detail
 
-// Is std::counting_semaphore, recorded.
+// std::counting_semaphore, recorded.
 template <ptrdiff_t LeastMaxValue = detail::kMostCount>
 class counting_semaphore {
  public:
@@ -135,7 +135,7 @@ class counting_semaphore {
 };
 using binary_semaphore = counting_semaphore<1>;
 
-// Is std::latch, recorded.
+// std::latch, recorded.
 class latch {
  public:
   explicit latch(ptrdiff_t expected) : latch(own_key(), expected) {}
@@ -180,7 +180,7 @@ struct nothing {
 };
 }  // namespace detail
 
-// Is std::barrier, recorded. The last thread that arrives in a phase calls `completion`.
+// std::barrier, recorded. The last thread that arrives in a phase calls `completion`.
 template <class Completion = detail::nothing>
 class barrier {
  public:

@@ -30,7 +30,7 @@ inline namespace PERFSCHEMA_BUILD {
 
 // ---- Tables --------------------------------------------------------------------------------------------------------------------------
 
-// Is a handle of a table. The destructor closes it; the table stays known until it is dropped.
+// A handle of a table. The destructor closes it; the table stays known until it is dropped.
 class table {
  public:
   table() noexcept = default;
@@ -63,7 +63,7 @@ class table {
   pfs_table_t* table_ = nullptr;
 };
 
-// Is a wait for rows, during the lifetime of the object: for one row, unless rows() says otherwise; for none, if an exception ends it
+// A wait for rows, during the lifetime of the object: for one row, unless rows() says otherwise; for none, if an exception ends it
 // before that.
 class [[nodiscard]] table_io {
  public:
@@ -87,7 +87,7 @@ class [[nodiscard]] table_io {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-// Is a wait for a lock on a table, from construction to acquired() or failed(). If it is destroyed without either (an exception), it
+// A wait for a lock on a table, from construction to acquired() or failed(). If it is destroyed without either (an exception), it
 // failed.
 class [[nodiscard]] table_lock {
  public:
@@ -109,7 +109,7 @@ class [[nodiscard]] table_lock {
 
 // ---- Metadata locks ------------------------------------------------------------------------------------------------------------------
 
-// Is a request for a lock on a name, and then the lock, until the object is destroyed: a row of metadata_locks.
+// A request for a lock on a name, and then the lock, until the object is destroyed: a row of metadata_locks.
 class metadata_lock {
  public:
   metadata_lock() noexcept = default;
@@ -136,7 +136,7 @@ class metadata_lock {
   pfs_metadata_lock_t* lock_ = nullptr;
 };
 
-// Is a wait for such a lock, during the lifetime of the object.
+// A wait for such a lock, during the lifetime of the object.
 class [[nodiscard]] metadata_wait {
  public:
   explicit metadata_wait(const metadata_lock& lock, PFS_CALLER_) {

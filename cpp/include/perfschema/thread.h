@@ -24,7 +24,7 @@ extern "C" {
 
 typedef struct pfs_instrument_info pfs_thread_info_t;
 
-/* Is a context that pfs_thread_new() made, or that a thread made for itself. 0 = none, which every function accepts. It is a number:
+/* A context that pfs_thread_new() made, or that a thread made for itself. 0 = none, which every function accepts. It is a number:
  * that of a deleted session is refused, never dereferenced. Not valid in other processes; valid in a forked child. */
 typedef uint64_t pfs_thread_t;
 

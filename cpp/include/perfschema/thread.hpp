@@ -58,7 +58,7 @@ concept runs_in_jthread = std::is_invocable_v<std::decay_t<F>, std::decay_t<Args
 
 }  // namespace detail
 
-// Is std::thread, instrumented from its first instruction. Moves, joins, detaches and terminates as std::thread does.
+// std::thread, instrumented from its first instruction. Moves, joins, detaches and terminates as std::thread does.
 class thread {
  public:
   using id = std::thread::id;
@@ -93,7 +93,7 @@ class thread {
 inline void swap(thread& a, thread& b) noexcept { a.swap(b); }
 
 #ifdef __cpp_lib_jthread
-// Is std::jthread, instrumented from its first instruction. f may take a std::stop_token as its first argument.
+// std::jthread, instrumented from its first instruction. f may take a std::stop_token as its first argument.
 class jthread {
  public:
   using id = std::jthread::id;
@@ -130,7 +130,7 @@ class jthread {
 inline void swap(jthread& a, jthread& b) noexcept { a.swap(b); }
 #endif
 
-// Is a row of threads, at first attached to no thread. No other thread may have it attached when it is destroyed.
+// A row of threads, at first attached to no thread. No other thread may have it attached when it is destroyed.
 class thread_instance {
  public:
   // `identity` and `processlist_id`: see pfs_thread_new().

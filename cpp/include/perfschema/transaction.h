@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* Is an active transaction. It belongs to the library between begin and end. */
+/* An active transaction. It belongs to the library between begin and end. */
 typedef struct pfs_transaction {
   uint64_t opaque[8];
 } pfs_transaction_t;

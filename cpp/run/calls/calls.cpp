@@ -27,7 +27,7 @@ bool Waits(const Time* timeout) {
   return timeout == nullptr || __builtin_memcmp(timeout, &zero, sizeof zero) != 0;
 }
 
-// Is the event "idle", from construction to destruction: the waits are cancellation points.
+// The event "idle", from construction to destruction: the waits are cancellation points.
 class Idle {
  public:
   explicit Idle(const void* caller) { (void)pfs_idle_begin_at(&wait_, static_cast<const char*>(caller), kIsCode); }

@@ -309,7 +309,7 @@ PFS_REPLACES int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_fi
       [=](char* const* given) { return PFS_REAL(posix_spawnp)(pid, file, actions, attributes, arguments, given); });
 }
 
-// Collects the arguments of execl() and its like on the stack of the caller.
+// Collects the arguments of execl() and the like on the stack of the caller.
 #define PFS_COLLECT_ARGUMENTS                                                        \
   va_list list;                                                                      \
   va_start(list, first);                                                             \

@@ -7,7 +7,7 @@
 
 namespace perfschema::run {
 
-// Is an operation on an object of the map, as the templates of record/family/lock_events.h want it. `call` waits; `attempt_call` does not.
+// An operation on an object of the map, as the templates of record/family/lock_events.h want it. `call` waits; `attempt_call` does not.
 template <typename Call, typename Attempt>
 struct ObjectOperation {
   const Object* object;

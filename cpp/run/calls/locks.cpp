@@ -56,11 +56,11 @@ struct Type<mtx_t> {
 // Common operations have bodies of their own, with the operation a constant of the type. The others share one body for each type of lock,
 // and so does what is seldom done for any of them: compiled for each, they would be half of the library's code.
 
-// Is an operation that is known when this is compiled.
+// An operation that is known when this is compiled.
 template <Operation kOperation>
 using Known = std::integral_constant<Operation, kOperation>;
 
-// Is a call on a lock without its type. REQUIRES: the call outlives it.
+// A call on a lock without its type. REQUIRES: the call outlives it.
 struct AnyCall {
   int (*make)(const void*);
   const void* call;
@@ -74,7 +74,7 @@ struct AnyCall {
 template <typename Named, typename Lock, typename Call>
 int MadeByOther(Lock* lock, const void* caller, int rc, Named operation, Call call);
 
-// Is an operation on a lock that has a tag. It has two words for most, which stay in registers: the tag is cheap to follow again.
+// An operation on a lock that has a tag. It has two words for most, which stay in registers: the tag is cheap to follow again.
 // `Named`: Known, or Operation.
 template <typename Named, typename Lock, typename Call>
 struct TaggedOperation {
@@ -117,7 +117,7 @@ template <typename Named, typename Lock, typename Call>
   return TakeUntagged(lock, caller, operation, AnyCall(&call));
 }
 
-// Is an operation that has been made.
+// An operation that has been made.
 template <typename Lock>
 struct MadeOperation : TaggedOperation<Operation, Lock, AnyCall> {
   int rc;
@@ -345,7 +345,7 @@ using ReadOperation = TaggedOperation<Known<Operation::kReadLock>, pthread_rwloc
                                            perfschema::Hold::kShared, 0);
 }
 
-// Is the end of a read lock that was free.
+// The end of a read lock that was free.
 struct ReadEvent : perfschema::LockHooks {
   // As LockEvent has it for an operation that others may have made, too.
   template <perfschema::Counting kWay>

@@ -29,9 +29,9 @@ namespace {
 
 PFS_SET_IN_EVERY_PROCESS uint64_t noted_check = 0;  // the top bits of a word that notes an init
 
-// Is the component of what Python names.
+// The component of what Python names.
 constexpr const char* kPython = "python";
-// Objects that sleep (objects.h). More than so many leave the map: memory stays bounded.
+// Objects that sleep (objects.h). More than this many leave the map: memory stays bounded.
 constexpr uint32_t kMostSleeping = 1 << 15;
 std::atomic<uint32_t> sleeping{0};
 

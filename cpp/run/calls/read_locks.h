@@ -20,7 +20,7 @@
 
 namespace perfschema::run {
 
-// Statistics that are not counted by one instruction need more than this path has. ThreadSanitizer's are none of these.
+// Statistics that are not counted by one instruction need more than this path has. ThreadSanitizer needs more for all of them.
 inline constexpr bool kKnowsReads = kCountsAtOnce;
 
 // Loads a word that other threads may store to, where any value of it will do. The load is plain, so the compiler folds it into the

@@ -17,7 +17,7 @@ using namespace perfschema::run;
 
 namespace {
 
-// Is the line of the thread's last try that failed.
+// The line of the thread's last try that failed.
 struct Tried {
   const void* semaphore;
   SourceLine at;

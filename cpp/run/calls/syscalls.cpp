@@ -2,7 +2,7 @@
 //
 // The locks of Rust's std wait here; libuv closes and asks for files here. A futex is no object of the tables: it is any word of memory.
 // The place of the call stands for it: a condition with a name such as futex-code+0x1f3b. The call is made as the program makes it, and not
-// by read() and its like, which are cancellation points.
+// by read() and the like, which are cancellation points.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -40,7 +40,7 @@ struct alignas(64) Tags {
 };
 extern Tags g_tags __attribute__((visibility("hidden")));
 
-// Is a tag's class and instance: those of a known lock only if IsKnown().
+// A tag's class and instance: those of a known lock only if IsKnown().
 struct Tag {
   uint64_t bits;
 
@@ -73,7 +73,7 @@ PFS_ALWAYS_INLINE uint64_t AddressCheck(const void* lock) {
   return reinterpret_cast<uintptr_t>(lock) >> kUnused << (kCheckShift + 1) >> 1;
 }
 
-// Is the word of a lock that holds its tag. Threads: any, as the lock.
+// The word of a lock that holds its tag. Threads: any, as the lock.
 class TagWord {
  public:
   explicit TagWord(const pthread_mutex_t* lock) : word_(reinterpret_cast<const Word*>(&lock->__data.__list.__prev)) {}

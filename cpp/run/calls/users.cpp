@@ -1,4 +1,4 @@
-// run/calls/users.cpp: replaces setuid() and its like: the user that a process becomes gets a directory for segments in the folder of the
+// run/calls/users.cpp: replaces setuid() and the like: the user that a process becomes gets a directory for segments in the folder of the
 // run.
 //
 // The folder belongs to root, so only the process itself can make that directory, while it is still root (shm/place.h). A program that

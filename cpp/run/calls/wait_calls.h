@@ -7,7 +7,7 @@
 
 namespace perfschema::run {
 
-// Is the event of a wait, from construction to destruction. `source` returns the SourceLine.
+// The event of a wait, from construction to destruction. `source` returns the SourceLine.
 class Waiting {
  public:
   template <typename Source>

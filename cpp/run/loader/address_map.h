@@ -15,7 +15,7 @@
 
 namespace perfschema::run {
 
-// Is the part of a node that the map needs. Threads: any thread reads; changes under the map's lock. `address` is stored last and cleared
+// The part of a node that the map needs. Threads: any thread reads; changes under the map's lock. `address` is stored last and cleared
 // first; 0 = free.
 template <typename Node>
 struct Mapped {

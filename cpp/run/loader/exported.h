@@ -34,7 +34,7 @@ constexpr uint32_t HashOfSymbol(std::string_view name) {
   return hash;
 }
 
-// Is a name with its hash. `text` ends with a zero.
+// A name with its hash. `text` ends with a zero.
 struct SymbolName {
   constexpr explicit SymbolName(std::string_view of) : SymbolName(of.data(), HashOfSymbol(of)) {}
   constexpr SymbolName(const char* name, uint32_t hash_of_name) : text(name), hash(hash_of_name) {}
@@ -42,7 +42,7 @@ struct SymbolName {
   uint32_t hash;
 };
 
-// Is the table of what one object exports. Threads: immutable.
+// The table of what one object exports. Threads: immutable.
 class Exported {
  public:
   // REQUIRES: the object stays loaded.

@@ -21,7 +21,7 @@
 // Finds all of them, if that has not happened yet. Not for threads: it is called before the program begins.
 extern "C" void pfs_run_find_all() __attribute__((visibility("hidden")));
 
-// Is the function of that name that the program would call without this library. REQUIRES: it is declared.
+// The function of that name that the program would call without this library. REQUIRES: it is declared.
 #define PFS_REAL(name) (reinterpret_cast<decltype(&::name)>(pfs_real_##name))
 
 // Returns whether the program has the C library's function of that name.

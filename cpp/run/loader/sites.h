@@ -22,7 +22,7 @@ struct Module {
   const char* build_id;  // hexadecimal; "" if it has none
 };
 
-// Is a place that calls a replacement. Sites live as long as the process.
+// A place that calls a replacement. Sites live as long as the process.
 struct Site {
   const char* text;      // "module+0x1f3b": SOURCE
   const Module* module;  // nullptr = code that is in no file
@@ -47,7 +47,7 @@ const link_map* MapOf(const void* address);
 using perfschema::kIsCode;
 using perfschema::kWholePlace;
 
-// Is a SOURCE.
+// A SOURCE.
 struct SourceLine {
   const char* file;  // lives as long as the process
   uint32_t line;
@@ -56,7 +56,7 @@ struct SourceLine {
 // Returns the SOURCE of the caller of a replacement. Its text is looked for when the place is new to a thread.
 inline SourceLine SourceAt(const void* return_address) { return {static_cast<const char*>(return_address), kIsCode}; }
 
-// Is the function that registers a family, such as pfs_register_mutex().
+// The function that registers a family, such as pfs_register_mutex().
 using Register = int (*)(const char* component, pfs_instrument_info* info, int count);
 
 // Returns the key of an instrument of the module. Names that are too long are clipped and end in a hash. Slow.
@@ -84,5 +84,5 @@ void StartSites();
 
 // Is where the program has called a replacement.
 #define PFS_CALLER __builtin_return_address(0)
-// Is the site of the caller of a replacement.
+// The site of the caller of a replacement.
 #define PFS_RUN_SITE (perfschema::run::SiteOf(PFS_CALLER))

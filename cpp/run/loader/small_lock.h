@@ -10,7 +10,7 @@
 
 namespace perfschema::run {
 
-// Is the number of the process, since StartRun() and fork().
+// The number of the process, since StartRun() and fork().
 extern pid_t g_own_pid __attribute__((visibility("hidden")));
 
 // Threads: any. Signals are blocked while it is held, so a handler of the holder never waits for it.

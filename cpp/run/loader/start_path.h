@@ -8,7 +8,7 @@
 
 namespace perfschema::run {
 
-// Is a path. A short one, as nearly all are, is in a page that every process stores to (base/placement.h). Threads: constant after start.
+// A path. A short one, as nearly all are, is in a page that every process stores to (base/placement.h). Threads: constant after start.
 class StartPath {
  public:
   // `of_long` is where a long one is kept, PATH_MAX bytes.

@@ -53,7 +53,7 @@ constexpr Unwinder kOwn = {
 #undef PFS_MEMBER
 };
 
-// Is an unwinder that has called. Filled under the lock; `object` is stored last.
+// An unwinder that has called. Filled under the lock; `object` is stored last.
 struct Known {
   std::atomic<const link_map*> object;
   Unwinder functions;

@@ -12,7 +12,7 @@
 
 namespace perfschema::run {
 
-// Is the library that a module calls when it calls a client: its own code, or another module. A process may have several copies of a
+// The library that a module calls when it calls a client: its own code, or another module. A process may have several copies of a
 // client, each for its own callers.
 class ClientLibrary {
  public:
@@ -37,7 +37,7 @@ class ClientLibrary {
   bool is_caller_ = false;
 };
 
-// Is the base of the functions of a client, as a module calls them.
+// The base of the functions of a client, as a module calls them.
 struct ClientFunctions {
   bool is_own = false;  // the module is the client
 };
@@ -63,7 +63,7 @@ const Functions& ClientOf(const Site& site, const void* caller) {
   return made->functions;
 }
 
-// Is true in the thread while a client's function runs. What the client calls of itself then is not the program's: SQLite resets a
+// Is true in the thread while a client's function runs. A call that the client makes then is not the program's: SQLite resets a
 // statement within its step when the schema has changed, and prepares others for DDL, VACUUM and full-text tables.
 extern thread_local constinit bool t_is_in_client __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -105,7 +105,7 @@ class StatementKeys {
   std::atomic<pfs_key_t> keys_[kMost] = {};
 };
 
-// Is a statement that may be suspended between two calls of the program. Zeroed memory is a valid one.
+// A statement that may be suspended between two calls of the program. Zeroed memory is a valid one.
 struct Suspendable {
   pfs_statement_t statement;
   void* kept;  // its state while it is suspended
@@ -117,7 +117,7 @@ bool Begin(Suspendable& running, pfs_key_t key, const SourceLine& at, std::strin
 void Suspend(Suspendable& running);
 void Resume(Suspendable& running);
 
-// Is a statement that is found by a handle of the client: a connection, a statement. Threads: the client's own rule that a handle is used
+// A statement that is found by a handle of the client: a connection, a statement. Threads: the client's own rule that a handle is used
 // by one thread at a time. Another thread may end the statement.
 struct Running : Suspendable {
   uint64_t rows;

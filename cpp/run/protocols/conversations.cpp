@@ -18,7 +18,7 @@ namespace perfschema::run {
 
 namespace {
 
-// Is a protocol: its name in PFS_RUN_DECODE, whether the first bytes of a connection are its, and its decoder.
+// A protocol: its name in PFS_RUN_DECODE, whether the first bytes of a connection are its, and its decoder.
 struct Protocol {
   const char* name;
   bool (*recognizes)(std::string_view first);

@@ -151,7 +151,7 @@ class HttpDecoder final : public Decoder {
   }
 
  private:
-  // Takes "GET /path?query HTTP/1.1". Returns false if it is none.
+  // Takes "GET /path?query HTTP/1.1". Returns false for another line.
   bool RequestLine(std::string_view line) {
     const size_t space = line.find(' ');
     if (space == 0 || space > sizeof method_ || space == std::string_view::npos) return false;

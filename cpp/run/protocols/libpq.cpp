@@ -1,7 +1,7 @@
 // run/protocols/libpq.cpp: makes statements of the program's calls of libpq, PostgreSQL's client: text, digest, rows, affected rows,
 // errors.
 //
-// PQexec() and its like are one call and one statement. PQsendQuery() and its like begin a statement that PQgetResult() ends when there are
+// PQexec() and the like are one call and one statement. PQsendQuery() and the like begin a statement that PQgetResult() ends when there are
 // no more results; in between it is suspended. An execution has the text that was prepared under its name.
 #include <cstdlib>
 #include <cstring>

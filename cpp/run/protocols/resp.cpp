@@ -158,7 +158,7 @@ class RespDecoder final : public Decoder {
 
   // ---- Replies
 
-  // Takes the line of an item. Returns false if it is none.
+  // Takes the line of an item. Returns false for another line.
   bool ReplyLine(std::string_view line, Conversation& conversation) {
     if (line.empty()) return false;
     const char type = line[0];

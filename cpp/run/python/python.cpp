@@ -32,7 +32,7 @@ struct Made {
   bool is_of_all = true;  // none has been seen but of threading or queue
 };
 
-// Returns the name of the lock that this thread makes, and its kind: a lock in which a thread waits for a condition is none.
+// Returns the name of the lock that this thread makes, and its kind: a lock in which a thread waits for a condition is not recorded.
 Made MadeByThread() {
   const Made unknown = {&of_interpreter, Kind::kPythonLock};
   return SearchFrames(unknown, nullptr, [](Made* made, const Frame& frame, const Code& code) {
@@ -72,8 +72,8 @@ bool ReadsPythonPath(int count, char** arguments) {
 char layer[512];
 
 // Puts the folder of the Python layer, which is beside the library's, in front of PYTHONPATH. The environment of the program is as before
-// when its first line runs: the layer takes the folder out again (python/pfs/_auto/sitecustomize.py). A PYTHONPATH that was empty is told
-// by a / at the end: behind a colon it would be the working directory.
+// when its first line runs: the layer takes the folder out again (python/pfs/_auto/sitecustomize.py). A / at the end says
+// that PYTHONPATH was empty: behind a colon it would be the working directory.
 void AddPythonLayer() {
   const char* const parts = secure_getenv("PFS_RUN_PYTHON");
   const char* const preload = secure_getenv("PFS_RUN_PRELOAD");

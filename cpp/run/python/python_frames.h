@@ -23,7 +23,7 @@
 
 namespace perfschema::run {
 
-// Is a frame in a search.
+// A frame in a search.
 struct Frame {
   PyObject* code;
   PyObject* globals;

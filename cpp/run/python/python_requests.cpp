@@ -97,7 +97,7 @@ PyObject* StartResponse(PyObject* answer, Arguments arguments, intptr_t count, P
 }
 const PyMethod kStartResponseMethod = MethodWithNames("start_response", StartResponse, "start_response(status, headers, exc_info=None)");
 
-// Returns what a start_response remembers. nullptr: it is none of begin_wsgi(), and an exception is raised.
+// Returns what a start_response remembers. nullptr: begin_wsgi() has not made it, and an exception is raised.
 PyObject* AnswerOf(PyObject* start) {
   PyObject* const answer = g_py.PyCFunction_GetSelf(start);
   if (answer != nullptr && g_py.PyList_GetItem(answer, kVariable) != nullptr) return answer;
@@ -167,7 +167,7 @@ PyObject* BeginAnswer(PyObject* about, PyObject* variables, PyObject* start_resp
   return function;
 }
 
-// Is the status that an application has given.
+// The status that an application has given.
 struct Status {
   int number;  // 0: it has none
   std::string_view reason;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kStatement = "pfs statement";
 
-// Is a statement that runs. Any thread may end it.
+// A statement that runs. Any thread may end it.
 struct Handle {
   Suspendable running;
   bool is_open, is_suspended;

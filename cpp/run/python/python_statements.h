@@ -21,7 +21,7 @@ PyObject* None();
 inline bool IsNone(const PyObject* object) { return object == reinterpret_cast<const PyObject*>(g_py._Py_NoneStruct); }
 // Returns whether a function has got as many arguments as it takes. Raises TypeError.
 bool HasCount(intptr_t count, intptr_t least, intptr_t most);
-// Returns the text of a str. nullptr: it is none, or has a zero inside, and an exception is raised.
+// Returns the text of a str. nullptr: it is no str, or has a zero inside, and an exception is raised.
 const char* TextOf(PyObject* text);
 // The same for a str or None.
 bool ReadText(PyObject* object, const char** text);

@@ -66,7 +66,7 @@ Status Hide() {
   return HideEvents(kKind, kView);
 }
 
-// Is the part of HideEvents that needs no process state. REQUIRES: no other thread truncates the segment.
+// The part of HideEvents that needs no process state. REQUIRES: no other thread truncates the segment.
 void HideEventsOf(const Segment& segment, Kind kind, uint32_t view);
 
 }  // namespace perfschema

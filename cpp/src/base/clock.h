@@ -86,7 +86,7 @@ inline uint64_t WallClockMicros() { return ReadClockNanos(CLOCK_REALTIME) / 1000
 // at the start of each process.
 inline uint64_t WallSeconds() { return ReadClockNanos(CLOCK_REALTIME_COARSE) / 1'000'000'000; }
 
-// Is the counter behind CYCLE, NANOSECOND, MICROSECOND and MILLISECOND.
+// The counter behind CYCLE, NANOSECOND, MICROSECOND and MILLISECOND.
 struct TimeBase {
   uint64_t origin;      // counter at the epoch
   uint64_t multiplier;  // as in TimerScale
@@ -139,7 +139,7 @@ extern TimeBase g_time_base;
 // Reads a timer; the slow path of ReadTimer. Threads: any.
 uint64_t ReadSlowTimer(TimerId timer);
 
-// Is the folder in which the kernel lists the clocks that it found to be good.
+// The folder in which the kernel lists the clocks that it found to be good.
 inline constexpr const char* kClockSourceFolder = "/sys/devices/system/clocksource/clocksource0";
 
 // Returns why the cycle counter cannot be the time base; empty: it can. The processor must promise a constant rate (CPUID), and the

@@ -13,7 +13,7 @@ inline constexpr uint32_t kKindCount = static_cast<uint32_t>(Kind::kCount);
 inline constexpr uint32_t kEventKinds = 4;
 
 // Names the families, one row each. Order = order in setup_instruments. kErrorNumber holds the registered
-// errors, kStatus the registered status variables. They have columns in all rows, as instruments do, but are none.
+// errors, kStatus the registered status variables. They have columns in all rows, as instruments do, but are no instruments.
 enum class Family : uint8_t {
   kNone = 0,
   kMutex,

@@ -23,7 +23,7 @@ inline constexpr std::array<uint64_t, kHistogramBuckets> kBucketLow = [] {
 // Returns the upper bound; the last bucket has none.
 constexpr uint64_t BucketHigh(uint32_t bucket) { return bucket + 1 < kHistogramBuckets ? kBucketLow[bucket + 1] : ~uint64_t{0}; }
 
-// For each number of bits: the bucket of the smallest duration with so many bits.
+// For each number of bits: the bucket of the smallest duration with this many bits.
 inline constexpr std::array<uint16_t, 66> kFirstOfBits = [] {
   std::array<uint16_t, 66> first{};
   for (uint32_t bits = 1; bits <= 65; ++bits) {

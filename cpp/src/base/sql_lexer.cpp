@@ -84,7 +84,7 @@ class SqlLexer final : SqlPassingNames<kRules> {
     out_.Put(entry->code);
   }
 
-  // Reads the string or the name that `word` is a prefix of. Returns false if it is none.
+  // Reads the string or the name that `word` is a prefix of. Returns false if it is no prefix.
   bool ReadPrefixed(Byte word, Byte behind, uint8_t next, bool behind_string) {
     const uint8_t letter = *word & 0xdfu;
     const bool is_letter = behind - word == 1;

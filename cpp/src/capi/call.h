@@ -1,6 +1,6 @@
 // capi/call.h: one wrapped call on a file: begin, the plain call, end. calls.def says which calls use which of these.
 //
-// The event ends in a destructor: read(2) and its like are cancellation points, and a thread that is canceled in one unwinds through here.
+// The event ends in a destructor: read(2) and the like are cancellation points, and a thread that is canceled in one unwinds through here.
 // Hence nothing here is noexcept. errno passes through: Begin and End preserve it.
 #pragma once
 

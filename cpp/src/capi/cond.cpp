@@ -17,7 +17,7 @@ using perfschema::capi::OwnerOnLeave;
 
 namespace {
 
-// Is the event, from construction to destruction.
+// The event, from construction to destruction.
 class CondEvent {
  public:
   CondEvent(const pfs_cond_t* c, Operation operation, const char* file, uint32_t line) : object_(AsInstance(c->instance)) {

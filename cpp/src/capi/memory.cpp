@@ -16,7 +16,7 @@ namespace {
 using perfschema::AllocateMemory;
 using perfschema::FreeMemory;
 
-// Is the header of 32 bytes before a block.
+// The header of 32 bytes before a block.
 struct BlockHead {
   uint64_t size;   // as requested
   uint64_t owner;  // see record/family/memory.h

@@ -15,7 +15,7 @@
 
 namespace perfschema::capi {
 
-// Is the name of `path` below the directory that `directory` has open, if it has less than `kBytes` bytes. If pfs does not know the
+// The name of `path` below the directory that `directory` has open, if it has less than `kBytes` bytes. If pfs does not know the
 // directory, it asks the system. Preserves errno.
 template <size_t kBytes>
 class NameBelow {

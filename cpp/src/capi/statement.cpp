@@ -41,7 +41,7 @@ ShmStoredProgram* AsProgram(pfs_program_t* program) { return reinterpret_cast<Sh
 ShmPrepared* AsPrepared(pfs_prepared_t* prepared) { return reinterpret_cast<ShmPrepared*>(prepared); }
 std::string_view TextOf(const char* text, size_t bytes) { return text != nullptr ? std::string_view(text, bytes) : ""; }
 
-// Is a call of a stored program in progress.
+// A call of a stored program in progress.
 struct Call {
   perfschema::ThreadState* thread;
   ShmStoredProgram* program;

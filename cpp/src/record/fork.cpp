@@ -121,7 +121,7 @@ void ForgetStatistics() {
     const bool is_held = (instance->flags.load(kRelaxed) & kFlagHeld) != 0;
     const uint64_t held = is_held ? instance->stat.count.load(kRelaxed) : 0;
     if (is_held) instance->flags.fetch_and(~kFlagHeld, kRelaxed);
-    instance->owner.fetch_and(~kOwnerHold, kRelaxed);  // a hold that began in the parent is none of the child's
+    instance->owner.fetch_and(~kOwnerHold, kRelaxed);  // a hold that began in the parent is not the child's
     instance->seq.store(0, kRelaxed);
     ClearStat(instance->stat);
     if (held != 0 && g_forking.state != nullptr) HoldInChild(*g_forking.state, static_cast<uint32_t>(i), static_cast<uint32_t>(held));
@@ -286,7 +286,7 @@ PFS_IN_EVERY_PROCESS bool HearOfForks() {
 void EndInUnheardChild() {
   TurnOffInChild();
   if (TraceHasBegun() || g_forking.governor_may_run) ForgetTraceInChild();
-  if (!t_locals.in_cold_lock) ContinueColdLockInChild(true, false);  // whoever held the lock does not exist here
+  if (!t_locals.in_cold_lock) ContinueColdLockInChild(true, false);  // the thread that held the lock does not exist here
   g_runtime.phase.store(Phase::kStarted, kRelease);
 }
 

@@ -17,7 +17,7 @@
 
 namespace perfschema {
 
-// Is an attached mapping, as the handler sees it. Never freed: the handler may be reading it.
+// An attached mapping, as the handler sees it. Never freed: the handler may be reading it.
 // Threads: changed under guard_mutex, except `is_broken`.
 struct GuardedMapping {
   std::atomic<uintptr_t> begin{0}, end{0};  // 0 = free

@@ -54,7 +54,7 @@ class SegmentFile {
   uint64_t rows_repaired() const { return rows_repaired_.load(std::memory_order_relaxed); }
 
  private:
-  // Is an extent, or a part of one, as it is mapped.
+  // An extent, or a part of one, as it is mapped.
   struct Piece {
     uint64_t end;  // its begin is its key
     uint64_t in_file;

@@ -117,7 +117,7 @@ constexpr uint64_t AddTimes(uint64_t one, uint64_t other) {
 inline constexpr uint64_t kLargeSum = kTopBit;
 inline constexpr uint64_t kLongWait = uint64_t{1} << 32;  // 4 ms: no event of the fast path (record/probe/fast_path.h) is much longer
 
-// Is a local copy of a ShmStat. An empty statistic, or one that was never timed, shows zeros (semantics.md C12).
+// A local copy of a ShmStat. An empty statistic, or one that was never timed, shows zeros (semantics.md C12).
 struct Stat {
   uint64_t count = 0;
   uint64_t sum_ps = 0;
@@ -349,7 +349,7 @@ inline bool EqualsShared(const void* shared, const void* bytes_of, size_t bytes)
   return bytes == whole || __atomic_load_n(words + whole / 8, __ATOMIC_ACQUIRE) == LastWord(wanted + bytes, bytes);
 }
 
-// Is the section in which a cell's only writer changes the cell.
+// The section in which a cell's only writer changes the cell.
 // Threads: owner thread writes.
 class CellWriter {
  public:

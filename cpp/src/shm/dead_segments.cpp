@@ -24,7 +24,7 @@
 namespace perfschema {
 namespace {
 
-// Is a file that is named like the segment of a process.
+// A file that is named like the segment of a process.
 struct Leftover {
   std::string name;
   uint64_t pid;

@@ -26,7 +26,7 @@ inline bool IsUnfinished(const void* head) {
 // Says how many dead segments may stay, and with how much memory.
 struct DeadLimits {
   uint64_t most, most_bytes;
-  uint64_t part;  // they may take one part in so many of the file system
+  uint64_t part;  // they may take one part in this many of the file system
 };
 
 // Removes segments of dead processes of this user from a folder, given by its descriptor, the oldest first. Those within the limits stay;

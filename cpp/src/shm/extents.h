@@ -8,7 +8,7 @@
 
 namespace perfschema {
 
-// Is a run of an array's bytes that are adjacent in the file.
+// A run of an array's bytes that are adjacent in the file.
 struct FilePiece {
   uint64_t begin;  // from the array's offset
   uint64_t bytes;

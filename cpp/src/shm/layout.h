@@ -222,7 +222,7 @@ struct alignas(64) ShmRetired {
 
 inline constexpr uint64_t kOwnerHold = PFS_OWNER_HOLD_, kOwnerThreadMask = kOwnerHold - 1;  // owner word of pfs_instance: abi.h
 
-// Is a synchronization object: one line with all that its probe touches. The exclusive holder of the object writes the cell. All other
+// A synchronization object: one line with all that its probe touches. The exclusive holder of the object writes the cell. All other
 // events (shared locks, failed tries, waits for conditions) go to the cells of its list in kInstanceLists, which has the same index.
 // pfs_instance of abi.h is the same bytes.
 struct alignas(64) ShmInstance {
@@ -250,7 +250,7 @@ struct alignas(64) ShmHold {
 };
 static_assert(sizeof(ShmHold) == 64);
 
-// Is a file, known by name from its first successful open until it is deleted; or a socket, from its creation until it is closed.
+// A file, known by name from its first successful open until it is deleted; or a socket, from its creation until it is closed.
 // Threads: fields change under the cold lock, except flags (setup), open_count (atomic add) and thread_id.
 struct alignas(64) ShmFile {
   HalfWord flags;
@@ -317,7 +317,7 @@ inline constexpr std::string_view kObjectTypeNames[] = {"",
                                                         "FOREIGN KEY",
                                                         "CHECK CONSTRAINT"};
 
-// Is a table of the program, known by (type, schema, name) from its first open until it is dropped. The name is "SCHEMA\0NAME".
+// A table of the program, known by (type, schema, name) from its first open until it is dropped. The name is "SCHEMA\0NAME".
 // Threads: fields change under the cold lock. A table that was dropped while it is open has type 0 and kFlagDead, and keeps its slot.
 struct alignas(64) ShmTable {
   HalfWord io_flags, lock_flags;  // those of its two instruments as far as setup_objects allows; pfs_table of abi.h points here
@@ -334,7 +334,7 @@ static_assert(sizeof(ShmTable) == 128 && offsetof(ShmTable, lock_flags) == sizeo
 // Bits of `facts`: the settings of setup_objects, and whether statistics of its locks could be allocated.
 inline constexpr uint32_t kTableEnabled = 1, kTableTimed = 2, kTableHasLocks = 4;
 
-// Is an index of a table, or the rows that the program reaches through no index. It exists as long as the table.
+// An index of a table, or the rows that the program reaches through no index. It exists as long as the table.
 struct alignas(64) ShmIndex {
   HalfWord table;                    // 0 = free slot, or its table was dropped
   HalfWord next;                     // next index of the table; free list
@@ -343,7 +343,7 @@ struct alignas(64) ShmIndex {
   ShmCellList lanes[kTableIoLanes];  // kFetchLane ...
 };
 
-// Is an open table: a row of table_handles. The table's name is the handle's too, even after the table has been dropped.
+// An open table: a row of table_handles. The table's name is the handle's too, even after the table has been dropped.
 // Threads: created and destroyed under the cold lock; between that, the thread that uses the table writes.
 struct alignas(64) ShmTableHandle {
   HalfWord table;                        // 0 = free slot
@@ -355,7 +355,7 @@ struct alignas(64) ShmTableHandle {
   HalfWord name, name_version;
 };
 
-// Is a metadata lock, from request to release. The name is "SCHEMA\0NAME\0COLUMN".
+// A metadata lock, from request to release. The name is "SCHEMA\0NAME\0COLUMN".
 // Threads: created and destroyed under the cold lock; any thread changes `state`, atomically.
 struct alignas(64) ShmMetadataLock {
   HalfWord flags;   // of the instrument
@@ -367,7 +367,7 @@ struct alignas(64) ShmMetadataLock {
   HalfWord name, name_version;
 };
 
-// Is an instrument, or a registered error or status variable. It is constant after `ready` is set, except setup words and statistics.
+// An instrument, or a registered error or status variable. It is constant after `ready` is set, except setup words and statistics.
 struct alignas(64) ShmClass {
   HalfWord ready;       // release store by registration
   HalfWord flags;       // computed from setup: mutexes point to this word, other objects have copies, events without an object use it
@@ -401,7 +401,7 @@ inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user"
 
 // ---- Accounts, users, hosts ----------------------------------------------------------------------------------------------------
 
-// Is an account, a user or a host that threads work for. Its texts are constant during its lifetime. Its row of cells has its own index.
+// An account, a user or a host that threads work for. Its texts are constant during its lifetime. Its row of cells has its own index.
 // Threads: changed under the cold lock.
 struct alignas(64) ShmPrincipal {
   HalfWord is_live;          // 0 = free slot; last store of the creation, first store of the destruction
@@ -418,7 +418,7 @@ struct alignas(64) ShmPrincipal {
 
 inline constexpr uint64_t kOneTotalConnection = uint64_t{1} << 20, kCurrentConnectionsMask = kOneTotalConnection - 1;
 
-// Is a row of setup_actors. Threads: changed under the cold lock.
+// A row of setup_actors. Threads: changed under the cold lock.
 struct alignas(64) ShmActor {
   HalfWord is_live;  // 0 = free slot
   HalfWord seq;      // covers all fields below; cell.h
@@ -428,7 +428,7 @@ struct alignas(64) ShmActor {
   Word host[32], user[4], role[4];
 };
 
-// Is a row of setup_objects. Threads: changed under the cold lock.
+// A row of setup_objects. Threads: changed under the cold lock.
 struct alignas(64) ShmObjectRule {
   HalfWord type;  // ObjectType; 0 = free slot
   HalfWord seq;   // covers all fields below; cell.h

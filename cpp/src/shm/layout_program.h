@@ -46,7 +46,7 @@ inline constexpr FactKindFacts kFactKinds[] = {{0, false, false, false},
 };
 constexpr const FactKindFacts& FactsOf(FactKind kind) { return kFactKinds[static_cast<uint32_t>(kind)]; }
 
-// Is a fact: numbers and texts, encoded (shm/fact.h) into a chain of blocks. A new value is written in place, inside `seq`. Blocks go
+// A fact: numbers and texts, encoded (shm/fact.h) into a chain of blocks. A new value is written in place, inside `seq`. Blocks go
 // back to the free list inside it, too. So a reader that followed a chain which now belongs to another fact sees that `seq` has changed.
 // Threads: changed under the cold lock, except `setting`: any thread changes it, atomically.
 // Threads: changed under the cold lock, except `setting`: any thread, at one stroke.

@@ -148,7 +148,7 @@ inline constexpr uint64_t kRecordHasSchema = 1 << 17;         // the name is "SC
 inline constexpr uint64_t kRecordHasIndex = 1 << 18;          // INDEX_NAME is not NULL
 inline constexpr uint64_t kRecordHasProgress = 1 << 12;       // of a stage: WORK_COMPLETED and WORK_ESTIMATED are not NULL
 
-// Is the first line of every event's record.
+// The first line of every event's record.
 // Threads: owner thread writes, any reads: state (acquire), words, state again and the chunk's lap last.
 struct alignas(64) ShmRecord {
   Word state;  // release store: publishes all words before it
@@ -199,7 +199,7 @@ struct ShmStageRecord : ShmRecord {
 };
 static_assert(sizeof(ShmStageRecord) == 128);
 
-// Is the record of a statement. Numbers and texts may change while it runs: each number by itself, the rest under
+// The record of a statement. Numbers and texts may change while it runs: each number by itself, the rest under
 // `seq`. The texts are SQL_TEXT and the digest's tokens, in this order, both in whole words. They lie behind the record
 // if they fit there, else in its place for long texts (HasLongTexts). A statement stores to the first two lines and to
 // what it has besides: a pool of records is larger than any cache.

@@ -16,7 +16,7 @@ inline constexpr Timing kLastTiming = Timing::kSampled;
 inline constexpr uint64_t kMostInstrumentRules = 1024;
 inline constexpr size_t kRulePatternBytes = 256;
 
-// Is a row of setup_instrument_rules. Pattern and settings are constant while the rule lives; settings may also be taken out of it.
+// A row of setup_instrument_rules. Pattern and settings are constant while the rule lives; settings may also be taken out of it.
 // Threads: changed under the cold lock.
 struct alignas(64) ShmInstrumentRule {
   Word ordinal;       // 0 = free slot; last store of the creation, first store of the removal; never used again

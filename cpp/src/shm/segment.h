@@ -25,13 +25,13 @@ struct Plan;        // shm/plan.h
 // Returns whether this process may open a descriptor more without taking the program's last one.
 bool HasDescriptorsToSpare();
 
-// Is a run of bytes [begin, end) of a segment: either all of them have memory, or none has.
+// A run of bytes [begin, end) of a segment: either all of them have memory, or none has.
 struct ByteRun {
   uint64_t begin = 0, end = 0;
   bool has_memory = false;
 };
 
-// Is a bounds-checked view of a segment, one's own or another's. It never stores.
+// A bounds-checked view of a segment, one's own or another's. It never stores.
 // Threads: immutable; const methods safe. Valid as long as the mapping.
 class SegmentView {
  public:
@@ -61,7 +61,7 @@ class SegmentView {
   const SegmentFile* file_ = nullptr;
 };
 
-// Is the writer's side: creation, growth, slots. One per process. The file is compact: an array's extents get their places in the order
+// The writer's side: creation, growth, slots. One per process. The file is compact: an array's extents get their places in the order
 // in which they are needed, and pages get memory before the first store to them. The end of the file is a pool: it is mapped, and belongs
 // to no array yet. New extents come from there as long as it lasts. So a program that may no longer open files can record more, and arrays
 // that no event needs have no mapping, which fork() would copy.

@@ -53,7 +53,7 @@ uint64_t Segment::LimitBesideTheDead() {
   return beside_the_dead_;
 }
 
-// Returns whether an array may take so many bytes more.
+// Returns whether an array may take this many bytes more.
 bool Segment::Fits(ArrayId id, uint64_t more, uint64_t spare) {
   if (limit_ == 0 || !is_shared_ || is_adopted_) return true;
   ShmHeader& header = *this->header();

@@ -32,7 +32,7 @@ struct alignas(64) ShmStatementRest {
 };
 static_assert(sizeof(ShmStatementRest) == 192);
 
-// Is an object that statements count for. Its cells belong to the slot and stay in its list for good; `generation`
+// An object that statements count for. Its cells belong to the slot and stay in its list for good; `generation`
 // says which of their numbers count. A writer stores the generation that it found. If the object has died or was
 // emptied since, the numbers are of an old generation and do not count.
 struct ShmStatementObject {
@@ -72,7 +72,7 @@ static_assert(sizeof(ShmHistogramBlock) == 64);
 inline constexpr uint32_t kBlockLists = 8;
 constexpr uint32_t BlockListOf(uint32_t group) { return group % kBlockLists; }
 
-// Is a part of the histogram of all statements, which is the sum of its parts. A TRUNCATE empties all parts at once: their generation is
+// A part of the histogram of all statements, which is the sum of its parts. A TRUNCATE empties all parts at once: their generation is
 // ShmHeader::histogram_generation. One part is in the header, the others are elements of kHistograms. The thread slots that time
 // statements take turns: only the 257th shares its part with another.
 struct alignas(64) ShmHistogramPart {
@@ -80,12 +80,12 @@ struct alignas(64) ShmHistogramPart {
 };
 inline constexpr uint32_t kHistogramParts = 256;
 
-// Is a part of a digest's texts, which take as many adjacent ones as they need. Each text begins in a word of its own and is zero padded.
+// A part of a digest's texts, which take as many adjacent ones as they need. Each text begins in a word of its own and is zero padded.
 struct alignas(16) ShmDigestText {
   Word words[2];
 };
 
-// Is a digest. Element 1 collects all digests that do not fit: it has no schema and no tokens.
+// A digest. Element 1 collects all digests that do not fit: it has no schema and no tokens.
 // Threads: `generation` and the identifying fields change under the cold lock; so do the lists of blocks, which any thread follows. The
 // sample changes under sample_seq, by the thread that claims it; sample_text and sample_capacity also need the cold lock.
 struct alignas(64) ShmDigest {
@@ -106,7 +106,7 @@ struct alignas(64) ShmDigest {
 static_assert(sizeof(ShmDigest) == 128 && offsetof(ShmDigest, key) == 64);
 inline constexpr uint32_t kDigestSchemaBytes = 64;
 
-// Is a stored program of the user.
+// A stored program of the user.
 // Threads: changed under the cold lock.
 struct alignas(64) ShmStoredProgram {
   ShmStatementObject object;
@@ -117,7 +117,7 @@ struct alignas(64) ShmStoredProgram {
   HalfWord hash_next;           // next program of the same bucket; link of the free list while free
 };
 
-// Is a prepared statement. Its text lies behind it.
+// A prepared statement. Its text lies behind it.
 // Threads: changed under the cold lock, except reprepared (atomic add).
 struct alignas(64) ShmPrepared {
   ShmStatementObject object;

@@ -16,7 +16,7 @@ inline constexpr uint32_t kThreadTrace = kFlagTrace, kThreadAlways = kFlagTraceO
 inline constexpr uint32_t kThreadViews =
     kThreadHistory | kThreadTrace | kThreadAlways;  // bits of a flag word that become those of a record
 
-// Is the context of a live thread: a row of threads. Most threads create their own. The context of pfs_thread_new() is attached to one
+// The context of a live thread: a row of threads. Most threads create their own. The context of pfs_thread_new() is attached to one
 // thread after another, or to none. The thread that has it attached changes texts under `seq`. Row t of kThreadCells belongs to thread
 // slot t.
 struct alignas(64) ShmThread {

@@ -35,7 +35,7 @@
 
 namespace perfschema {
 
-// Is the first line of a record, whole.
+// The first line of a record, whole.
 struct EventHead {
   uint64_t thread_id;
   uint64_t state, event_id, start_ticks, end_ticks, object, what, nesting_event_id, end_info;
@@ -343,7 +343,7 @@ class EventReader {
             chunk_seq = head.chunk_seq;
             first_event_id = head.first_event_id;
             select(&copies, &filter);
-            if (copies.size() > kMostOfThread) break;  // no thread runs so many events: a damaged file
+            if (copies.size() > kMostOfThread) break;  // no thread runs this many events: a damaged file
           } else {
             leave_out_older();
           }

@@ -7,7 +7,7 @@
 
 namespace perfschema {
 
-// Is a copy of a ShmHold. Numbers of before the last TRUNCATE are zero.
+// A copy of a ShmHold. Numbers of before the last TRUNCATE are zero.
 struct Snapshot::Holds {
   Stat held;
   uint64_t longest = 0;
@@ -75,7 +75,7 @@ bool Snapshot::AddUpHolds(std::vector<Holds>* sums) const {
   };
   // Uses the present number of totals: one that is younger than this snapshot has numbers of older holds.
   const uint64_t totals = std::min(view_.used(ArrayId::kHoldTotals), hold_totals_.capacity());
-  // Each element is asked for once: whoever changes the file may take it away between two calls.
+  // Each element is read once: a process that changes the file may take it away between two calls.
   const auto add_all = [&](const auto& array, uint64_t end, bool are_totals) {
     for (uint64_t i = 1; i < end; ++i) {
       const ShmHold* const shm = array.at(i);

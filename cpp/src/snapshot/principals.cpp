@@ -185,7 +185,7 @@ void Snapshot::ForEachThreadSum(Kind kind, const std::function<void(const SumRow
   }
 }
 
-// Is a live principal: the slot and its generation, and the row read so far.
+// A live principal: the slot and its generation, and the row read so far.
 struct Snapshot::Principal {
   const ShmPrincipal* shm = nullptr;
   uint32_t index = 0, version = 0;

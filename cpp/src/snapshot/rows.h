@@ -52,7 +52,7 @@ struct LanesOf {
 };
 using Lanes = LanesOf<kMostLanes>;  // of a class: the family says how many it uses
 
-// Is an instrument, or a registered error or status variable.
+// An instrument, or a registered error or status variable.
 struct ClassRow {
   uint32_t index;  // of its ShmClass
   Family family;
@@ -72,7 +72,7 @@ struct ClassRow {
   bool is_wait() const { return kind() == Kind::kWait; }
 };
 
-// Is a change that the ceiling made to an instrument.
+// A change that the ceiling made to an instrument.
 struct StepRow {
   uint64_t number, micros;
   const ClassRow* instrument;
@@ -102,21 +102,21 @@ struct ThreadRow {
   bool is_foreground() const { return (flags & kThreadForeground) != 0; }
 };
 
-// Is a row of setup_actors.
+// A row of setup_actors.
 struct ActorRow {
   Text<255> host;
   Text<32> user, role;
   bool enabled, history, traced;
 };
 
-// Is a row of setup_instrument_rules.
+// A row of setup_instrument_rules.
 struct InstrumentRuleRow {
   uint64_t ordinal;
   Text<kRulePatternBytes> pattern;
   RuleSettings settings;
 };
 
-// Is a mutex, an rwlock of any kind, or a condition.
+// A mutex, an rwlock of any kind, or a condition.
 struct InstanceRow {
   const ClassRow* instrument;
   uint64_t identity;
@@ -134,7 +134,7 @@ struct HoldRow {
   std::optional<uint64_t> longest_thread_id;
 };
 
-// Is a file or a socket.
+// A file or a socket.
 struct FileRow {
   const ClassRow* instrument;
   uint64_t identity;  // OBJECT_INSTANCE_BEGIN: the place of its ShmFile in the segment
@@ -152,7 +152,7 @@ struct IndexRow {
   LanesOf<kTableIoLanes> io;
 };
 
-// Is a table that setup_objects enables.
+// A table that setup_objects enables.
 struct TableRow {
   ObjectType type;
   Text<64> schema, name;
@@ -184,7 +184,7 @@ struct ObjectRuleRow {
   bool enabled, timed;
 };
 
-// Is an account, a user or a host.
+// An account, a user or a host.
 struct PrincipalRow {
   std::optional<Text<32>> user;
   std::optional<Text<255>> host;
@@ -233,7 +233,7 @@ struct EventRow {
   std::optional<NestingType> nesting_type;
 };
 
-// Is a row of events_waits_*.
+// A row of events_waits_*.
 struct WaitRow {
   EventRow event;
   std::optional<uint32_t> spins;
@@ -247,7 +247,7 @@ struct WaitRow {
   std::optional<uint32_t> flags;
 };
 
-// Is a row of events_stages_*.
+// A row of events_stages_*.
 struct StageRow {
   EventRow event;
   std::optional<uint64_t> work_completed, work_estimated;
@@ -255,7 +255,7 @@ struct StageRow {
 
 enum class Engine : uint8_t { kPrimary = 0, kSecondary };
 
-// Is a row of events_statements_*.
+// A row of events_statements_*.
 struct StatementRow {
   EventRow event;
   uint64_t counters[kStatementCounters];
@@ -279,7 +279,7 @@ struct StatementRow {
   std::optional<Text<55>> traceparent;
 };
 
-// Is a histogram of statements (base/histogram.h).
+// A histogram of statements (base/histogram.h).
 struct Histogram {
   uint64_t counts[kHistogramBuckets];
   uint64_t total;
@@ -327,7 +327,7 @@ struct PreparedRow {
 enum class TransactionState : uint8_t { kActive = 0, kCommitted, kRolledBack };
 enum class AccessMode : uint8_t { kReadOnly = 0, kReadWrite };
 
-// Is a row of events_transactions_*.
+// A row of events_transactions_*.
 struct TransactionRow {
   EventRow event;
   std::optional<TransactionState> state;
@@ -343,7 +343,7 @@ struct TransactionRow {
   std::optional<uint64_t> object;
 };
 
-// Is a row that the program declared. record/declared/program.h and variables.h say what its numbers and texts are.
+// A row that the program declared. record/declared/program.h and variables.h say what its numbers and texts are.
 struct FactRow {
   uint64_t owner;  // THREAD_ID; 0 = the process
   uint64_t setting;
@@ -358,7 +358,7 @@ struct FactRow {
   }
 };
 
-// Is an event of the error log.
+// An event of the error log.
 struct LogRow {
   uint64_t logged;  // microseconds since 1970
   std::optional<uint64_t> thread_id;

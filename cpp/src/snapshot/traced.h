@@ -9,7 +9,7 @@
 
 namespace perfschema {
 
-// Is a start or an end of an event.
+// A start or an end of an event.
 struct TracedRow {
   uint64_t thread_id;
   uint32_t slot;  // of the thread

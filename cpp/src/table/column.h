@@ -221,7 +221,7 @@ bool Assign(void* at, const std::string_view* text) {
   }
 }
 
-// Is a path: an offset, as far as it consists of members, and the steps from there.
+// A path: an offset, as far as it consists of members, and the steps from there.
 template <typename From, auto... Path>
 struct Walk {
   static constexpr bool kIsAssignable = sizeof...(Path) == 0 && Assignable<From>;
@@ -349,7 +349,7 @@ std::span<const Column> MadeColumns() {
 }
 }  // namespace internal
 
-// Is the list of a group that is a constant.
+// The list of a group that is a constant.
 template <const auto& kGroup>
 constexpr std::span<const Column> columns_of() {
   if (std::is_constant_evaluated()) return kGroup;

@@ -20,8 +20,7 @@ void ScanVariables(const Snapshot& snapshot, RowSink<VariableRow> out) {
   });
 }
 
-// Outputs the losses, the sums of the program's own reports, and then the reasons of any degradation: NULL if there
-// is none.
+// Outputs the losses, the sums of the program's own reports, and then the reasons of any degradation, else NULL.
 void ScanStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
   constexpr std::string_view kNames[] = {
 #define X(name, shown) shown,

@@ -32,7 +32,7 @@ timespec In(int64_t nanos) {
   return {now.tv_sec + nanos / 1'000'000'000, nanos % 1'000'000'000};
 }
 
-// Is the state that the program's threads and the writer share.
+// The state that the program's threads and the writer share.
 struct Shared {
   pthread_mutex_t mutex;
   pthread_cond_t changed;

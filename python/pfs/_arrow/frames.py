@@ -56,7 +56,7 @@ def plain_texts(values: Any, texts: Iterable[str]) -> tuple[Any, list[str]]:
 
 
 def escaped(texts: Sequence[str]) -> list[str] | None:
-    """Returns texts that can be written as UTF-8, with a byte that is none as ``\\xNN``; None if these can be written."""
+    """Returns texts that can be written as UTF-8, with any other byte as ``\\xNN``; None if these can be written."""
     try:
         "\0".join(texts).encode()
     except UnicodeEncodeError:

@@ -40,9 +40,14 @@ class _Size(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 @click.option("--once", is_flag=True, help="One cut, and end: for cron.")
 @click.option("--node", metavar="NAME", help="The name of this host in the files, instead of its hostname.")
 @click.option(
-    "--keep", metavar="N", type=click.IntRange(2), default=1440, show_default=True, help="At most so many cuts of this node stay."
+    "--keep",
+    metavar="N",
+    type=click.IntRange(2),
+    default=1440,
+    show_default=True,
+    help="At most this many cuts of this node stay.",
 )
-@click.option("--keep-size", metavar="SIZE", type=_Size(), help="At most so many bytes of this node stay, such as 2G.")
+@click.option("--keep-size", metavar="SIZE", type=_Size(), help="At most this many bytes of this node stay, such as 2G.")
 @click.option("--also", metavar="TABLE", multiple=True, help="A table that does not add up, too; % stands for any text.")
 @sql_text_option
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")

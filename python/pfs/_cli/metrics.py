@@ -29,7 +29,7 @@ __all__ = ["metrics"]
     type=click.IntRange(0),
     default=DEFAULT_TOP,
     show_default=True,
-    help="At most so many digests, tables and indexes.",
+    help="At most this many digests, tables and indexes.",
 )
 @click.option("--compat", is_flag=True, help="The names and labels of Prometheus' mysqld_exporter.")
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")

@@ -112,7 +112,7 @@ where_option = click.option(
     "-w", "--where", metavar="CONDITION", help="Only these rows: \"SUM_TIMER_WAIT > 5ms and NAME like '%lock%'\"."
 )
 sort_option = click.option("-s", "--sort", metavar="COLUMNS", help="By these columns: 'SUM_TIMER_WAIT desc, EVENT_NAME'.")
-limit_option = click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
+limit_option = click.option("-n", "--limit", type=click.IntRange(0), help="At most this many rows.")
 columns_option = click.option("-c", "--columns", metavar="A,B,...", help="Only these columns, in this order.")
 
 

@@ -256,7 +256,7 @@ def table_of(section: Section, rows: Sequence[Row], choice: Choice, height: int,
 
 
 def shares(wanted: Sequence[int], height: int) -> list[int]:
-    """Divides lines among parts that want so many: each gets its equal share, and the lines that one does not need go to those
+    """Divides lines among parts that want this many: each gets its equal share, and the lines that one does not need go to those
     that need more. The last part takes the lines that nobody needs."""
     given = [0] * len(wanted)
     left = height
@@ -368,7 +368,7 @@ def picture(process: Sampler, view: View, path: str) -> None:
 @click.command()
 @click.argument("process", metavar="[PID|NAME|FOLDER]", type=ProcessArgument(), required=False)
 @click.option("-i", "--interval", type=click.FloatRange(_SHORTEST, _LONGEST), default=1.0, show_default=True, help="In seconds.")
-@click.option("--count", type=click.IntRange(1), help="End after so many intervals.")
+@click.option("--count", type=click.IntRange(1), help="End after this many intervals.")
 @where_option
 @click.option(
     "-s", "--sort", metavar="COLUMNS", default="SUM_TIMER_WAIT desc", show_default=True,

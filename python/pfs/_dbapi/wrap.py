@@ -267,7 +267,7 @@ class Block(Proxy):
 
 
 class ShortConnection(Connection):
-    """Is a connection with execute(), as sqlite3 has it: it makes a cursor and executes the statement."""
+    """A connection with execute(), as sqlite3 has it: it makes a cursor and executes the statement."""
 
     __slots__ = ()
 
@@ -285,7 +285,7 @@ class ShortConnection(Connection):
 
 
 class CursorConnection(ShortConnection):
-    """Is a connection that is its own cursor, as in DuckDB. Its cursor() is another connection, with its own transactions."""
+    """A connection that is its own cursor, as in DuckDB. Its cursor() is another connection, with its own transactions."""
 
     __slots__ = ("_last",)
     _last: Cursor | None
@@ -336,7 +336,7 @@ def _wrapped(plain: Any, name: str | None, schema: str | None, dialect: str | No
 
 
 class Module(Proxy):
-    """Is a DB-API module whose connections are recorded."""
+    """A DB-API module whose connections are recorded."""
 
     __slots__ = ("_dialect", "_name", "_schema")
     _name: str | None

@@ -80,7 +80,7 @@ def remove_parts(folder: str) -> None:
 
 
 def remove_old(folder: str, most: int, most_bytes: int | None) -> None:
-    """Removes the oldest cuts of a node, until there are at most so many files and bytes. Two cuts always stay."""
+    """Removes the oldest cuts of a node, until there are at most this many files and bytes. Two cuts always stay."""
     there = cuts(folder)
     sizes = [os.stat(cut.path).st_size for cut in there]
     size = sum(sizes)

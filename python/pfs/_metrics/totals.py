@@ -22,7 +22,7 @@ _MOST_KEPT = 10_000  # rows of a table that ended processes have left
 
 
 class Readable(Protocol):
-    """Is a group of metrics: a `Group` of columns, or one of module others."""
+    """A group of metrics: a `Group` of columns, or one of module others."""
 
     @property
     def gauges(self) -> frozenset[int]: ...

@@ -21,7 +21,7 @@ _NEEDED = ("THREAD_ID", "EVENT_NAME", "TIMER_START", "TIMER_WAIT")
 
 
 class Timeline:
-    """Is a picture of events, which a notebook shows. ``svg`` is its text."""
+    """A picture of events, which a notebook shows. ``svg`` is its text."""
 
     def __init__(self, svg: str, events: int, drawn: int) -> None:
         self.svg = svg

@@ -38,7 +38,7 @@ def _identity(found: processes.Found) -> Identity:
 
 
 class Followed(Protocol):
-    """Is an attached process. It stays readable when its file has gone."""
+    """An attached process. It stays readable when its file has gone."""
 
     def read(self, found: processes.Found | None) -> None: ...  # None: its file has gone
     def close(self) -> None: ...

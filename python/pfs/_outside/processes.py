@@ -63,7 +63,7 @@ def shared_directories() -> list[str]:
 
 
 def _below(folder: str, name: str) -> list[str]:
-    """Returns the folders in a folder whose names match a pattern, sorted. A symbolic link is none."""
+    """Returns the folders in a folder whose names match a pattern, sorted. Leaves symbolic links out."""
     try:
         with os.scandir(folder) as entries:
             found = [entry.path for entry in entries if re.fullmatch(name, entry.name) and entry.is_dir(follow_symlinks=False)]

@@ -21,7 +21,7 @@ _NOISE = re.compile(
     r"wait/synch/(?:mutex/python/(?:gil|gil-switch|interpreter)|cond/python/interpreter)$|wait/\w+/\w+/(?:libperfsch\w*|_core\.\w+)/"
     r"|wait/synch/\w+/python/pfs\."
 )
-# The wait for the end of a thread: its lock is none that threads compete for.
+# The wait for the end of a thread: threads do not compete for its lock.
 JOIN = "wait/synch/mutex/python/threading.Thread.join"
 _MODULE_OF_WAITING = re.compile(r"(?:threading|queue|asyncio|concurrent\.futures|multiprocessing)(?:\.\w+)*:\d+$")
 

@@ -42,7 +42,7 @@ class Elf:
     """An ELF file.
 
     Raises:
-        ValueError: it is none, or it is damaged. struct.error says the same.
+        ValueError: it is no ELF file, or it is damaged. struct.error says the same.
     """
 
     def __init__(self, file: BinaryIO) -> None:

@@ -26,7 +26,7 @@ _LEGACY_ESCAPES = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": 
 
 
 def of_v0(symbol: str) -> str | None:
-    """Returns the name of a symbol that begins with ``_R``; None if it is none of Rust's."""
+    """Returns the name of a symbol that begins with ``_R``; None if it is another language's."""
     mangled, dot, suffix = symbol.partition(".")
     reader = _Reader(mangled[2:])
     try:

@@ -36,7 +36,7 @@ def time_unit(picoseconds: float) -> tuple[float, str]:
 
 
 def cut(text: str, most: int) -> str:
-    """Returns a text of at most so many characters. Ends of names say more than their begins."""
+    """Returns a text of at most this many characters. Ends of names say more than their begins."""
     return text if len(text) <= most else "…" + text[len(text) - most + 1 :]
 
 

@@ -29,7 +29,7 @@ _NO_SOURCE = "no source"
 
 @dataclass(slots=True)
 class Box:
-    """Is a box of the graph: the time of its own and the boxes on it, by name."""
+    """A box of the graph: the time of its own and the boxes on it, by name."""
 
     event: str = ""  # an EVENT_NAME, for its color
     own: int = 0  # picoseconds

@@ -24,7 +24,7 @@ _RED, _BOX = "#d62728", "#f2f4f8"
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Is an arrow: a thread, the holder that it waits for, the lock, and the picoseconds so far."""
+    """An arrow: a thread, the holder that it waits for, the lock, and the picoseconds so far."""
 
     thread: str
     holder: str

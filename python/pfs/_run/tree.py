@@ -30,7 +30,7 @@ Key = tuple[int, int]  # a process id, and when the process started, in ticks si
 
 @dataclass(slots=True)
 class Node:
-    """Is a process of a tree. Its parent is the nearest ancestor that has a segment."""
+    """A process of a tree. Its parent is the nearest ancestor that has a segment."""
 
     found: Found
     parent: Node | None = None

@@ -58,7 +58,7 @@ class Watch:
         self._thread: threading.Thread | None = None
         self._folders: dict[int, str] = {}  # by the number of their watch
         self._there: set[str] = set()  # segments
-        self._next = _MOST_DEAD  # so many segments are worth a look
+        self._next = _MOST_DEAD  # this many segments are worth a look
         self._taken: set[str] = set()
         self._gone: Counter[int] = Counter()  # segments that somebody else has removed, by process
         self._notes: set[str] = set()

@@ -72,7 +72,7 @@ def _challenge() -> bytes:
 
 
 class Connection:
-    """Is the connection of one client."""
+    """The connection of one client."""
 
     def __init__(self, stream: Stream, client: Client, number: int, password: Password, tls: ssl.SSLContext) -> None:
         self._stream = stream

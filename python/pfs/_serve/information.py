@@ -258,7 +258,7 @@ class Information:
 
 
 def _primary_key(columns: list[dict[str, Any]]) -> list[str]:
-    """Returns the names of its columns. A key with a column that may be NULL is none of MySQL."""
+    """Returns the names of its columns. MySQL has no key with a column that may be NULL."""
     key = [column for column in columns if column.get("is_key")]
     return [] if any(column["nullable"] for column in key) else [column["name"] for column in key]
 

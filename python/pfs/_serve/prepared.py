@@ -22,7 +22,7 @@ _TOO_MANY_STATEMENTS, _TOO_MANY_PARAMETERS, _UNKNOWN_STATEMENT, _WRONG_ARGUMENTS
 
 @dataclass
 class Prepared:
-    """Is a statement that waits for its values."""
+    """A statement that waits for its values."""
 
     number: int
     statement: Statement
@@ -99,7 +99,7 @@ class Store:
         self._last = 0
 
     def check(self, size: int) -> None:
-        """Raises unless a statement of so many bytes may come in addition."""
+        """Raises unless a statement of this many bytes may come in addition."""
         held = sum(len(each.statement.text) for each in self._held.values())
         if len(self._held) >= MOST_STATEMENTS or held + size > _MOST_BYTES:
             text = f"Can't create more than max_prepared_stmt_count statements (current value: {MOST_STATEMENTS})"

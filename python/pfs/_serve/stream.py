@@ -13,7 +13,7 @@ from pfs._serve.wire import Refusal
 
 __all__ = ["MOST_BYTES", "PATIENCE", "ConnectionClosed", "Stream"]
 
-MOST_BYTES = 1 << 18  # of a statement: sqlglot takes 2 s and 150 MB for so many
+MOST_BYTES = 1 << 18  # of a statement: sqlglot takes 2 s and 150 MB for this many
 PATIENCE = 10.0  # seconds to log in, and for the rest of a packet that has begun
 _BUFFER = 1 << 18  # bytes
 _OUT_OF_ORDER = 1156

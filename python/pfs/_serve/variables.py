@@ -205,7 +205,7 @@ class Session(Mapping[str, Value]):
         """Sets a variable of the session. None is its default.
 
         Raises:
-            Refusal: there is no such variable, it is not the client's, or the value is none for it.
+            Refusal: there is no such variable, it is not the client's, or it cannot have the value.
         """
         key = name.lower()
         if key not in _SESSION:

@@ -26,7 +26,7 @@ UTF8, BINARY = 45, 63  # numbers of collations
 
 
 class Refusal(Exception):
-    """Is the answer to a command that is refused, with the number that MySQL has for the reason."""
+    """The answer to a command that is refused, with the number that MySQL has for the reason."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(code, text)  # both, so that it can be sent to another process
@@ -163,7 +163,7 @@ class Fields:
         """Returns a text that stands behind its length."""
         first = self.number(1)
         if first in (0xFB, 0xFF):
-            raise Malformed("a length is none")
+            raise Malformed("a length is missing")
         return self.take(self.number({0xFC: 2, 0xFD: 3, 0xFE: 8}[first]) if first > 0xFB else first)
 
 
@@ -272,7 +272,7 @@ def parameter(fields: Fields, kind: int, is_unsigned: bool) -> object:
     """Reads the value of a parameter: a number, bytes, or a time.
 
     Raises:
-        Refusal: the type is none.
+        Refusal: the type is unknown.
     """
     if kind in _TEXTS:
         return fields.sized()

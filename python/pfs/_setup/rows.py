@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     class Table(Protocol):
-        """Is the part of SetupTable that its rows use."""
+        """The part of SetupTable that its rows use."""
 
         name: str
 
@@ -43,7 +43,7 @@ __all__ = ["Column", "Generic", "Rows", "is_timed", "is_yes"]
 
 
 class Column(Generic[T]):
-    """Is a column of a setup table as an attribute of its rows.
+    """A column of a setup table as an attribute of its rows.
 
     Reading returns the value if all rows have the same one, else None. Setting assigns a value, or its text, to all rows.
     """

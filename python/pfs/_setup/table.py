@@ -56,7 +56,7 @@ class Saved:
 
 
 class Only(Generic[T]):
-    """Is the context manager of ``only()``."""
+    """The context manager of ``only()``."""
 
     def __init__(self, table: T, where: Where, column: str) -> None:
         self._table, self._where, self._column = table, where, column

@@ -104,7 +104,7 @@ def check_sizes(path: str, datas: Iterable[bytes]) -> None:
 
 
 def check_total(path: str, stored: int, total: int) -> None:
-    """Raises InvalidValue if tables of so many bytes in a file take too much memory."""
+    """Raises InvalidValue if tables of this many bytes in a file take too much memory."""
     if total > _MOST_TABLES and total > _MOST_RATIO * stored:
         raise InvalidValue(f"{path} cannot be read: its {stored >> 10} KiB would take {total >> 20} MiB of memory")
 

@@ -18,7 +18,7 @@ def parsed(statement: str) -> list[Expression]:
 
     Raises:
         Error: sqlglot is missing.
-        InvalidValue: the statement is none of MySQL.
+        InvalidValue: the statement is not MySQL's.
     """
     try:
         import sqlglot

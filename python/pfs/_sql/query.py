@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tables", "run"]
 
-_WHERE_SET = "change settings with pfs.setup_instruments and its like, pfs.truncate(), or the commands pfs set and pfs truncate"
+_WHERE_SET = "change settings with pfs.setup_instruments and the like, pfs.truncate(), or the commands pfs set and pfs truncate"
 
 
 class Tables(Protocol):

@@ -23,7 +23,7 @@ def without_units(statement: str) -> str:
     """Returns a statement of DuckDB in which times are numbers.
 
     Raises:
-        InvalidValue: a number has a unit that is none of a time.
+        InvalidValue: a number has a unit that is not one of time.
     """
     if _MAY_HAVE.search(statement) is None:
         return statement

@@ -1,4 +1,4 @@
-"""The pandas type of a column: the one place that says what a kind of column is in a frame, whoever has read it."""
+"""The pandas type of a column: the one place that says what a kind of column is in every frame."""
 
 from __future__ import annotations
 

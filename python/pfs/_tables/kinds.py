@@ -1,4 +1,4 @@
-"""What the columns of a table hold, whoever reads it. Frames, Arrow, SQL and saved files have the same types."""
+"""What the columns of a table hold, for every reader. Frames, Arrow, SQL and saved files have the same types."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _KINDS: tuple[tuple[str, str, dict[str, str]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Is an open event. Times are picoseconds; they are None if the event is not timed."""
+    """An open event. Times are picoseconds; they are None if the event is not timed."""
 
     kind: str
     thread: int
@@ -99,7 +99,7 @@ class Holder:
 
 @dataclass(slots=True)
 class Blocked:
-    """Is a thread that waits for a lock, and one holder of the lock, if a holder is known."""
+    """A thread that waits for a lock, and one holder of the lock, if a holder is known."""
 
     wait: Event
     thread: str  # name

@@ -105,7 +105,7 @@ _CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(9), *range(11, 32),
 
 
 def storable(text: str) -> str:
-    """Returns a text that can be written as UTF-8: names of files may have bytes that are none, which become \\xNN."""
+    """Returns a text that can be written as UTF-8: bytes of file names that are not UTF-8 become \\xNN."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

@@ -19,7 +19,7 @@ __all__ = ["Named", "why", "why_of"]
 
 
 class Named(Protocol):
-    """Is a lock of pfs."""
+    """A lock of pfs."""
 
     @property
     def name(self) -> str: ...

@@ -42,7 +42,7 @@ def _file(descriptor: int) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Child:
-    """Is a forked child, or a child of one."""
+    """A forked child, or a child of one."""
 
     path: str
     counted: Totals = field(default_factory=lambda: Totals({}))  # the counts at the last reading

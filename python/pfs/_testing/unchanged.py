@@ -70,7 +70,7 @@ def run(config: pytest.Config) -> int:
         command = [sys.executable, "-m", "pytest", *map(str, arguments)]  # pytest.main(): another program called it
     with launch.folder_of_run(keep=False) as folder, Watch(folder, takes=False):
         try:
-            # A budget of statements is for those of the test, which is none itself.
+            # A budget of statements is for those of the test; the test itself does not count.
             parts = [part for part in launch.PYTHON_PARTS if part != "tests"]
             environment = os.environ | launch.environment(folder, python=parts)
         except StateError as error:

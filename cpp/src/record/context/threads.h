@@ -48,7 +48,7 @@ inline ShmInstance no_instance{};
 
 struct HotThreadState;
 
-// Is a read lock of the program that the thread has counted, with all that it needs to count the lock again (run/calls/read_locks.h).
+// A read lock of the program that the thread has counted, with all that it needs to count the lock again (run/calls/read_locks.h).
 struct alignas(64) KnownRead {
   uint64_t word;                         // the lock's tag
   HotThreadState* thread;                // whose entry it is

@@ -17,7 +17,7 @@ uint32_t last_key[kFamilyCount];
 // The classes of each family, linked when FindClass() needs them: a look-up touches no class of another family. Private to the process.
 // Guarded by the cold lock.
 constinit struct {
-  uint64_t linked;  // classes that are in a chain; 0 = none, as class 0 is none
+  uint64_t linked;  // classes that are in a chain; 0 = none: class 0 is unused
   uint16_t newest[kFamilyCount];
   uint16_t before[1 << 16];
 } chains = {};

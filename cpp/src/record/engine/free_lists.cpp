@@ -100,7 +100,7 @@ ShmInstance* TakeFreeSlot(ShmFreeLists& own, uint32_t class_index, const void* i
   return nullptr;
 }
 
-// Makes space for one more slot in a full list that has few slots of the class: gives back one of another class, about that which has
+// Makes space for one more slot in a full list that has few slots of the class: gives back one of another class, about the one that has
 // waited longest. Otherwise slots of classes that the thread is done with would stay, and each new object would come under the cold lock.
 // Returns false if the list stays full. REQUIRES: cold lock.
 bool MakeSpaceFor(uint32_t class_index, ShmFreeLists& own) {

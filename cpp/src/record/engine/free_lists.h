@@ -18,7 +18,7 @@
 // kFlagDead. Totals add up slots by class, so they do not change. A slot with numbers is not used again before they
 // have moved to the class. A thread without another free slot takes the cold lock and moves the numbers of all its
 // free slots. Free slots count for performance_schema_max_*_instances, and are taken back when that is reached: an
-// object is refused only if so many live.
+// object is refused only if this many live.
 //
 // The path has no locked instruction either. Who closes it, or makes a cell for an object that another thread may destroy, executes the
 // barrier for all threads (record/engine/barrier.h). `home` of a slot says which thread destroys with plain stores: the one whose free list
@@ -79,7 +79,7 @@ PFS_ALWAYS_INLINE void BearObject(ShmInstance& object, uint32_t class_index, con
                      kRelease);  // last: not kFlagDead, so live from here on; pairs with Snapshot
 }
 
-// Makes an object of the class from the slot that the thread's free list got last. Returns nullptr if that is none of the class, or has
+// Makes an object of the class from the slot that the thread's free list got last. Returns nullptr if that is of another class, or has
 // numbers.
 PFS_ALWAYS_INLINE ShmInstance* MakeFromFreeSlot(uint32_t class_index, const void* identity) {
   ThreadLocals& self = t_locals;

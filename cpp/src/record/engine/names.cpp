@@ -19,7 +19,7 @@ uint32_t GranulesFor(size_t bytes) {
   return static_cast<uint32_t>((kHeaderBytes + bytes + sizeof(ShmNameGranule) - 1) / sizeof(ShmNameGranule));
 }
 
-// Returns the first of so many granules, 0 if the segment is full. REQUIRES: cold lock.
+// Returns the first of this many granules, 0 if the segment is full. REQUIRES: cold lock.
 uint32_t TakeGranules(uint32_t granules) {
   ShmHeader* header = g_runtime.header;
   Word& list = header->names_free[granules];
@@ -140,7 +140,7 @@ bool IsNameNow(uint64_t word, std::string_view name) {
   if (granule == 0) return false;
   const ShmNameGranule* const at = At(granule);
   const uint64_t version = word >> 32;
-  // Pairs with AcquireName: a text of another version is none.
+  // Pairs with AcquireName: a text of another version is another name's.
   return at->version.load(kAcquire) == version && at->bytes.load(kAcquire) == name.size() &&
          EqualsShared(reinterpret_cast<const char*>(at) + kHeaderBytes, name.data(), name.size()) && at->version.load(kAcquire) == version;
 }

@@ -140,7 +140,7 @@ struct Runtime {
   Pool& pool(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
   uint64_t cells_per_thread;   // columns of a row of thread_cells
   uint32_t statement_stack;    // nested statements of a thread that are recorded
-  uint32_t sampling_interval;  // TIMED = 'SAMPLED' times one event in so many
+  uint32_t sampling_interval;  // TIMED = 'SAMPLED' times one event in this many
   TextSizes text_sizes;
   ShmThreadTexts* thread_texts;
   bool on;

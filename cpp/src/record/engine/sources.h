@@ -10,7 +10,7 @@ namespace perfschema {
 // Makes the private tables. Called once under the cold lock.
 bool StartSources();
 
-// Lines that are none. kWholePlace: `file` is the whole text. kIsCode: `file` is an address in the program's code, whose text
+// Reserved values of `line`. kWholePlace: `file` is the whole text. kIsCode: `file` is an address in the program's code, whose text
 // g_text_of_code() returns: a probe need not look it up.
 inline constexpr uint32_t kWholePlace = 0, kIsCode = ~uint32_t{0};
 extern const char* (*g_text_of_code)(const void* address)PFS_HIDDEN;

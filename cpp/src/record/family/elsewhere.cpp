@@ -18,7 +18,7 @@ bool IsKept(const Statement& statement, const ThreadState& thread) {
                      [&](const OpenStatement& open) { return open.serial == statement.serial && open.place == &statement; });
 }
 
-// Is the `buffer` of a statement whose texts ResumeOfAnother() has put into the buffer of statements without a place.
+// The `buffer` of a statement whose texts ResumeOfAnother() has put into the buffer of statements without a place.
 constexpr uint32_t kBufferOfAnother = ~0u;
 
 // Tells the owner of an event whose row could not be ended. REQUIRES: cold lock.

@@ -308,7 +308,7 @@ namespace {
 bool NamesFile(Operation operation) { return operation != Operation::kMkdir && operation != Operation::kRmdir; }
 
 // The common end of operations by name. The file is looked up here, after the timer: the lookup is no part of the event, and where the
-// system said EFAULT the name is none of ours to read. `on_success` changes the file under the cold lock once the event is counted on it.
+// system said EFAULT pfs may not read the name. `on_success` changes the file under the cold lock once the event is counted on it.
 template <typename OnSuccess>
 void EndByName(NamedFileWait* call, const char* path, int rc, const EndedWait& ended, OnSuccess on_success) {
   const int error = errno;

@@ -137,7 +137,7 @@ uintptr_t EndOfHeap() { return reinterpret_cast<uintptr_t>(sbrk(0)); }
 // Returns where the heap of brk(2) begins, or a later place in it. It stays readable up to its end. The pages are not read: most of a
 // heap is not there until it is used.
 uintptr_t FindHeap() {
-  constexpr uintptr_t kMostPages = 64;  // the first pieces of memory that a program allocates lie in so many
+  constexpr uintptr_t kMostPages = 64;  // the first pieces of memory that a program allocates lie in this many
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t end = EndOfHeap() & ~(page - 1);
   uintptr_t pages = 0;

@@ -209,7 +209,8 @@ void ForgetSocketsInChild();
 // Gives a descriptor to the file of that name, which is made if there is none. Returns nullptr, and counts a loss, if it cannot be made.
 // `own_name`: a copy of the name that a new file takes; 0 = there is none.
 ShmFile* BindDescriptor(uint32_t class_index, int fd, std::string_view name, uint64_t* own_name, bool temporary);
-// Does what is left to do for a file that nothing keeps. Nothing is done twice, whoever comes, and if the slot is another file's by now.
+// Does what is left to do for a file that nothing keeps. Nothing is done twice, whichever thread comes, and if the slot is another file's
+// by now.
 void BuryIfUnused(ShmFile& file);
 // Its row disappears, its statistics move to its class. The slot stays while open_count says so.
 void RetireFile(ShmFile& file);

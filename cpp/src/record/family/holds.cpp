@@ -120,7 +120,7 @@ void ResumeHold(ShmInstance& object, const char* file, uint32_t line) {
 void EndHold(ShmInstance& object, uint64_t owner) {
   const uint64_t now = g_time_base.Counter();
   const uint32_t index = IndexOf(object);
-  if (!g_runtime.on || IsStillForked() || !HasHold(index)) return;  // a hold that began in the parent is none of the child's
+  if (!g_runtime.on || IsStillForked() || !HasHold(index)) return;  // a hold that began in the parent is not the child's
   ShmHold& hold = g_runtime.holds[index];
   const uint64_t since = hold.since.load(kRelaxed);
   const uint64_t held_ps = now > since ? TimerScale::Scale(now - since, g_time_base.multiplier) : 0;

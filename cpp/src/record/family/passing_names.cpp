@@ -5,9 +5,9 @@
 namespace perfschema {
 namespace {
 
-// A holder adds itself before it reads `name`; whoever replaces a name claims its place before it reads `holders`. All four are in one
-// order (memory_order_seq_cst), so one of the two sees the other, and no name is released that somebody holds. A place that a longjmp left
-// while it was claimed has no name any more.
+// A holder adds itself before it reads `name`; a thread that replaces a name claims its place before it reads `holders`. All four are in
+// one order (memory_order_seq_cst), so one of the two sees the other, and no name is released that somebody holds. A place that a longjmp
+// left while it was claimed has no name any more.
 struct PassingName {
   std::atomic<uint32_t> holders;
   std::atomic<uint32_t> hash;  // of `name`. Stored before it
@@ -23,7 +23,7 @@ constinit PassingName passing_names[kPlaces] = {};
 uint32_t PlaceOf(uint32_t hash) { return (hash >> 24) % kPlaces + 1; }
 PassingName& At(uint32_t place) { return passing_names[place - 1]; }
 
-// Claims a place whose name so many calls hold, and stores its word. Returns false if others hold it, or replace it.
+// Claims a place whose name this many calls hold, and stores its word. Returns false if others hold it, or replace it.
 bool Claim(PassingName& at, uint64_t* old, [[maybe_unused]] uint32_t holders) {
   *old = at.name.load();
   if (*old == kClaimed || !at.name.compare_exchange_strong(*old, kClaimed)) return false;

@@ -174,7 +174,7 @@ void Close(TableHandle& handle) {
   closed_handles = &handle;
 }
 
-// Memory for a handle of so many indexes. nullptr: there is none.
+// Memory for a handle of this many indexes. nullptr: there is none.
 TableHandle* NewHandle(uint32_t index_count) {
   for (TableHandle** at = &closed_handles; *at != nullptr; at = &(*at)->next_closed) {
     TableHandle* const handle = *at;

@@ -137,7 +137,7 @@ PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64
 void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object),
                   void* object);
 
-// Moves retired cells of the calling thread to their classes, and those of threads that have ended: of so many objects each at most.
+// Moves retired cells of the calling thread to their classes, and those of threads that have ended: of this many objects each at most.
 // A retired object waits for one owner of its cells after the other, so no thread looks at those of others. REQUIRES: cold lock.
 void FoldRetired(uint32_t at_most);
 // Leaves the retired cells of a thread that ends to all others. REQUIRES: cold lock.

@@ -28,7 +28,7 @@ inline constexpr uint32_t kLeastQueues = 16, kMostQueues = 128;
 constexpr uint32_t QueuesFor(uint32_t processors) {
   return std::clamp(std::bit_ceil((std::min(processors, 4 * kMostQueues) + 3) / 4), kLeastQueues, kMostQueues);
 }
-// What tests set before pfs starts: QueuesFor() so many processors; 0 = those that the system has.
+// What tests set before pfs starts: QueuesFor() this many processors; 0 = those that the system has.
 extern uint32_t g_assumed_processors PFS_HIDDEN;
 // Returns the number of queues of each kind of events. REQUIRES: StartChunkPools().
 uint32_t ChunkQueues();

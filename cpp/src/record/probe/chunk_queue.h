@@ -3,7 +3,7 @@
 //   give at position p       place p:  sequence p -> p + 1, with the chunk           then tail: p -> p + 1
 //   take at position p       place p:  sequence p + 1 -> p + size, without it        then head: p -> p + 1
 //
-// A change of a place is the whole operation. `tail` and `head` follow: whoever finds one that lags moves it on. So a thread may stop at
+// A change of a place is the whole operation. `tail` and `head` follow: a thread that finds one behind moves it on. So a thread may stop at
 // any instruction for ever, also by a longjmp out of a signal handler, and the queue works on.
 #pragma once
 

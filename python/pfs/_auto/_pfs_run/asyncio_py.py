@@ -1,4 +1,4 @@
-"""Makes a statement of each wait of a task for a lock, semaphore, condition, event or queue: statement/asyncio/lock and its like.
+"""Makes a statement of each wait of a task for a lock, semaphore, condition, event or queue: statement/asyncio/lock and the like.
 
 Such a wait blocks no thread, and other tasks run in the thread meanwhile: no wait of the tables can have it. The digest is the
 line that makes the object, as module:line. A task that need not wait makes no statement.

@@ -39,7 +39,7 @@ _named = threading.local()
 
 
 class _Info(ctypes.Structure):
-    """Is a pfs_instrument_info."""
+    """A pfs_instrument_info."""
 
     _fields_ = [
         ("key", ctypes.POINTER(ctypes.c_uint32)),
@@ -50,7 +50,7 @@ class _Info(ctypes.Structure):
 
 
 class _Handle:
-    """Is a statement between begin() and end(). Any thread may end it."""
+    """A statement between begin() and end(). Any thread may end it."""
 
     def __init__(self):
         self.statement = (ctypes.c_uint64 * 48)()  # a pfs_statement_t
@@ -202,7 +202,7 @@ def end(handle, rows, affected, error, message):
 
 
 def _quiet(call, *arguments):
-    """What values of the program raise is none of its errors."""
+    """An exception that a value of the program raises is no error of the program."""
     try:
         return call(*arguments)
     except Exception as error:

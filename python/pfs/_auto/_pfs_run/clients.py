@@ -1,4 +1,4 @@
-"""Makes a statement of each request that the program sends: statement/http-client/get and its like.
+"""Makes a statement of each request that the program sends: statement/http-client/get and the like.
 
 The text has the host as the first part of the path. A statement ends when the headers of the response have arrived.
 """

@@ -1,4 +1,4 @@
-"""Makes a statement of each command that pymongo sends: statement/pymongo/find and its like.
+"""Makes a statement of each command that pymongo sends: statement/pymongo/find and the like.
 
 The commands are documents. The text of a statement has their names and fields, and ? for each value: it is its own digest.
 pymongo tells its listeners of commands, so nothing is wrapped.
@@ -73,7 +73,7 @@ def _listener(monitoring):
     keys, running = Keys("pymongo"), {}
 
     class Listener(monitoring.CommandListener):
-        """Is told of each command; in the thread that sends it."""
+        """Hears of each command in the thread that sends it."""
 
         @quiet()
         def started(self, event):

@@ -11,7 +11,7 @@ _SKIPPED = "pymysql,sqlalchemy,peewee,django,pandas,_pfs_run"
 
 
 class _Call:
-    """Is a call of a method that sends a statement."""
+    """A call of a method that sends a statement."""
 
     handle = None
 

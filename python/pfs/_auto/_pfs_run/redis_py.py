@@ -1,4 +1,4 @@
-"""Makes statements of the commands of redis-py: statement/redis-py/get and its like.
+"""Makes statements of the commands of redis-py: statement/redis-py/get and the like.
 
 A command of a pipeline takes as long as the pipeline.
 """

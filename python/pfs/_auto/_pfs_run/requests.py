@@ -1,4 +1,4 @@
-"""Makes a statement of each request that a WSGI or ASGI application answers: statement/http/get and its like.
+"""Makes a statement of each request that a WSGI or ASGI application answers: statement/http/get and the like.
 
 It wraps the __call__ of the frameworks' applications. Applications without a framework are wrapped where a server calls them
 (servers.py). An application inside another one answers the same request: only the outer one counts.

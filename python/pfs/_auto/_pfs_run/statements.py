@@ -1,6 +1,6 @@
 """Makes statements of calls.
 
-What a statement asks of the program's values may raise: an object whose str() fails, an address that is none. That must not
+What a statement asks of the program's values may raise: an object whose str() fails, a text that is no address. That must not
 become the program's error. So functions that look at such values are `quiet`.
 """
 
