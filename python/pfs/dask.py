@@ -3,6 +3,7 @@
     client.register_plugin(pfs.dask.Plugin(consumers=["events_waits_history_long"]))
     pfs.dask.merge(client, "file_summary_by_event_name")      # the sums of all workers
     pfs.dask.table(client, "events_waits_history_long")       # a Dask DataFrame, one partition per worker
+    pfs.dask.sql(client, "select ...").df()                   # SQL over those sums; also view() and arrow()
 
 It needs Dask (``pip install 'perfschema[dask]'``).
 """
@@ -17,7 +18,7 @@ try:
 except ImportError as error:
     raise Error(f"pfs.dask needs Dask: pip install 'perfschema[dask]' ({error})") from None
 
-from pfs._dask.frames import merge, table, workers
+from pfs._dask.frames import arrow, merge, sql, table, view, workers
 from pfs._dask.plugin import Plugin
 
-__all__ = ["Plugin", "merge", "table", "workers"]
+__all__ = ["Plugin", "arrow", "merge", "sql", "table", "view", "workers"]

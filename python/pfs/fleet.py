@@ -10,16 +10,16 @@ fleet.view("statement_analysis")
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pfs._fleet import files
 from pfs._fleet.cut import Cut, read_cut
 from pfs._fleet.tables import FleetTables
 from pfs._fleet.views import FleetViews
 from pfs._sql.query import run
-from pfs._tables.nearest import hint
-from pfs._views.declared import VIEWS
+from pfs._tables.kinds import listed
+from pfs._views.declared import question_of
 from pfs.errors import InvalidValue, UnknownTable
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pfs._snapshots.snapshot import Merged
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
+    from pfs._tables.units import Unit
 
 __all__ = ["Fleet", "read"]
 
@@ -85,10 +86,33 @@ class Fleet:
         Raises:
             UnknownTable: there is no such view, or the cuts have no table that it needs.
         """
-        plain = name.lower().removeprefix("sys.")
-        if plain not in VIEWS:
-            raise UnknownTable(f"unknown view '{name}'{hint(plain, list(VIEWS))}")
-        return self.sql(f'select * from sys."{plain}" order by NODE').df()
+        return self.sql(question_of(name) + " order by NODE").df()
+
+    def table(
+        self,
+        name: str,
+        columns: Iterable[str] | None = None,
+        *,
+        unit: Unit | None = None,
+        where: str | Mapping[str, object] | None = None,
+        order: str | Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> pd.DataFrame:
+        """Returns rows of a table, as ``pfs.table`` does for this process. It is one of ``sql``: ``threads`` has the merged rows
+        of each node, ``process.threads`` and ``rates.threads`` those of each process.
+
+        Raises:
+            UnknownTable, UnknownColumn: as for ``sql``.
+            InvalidValue: a bad value for ``unit``, ``where``, ``order`` or ``limit``.
+        """
+        from pfs._tables.frame import chosen
+
+        short = name.rpartition(".")[2]
+        return chosen(self.sql(_question(name)).df(), short, columns, unit=unit, where=where, order=order, limit=limit)
+
+    def arrow(self, name: str, columns: Iterable[str] | None = None) -> Any:
+        """Returns the rows of a table of ``sql`` for readers of Arrow: see ``pfs.arrow``."""
+        return self.sql(_question(name, columns)).arrow
 
     def merged(self) -> Merged:
         """Returns the sums of all nodes, as ``Snapshot.merge`` makes them."""
@@ -105,6 +129,16 @@ class Fleet:
         return f"<Fleet of {len(self._cuts)} nodes with {processes} processes>"
 
 
+def _question(name: str, columns: Iterable[str] | None = None) -> str:
+    chosen = listed(columns)
+    wanted = "*" if chosen is None else ", ".join(map(_quoted, chosen))
+    return f"select {wanted} from {'.'.join(map(_quoted, name.split('.')))}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 def _readable(there: Sequence[files.Named], problems: list[str]) -> Iterator[Cut]:
     """Yields the cuts, the newest first, without those that are damaged or were removed meanwhile."""
     for named in reversed(there):
@@ -114,13 +148,13 @@ def _readable(there: Sequence[files.Named], problems: list[str]) -> Iterator[Cut
             problems.append(str(error))
 
 
-def read(folder: str | os.PathLike[str], back: int = 0) -> Fleet:
+def read(path: str | os.PathLike[str], back: int = 0) -> Fleet:
     """Reads the newest cut of each node of a folder that ``pfs collect --to`` writes.
 
     Only what the files say about themselves is read here. Tables are read when a statement names them.
 
     Args:
-        folder: with a folder for each node.
+        path: a folder with a folder for each node.
         back: 0 is the newest cut, 1 the one before, and so on. Nodes without such a cut are left out. The order is that of the
             numbers of the cuts: a clock that jumps changes nothing.
 
@@ -129,7 +163,7 @@ def read(folder: str | os.PathLike[str], back: int = 0) -> Fleet:
     """
     if back < 0:
         raise InvalidValue(f"bad value {back} for back: legal are 0, the newest cut, and more")
-    place = os.fspath(folder)
+    place = os.fspath(path)
     chosen: list[Cut] = []
     before: dict[str, Cut] = {}
     problems: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pfs import _core
+from pfs._tables.kinds import listed
 from pfs.errors import InvalidValue
 
 TYPE_CHECKING = False
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._names import TableName
+    from pfs._outside.questions import Asked
     from pfs._tables.units import Unit
 
 __all__ = ["arrow", "blocked", "ddl", "describe", "digest", "now", "running", "table", "tables", "truncate"]
@@ -26,6 +28,7 @@ def tables() -> list[str]:
 def table(
     name: TableName | str,
     columns: Iterable[str] | None = None,
+    source: Asked = None,
     *,
     running: Literal["elapsed"] | None = None,
     unit: Unit | None = None,
@@ -40,6 +43,7 @@ def table(
     Args:
         name: one of ``pfs.tables()``.
         columns: the columns to read, in this order; None reads all. Case does not matter.
+        source: where to look: None is this process; else as for `pfs.sql`.
         running: what an event that still runs shows as TIMER_END and TIMER_WAIT. None: NULL. "elapsed": ``pfs.now()``, and the
             time from TIMER_START to then, as MySQL 8 does. END_EVENT_ID stays NULL.
         unit: how times are written. None or "ps": whole picoseconds. "ns", "us", "ms", "s" or "min": floating point, with NaN for
@@ -49,7 +53,7 @@ def table(
             does not. A dict gives a pattern or value per column: ``{"EVENT_NAME": "wait/io/%"}``. Other rows are not copied.
         order: columns to sort by: ``"SUM_TIMER_WAIT desc, EVENT_NAME"``, or a list of such texts. NULL comes first, behind
             ``desc`` last. None is storage order: sort events by THREAD_ID and EVENT_ID, or by TIMER_END.
-        limit: the most rows to return.
+        limit: the most rows to return. Without `order` it is not said which.
 
     Returns:
         One row per row of the table. Whole numbers are int64, or the nullable Int64 where NULL is possible; a column that has a
@@ -64,6 +68,14 @@ def table(
     """
     from pfs._tables import frame
 
+    if source is not None:
+        from pfs._outside.attach import Schema
+        from pfs._outside.questions import asked
+
+        with asked(source) as place:
+            if isinstance(place, Schema):
+                return place.table(name, columns, running=running, unit=unit, where=where, order=order, limit=limit)
+            return place.table(name, columns, unit=unit, where=where, order=order, limit=limit)
     found = frame.frame(name, columns, running=running, unit=unit, where=where, order=order, limit=limit)
     if found.empty:
         from pfs._outside.recorded import tell_where
@@ -122,7 +134,7 @@ def blocked() -> pd.DataFrame:
     return view_frame("blocked")
 
 
-def arrow(name: TableName | str, columns: Iterable[str] | None = None) -> _core.ArrowTable:
+def arrow(name: TableName | str, columns: Iterable[str] | None = None, source: Asked = None) -> _core.ArrowTable:
     """Returns the current rows of a table for any reader of the Arrow C stream interface: DuckDB, polars, pyarrow, pandas 3.
 
         polars.DataFrame(pfs.arrow("file_summary_by_instance"))
@@ -132,6 +144,7 @@ def arrow(name: TableName | str, columns: Iterable[str] | None = None) -> _core.
     Args:
         name: one of ``pfs.tables()``.
         columns: the columns to read, in this order; None reads all. Case does not matter.
+        source: where to look: None is this process; else as for `pfs.sql`.
 
     Returns:
         Integers as they are, TEXT and ENUM as dictionaries of strings, TIMESTAMP in microseconds UTC. A byte of a text that is no
@@ -142,7 +155,12 @@ def arrow(name: TableName | str, columns: Iterable[str] | None = None) -> _core.
         UnknownColumn: the table has no such column.
         InvalidValue: a column is named twice.
     """
-    return _core.arrow(str(name), [columns] if isinstance(columns, str) else None if columns is None else list(columns), None)
+    if source is not None:
+        from pfs._outside.questions import asked
+
+        with asked(source) as place:
+            return place.arrow(name, columns)
+    return _core.arrow(str(name), listed(columns), None)
 
 
 def ddl(name: TableName | str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import dask.dataframe as dd
@@ -16,15 +17,22 @@ from pfs._outside.attach import attach
 from pfs._snapshots.archive import empty
 from pfs._snapshots.merge import needed
 from pfs._snapshots.snapshot import Snapshot, take
+from pfs._sql.query import run
 from pfs._tables.dtypes import TEXT
-from pfs._tables.frame import made
+from pfs._tables.frame import chosen, made
+from pfs._tables.kinds import listed
+from pfs._views.declared import question_of
 from pfs.errors import AttachError, Error
 
 if TYPE_CHECKING:
     from distributed import Client, Future, Worker
 
+    from pfs._sql.query import Dialect
+    from pfs._sql.result import Result
+    from pfs._tables.units import Unit
 
-__all__ = ["merge", "table", "workers"]
+
+__all__ = ["arrow", "merge", "sql", "table", "view", "workers"]
 
 
 @dataclass(frozen=True)
@@ -101,10 +109,11 @@ def _fixed(frame: pd.DataFrame, worker: str, pid: int) -> pd.DataFrame:
     return frame
 
 
-def _rows(segment: _Segment, name: str) -> pd.DataFrame:
+def _rows(segment: _Segment, asked: tuple[str, dict[str, Any]]) -> pd.DataFrame:
     """Returns a partition. Its types depend on the declarations only, never on its values."""
+    name, choice = asked
     held = _taken(segment, [name])._held.columns(name)
-    return _fixed(made(held.rows, 0, held.parts), segment.worker, segment.pid)
+    return chosen(_fixed(made(held.rows, 0, held.parts), segment.worker, segment.pid), name, **choice)
 
 
 def _submit(client: Client, function: Callable[..., Any], segment: _Segment, argument: object) -> Future[Any]:
@@ -132,7 +141,14 @@ def workers(client: Client) -> pd.DataFrame:
     )
 
 
-def table(client: Client, name: str) -> Any:
+def table(
+    client: Client,
+    name: str,
+    columns: Iterable[str] | None = None,
+    *,
+    unit: Unit | None = None,
+    where: str | Mapping[str, object] | None = None,
+) -> Any:
     """Returns the rows of a table of all workers, as they are now, as a Dask DataFrame: a partition per worker, read there.
 
     The columns WORKER (its address) and PID stand in front. Workers that died, or were restarted, have a partition, too.
@@ -140,6 +156,7 @@ def table(client: Client, name: str) -> Any:
     Args:
         client: of a cluster with ``pfs.dask.Plugin``.
         name: one of ``pfs.tables()``.
+        columns, unit, where: as for ``pfs.table``. They are applied where a worker's rows are read; ``sql`` orders all rows.
 
     Returns:
         The columns of ``pfs.table``. Numbers of an unsigned column are always uint64 or UInt64, so that partitions agree.
@@ -149,8 +166,9 @@ def table(client: Client, name: str) -> Any:
         Error: there is no worker, or one without the plugin.
     """
     name = _core.table_info(str(name))["name"]
-    futures = [_submit(client, _rows, each, name) for each in _segments(client)]
-    meta = _fixed(made(0, 0, empty(name).parts), "", 0)
+    choice: dict[str, Any] = {"columns": listed(columns), "unit": unit, "where": where}
+    meta = chosen(_fixed(made(0, 0, empty(name).parts), "", 0), name, **choice)  # which finds mistakes before any worker works
+    futures = [_submit(client, _rows, each, (name, choice)) for each in _segments(client)]
     return dd.from_delayed(futures, meta=meta, verify_meta=True)
 
 
@@ -168,5 +186,47 @@ def merge(client: Client, name: str) -> pd.DataFrame:
         Error: there is no worker, or one without the plugin.
     """
     name = _core.table_info(str(name))["name"]
-    futures = [_submit(client, _taken, each, needed(name)) for each in _segments(client)]
-    return Snapshot.merge(client.gather(futures))[name]
+    return _Tables(client)._merged(name)
+
+
+class _Tables:
+    """Gives a statement the merged tables of all workers. A table that nobody names is not read."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def names(self) -> Sequence[str]:
+        return _core.tables()
+
+    def columns(self, table: str) -> Sequence[str]:
+        return [str(name) for name in self._merged(table).columns]
+
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
+        return self._snapshot(table).arrow(table, columns)
+
+    def file(self, table: str) -> str | None:
+        return None
+
+    def _merged(self, table: str) -> pd.DataFrame:
+        return self._snapshot(table)[table]
+
+    @cache  # noqa: B019  (it lives as long as one statement)
+    def _snapshot(self, table: str) -> Snapshot:
+        futures = [_submit(self._client, _taken, each, needed(table)) for each in _segments(self._client)]
+        return Snapshot.merge(self._client.gather(futures))
+
+
+def sql(client: Client, statement: str, dialect: Dialect = "duckdb") -> Result:
+    """Answers a question in SQL about the merged tables of all workers: see ``pfs.sql`` and ``merge``."""
+    return run(statement, _Tables(client), dialect)
+
+
+def view(client: Client, name: str) -> pd.DataFrame:
+    """Returns a view of the schema sys over the merged tables of all workers: see ``pfs.view``."""
+    return sql(client, question_of(name)).df()
+
+
+def arrow(client: Client, name: str, columns: Iterable[str] | None = None) -> _core.ArrowTable:
+    """Returns the merged rows of a table of all workers for readers of Arrow: see ``pfs.arrow`` and ``merge``."""
+    name = _core.table_info(str(name))["name"]
+    return _Tables(client)._snapshot(name).arrow(name, columns)

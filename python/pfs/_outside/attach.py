@@ -15,6 +15,8 @@ from pfs._sql.query import run
 from pfs._sql.sources import ProcessTables
 from pfs._tables import running as views
 from pfs._tables import show, why
+from pfs._tables.kinds import listed
+from pfs._views.declared import question_of
 from pfs.errors import AttachError
 
 if TYPE_CHECKING:
@@ -133,11 +135,15 @@ class Schema:
 
     def arrow(self, name: TableName | str, columns: Iterable[str] | None = None) -> _core.ArrowTable:
         """Returns the current rows of a table for readers of Arrow, as ``pfs.arrow`` does for this process."""
-        return self._source.arrow(str(name), None if columns is None else list(columns))
+        return self._source.arrow(str(name), listed(columns))
 
     def sql(self, statement: str, dialect: Dialect = "duckdb") -> Result:
         """Answers a question in SQL about this process: see ``pfs.sql``."""
         return run(statement, ProcessTables(self._source), dialect)
+
+    def view(self, name: str) -> pd.DataFrame:
+        """Returns a view of the schema sys as a DataFrame: see ``pfs.view``."""
+        return self.sql(question_of(name)).df()
 
     def describe(self, name: TableName | str | None = None) -> pd.DataFrame:
         """Describes the columns of a table, or all tables: see ``pfs.describe``."""
@@ -159,11 +165,11 @@ class Schema:
         """
         self._source.truncate(name)
 
-    def snapshot(self, folder: str | os.PathLike[str] | None = None) -> Snapshot:
+    def snapshot(self, path: str | os.PathLike[str] | None = None) -> Snapshot:
         """Reads all tables together: see ``pfs.snapshot``."""
         from pfs._snapshots.snapshot import take
 
-        return take(self._source, self._source.identity, folder)
+        return take(self._source, self._source.identity, path)
 
     def close(self) -> None:
         """Closes the segment. Frames and snapshots stay; later reads raise StateError."""
@@ -192,7 +198,7 @@ class Schema:
         return show.as_html("Schema", ("", " "), rows)
 
 
-def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Schema:
+def attach(source: int | str | os.PathLike[str], write: bool = False) -> Schema:
     """Opens the tables of another process, or those that a dead process has left. Readers only map the file: they change nothing
     and need nothing of the process.
 
@@ -200,7 +206,7 @@ def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Sc
             schema.table("events_waits_current")
 
     Args:
-        pid_or_path: a process id of this pid namespace, which must have a segment in PFS_DIR, else /dev/shm/pfs-<uid> of us or of
+        source: a process id of this pid namespace, which must have a segment in PFS_DIR, else /dev/shm/pfs-<uid> of us or of
             the user that the process belongs to; or the path of a segment: of a container, or of one of several dead processes
             that had one pid. The id of this process gives its own tables; under ``pfs run`` it gives what that has recorded.
         write: makes changes of setup tables and TRUNCATE possible.
@@ -208,8 +214,8 @@ def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Sc
     Raises:
         AttachError: there is no such segment, or this version cannot read it. The message lists the segments that there are.
     """
-    if isinstance(pid_or_path, int):
-        if pid_or_path == os.getpid():
+    if isinstance(source, int):
+        if source == os.getpid():
             if is_recorded() and (found := recorded(write)) is not None:
                 return Schema(found)
             path = _core.segment_path()  # it starts pfs
@@ -217,9 +223,9 @@ def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Sc
                 reason = setup.status["performance_schema_status_reason"]
                 raise AttachError(f"this process has no segment file: {reason or 'PFS_SEGMENT=private'}")
         else:
-            path = processes.find(pid_or_path).path
+            path = processes.find(source).path
     else:
-        path = os.fspath(pid_or_path)
+        path = os.fspath(source)
     try:
         return Schema(SegmentSource(_core.Segment(path), write))
     except AttachError:

@@ -387,12 +387,12 @@ def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
     )
 
 
-def processes(directory: str | os.PathLike[str] | None = None, all_users: bool = False) -> pd.DataFrame:
+def processes(path: str | os.PathLike[str] | None = None, all_users: bool = False) -> pd.DataFrame:
     """Lists the processes of this machine that have a segment, running or not: one row per segment file. Processes that run
     come first, dead ones last; in each group the newest comes first.
 
     Args:
-        directory: the folder of the segments; None is PFS_DIR, else /dev/shm/pfs-<uid>.
+        path: the folder of the segments; None is PFS_DIR, else /dev/shm/pfs-<uid>.
         all_users: also lists the folders of other users below /dev/shm that this user can read.
 
     Returns:
@@ -402,7 +402,7 @@ def processes(directory: str | os.PathLike[str] | None = None, all_users: bool =
         processes of another pid namespace (a container) or of an earlier boot, and files of another user than the process has. A
         folder that does not exist has no processes.
     """
-    return _frame_of(listed(directory, all_users))
+    return _frame_of(listed(path, all_users))
 
 
 def folders_of(directory: str | os.PathLike[str] | None, all_users: bool) -> list[str]:
@@ -418,20 +418,20 @@ def listed(directory: str | os.PathLike[str] | None = None, all_users: bool = Fa
     return sorted(there, key=lambda found: (groups.index(found.state), -found.identity.started, found.path))
 
 
-def gc(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -> pd.DataFrame:
+def gc(path: str | os.PathLike[str] | None = None, dry_run: bool = False) -> pd.DataFrame:
     """Removes the segments of dead processes, also those that PFS_KEEP=1 has left.
 
     It leaves alone segments of STATE ``unknown``, files that are no segments, symbolic links, and, unless root calls it, files of
     other users.
 
     Args:
-        directory: as for ``pfs.processes``.
+        path: as for ``pfs.processes``.
         dry_run: removes nothing.
 
     Returns:
         The segments that were removed, or would be, with the columns of ``pfs.processes``.
     """
-    return _frame_of(removed(directory, dry_run))
+    return _frame_of(removed(path, dry_run))
 
 
 def removed(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -> list[Found]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pfs._outside.attach import Schema, attach
 from pfs._outside.recorded import tell_where
-from pfs._snapshots.snapshot import Snapshot, saved_tables
+from pfs._snapshots.snapshot import Snapshot, read_snapshot, saved_tables
 from pfs._source import OWN
 from pfs._sql.query import Tables, run
 from pfs._sql.sources import ProcessTables
-from pfs._views.declared import VIEWS
-from pfs.errors import UnknownTable
+from pfs._views.declared import question_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
 
-    Asked = Schema | Snapshot | int | str | os.PathLike[str] | None
+    Source = Schema | Snapshot | int | str | os.PathLike[str]
+    Asked = Source | None
 
-__all__ = ["sql", "tables_of", "view"]
+__all__ = ["asked", "sql", "tables_of", "view"]
 
 
 def sql(statement: str, source: Asked = None, dialect: Dialect = "duckdb") -> Result:
@@ -55,23 +57,33 @@ def sql(statement: str, source: Asked = None, dialect: Dialect = "duckdb") -> Re
         if len(result) == 0:
             tell_where("the answer")
         return result
-    if isinstance(source, Schema):
-        return run(statement, ProcessTables(source._source), dialect)
-    if isinstance(source, Snapshot):
-        return source.sql(statement, dialect)
-    tables = tables_of(source)
-    if tables is not None:
-        return run(statement, tables, dialect)
-    with attach(source) as schema:
-        return run(statement, ProcessTables(schema._source), dialect)
+    if not isinstance(source, Schema | Snapshot) and (tables := tables_of(source)) is not None:
+        return run(statement, tables, dialect)  # DuckDB reads the files itself
+    with asked(source) as found:
+        return found.sql(statement, dialect)
+
+
+@contextmanager
+def asked(source: Source) -> Iterator[Schema | Snapshot]:
+    """Opens what a user asks: see ``sql``. REQUIRES: it is not None, which is this process."""
+    if isinstance(source, Schema | Snapshot):
+        yield source
+    elif is_saved(source):
+        assert not isinstance(source, int)
+        yield read_snapshot(source)
+    else:
+        with attach(source) as schema:
+            yield schema
 
 
 def tables_of(source: int | str | os.PathLike[str]) -> Tables | None:
     """Returns the tables of a saved snapshot, or None if the source is a process."""
-    if isinstance(source, int):
-        return None
-    path = Path(source)
-    return saved_tables(path) if path.is_dir() or path.suffix == ".zip" else None
+    return None if isinstance(source, int) or not is_saved(source) else saved_tables(Path(source))
+
+
+def is_saved(source: int | str | os.PathLike[str]) -> bool:
+    """Returns whether a source is a saved snapshot: a folder, or a file whose name ends in .zip."""
+    return not isinstance(source, int) and (Path(source).is_dir() or Path(source).suffix == ".zip")
 
 
 def view(name: str, source: Asked = None) -> pd.DataFrame:
@@ -87,11 +99,4 @@ def view(name: str, source: Asked = None) -> pd.DataFrame:
         UnknownTable: no view has this name.
         Error: duckdb is missing: ``pip install 'perfschema[sql]'``.
     """
-    if not isinstance(name, str):
-        raise TypeError(f"the name of a view is a str, not {type(name).__name__}")
-    short = name.lower().removeprefix("sys.")
-    if short not in VIEWS:
-        from pfs._tables.nearest import hint
-
-        raise UnknownTable(f"unknown view '{name}'{hint(short, list(VIEWS))}")
-    return sql(f'select * from sys."{short}"', source).df()
+    return sql(question_of(name), source).df()

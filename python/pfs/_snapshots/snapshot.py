@@ -22,15 +22,19 @@ from pfs._source import OWN
 from pfs._sql.query import Tables, run
 from pfs._sql.sources import FolderTables
 from pfs._tables import show
+from pfs._tables.kinds import listed
+from pfs._views.declared import question_of
 from pfs.errors import InvalidValue, UnknownColumn
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pfs._names import TableName
     from pfs._snapshots.diff import Diff
     from pfs._source import Source
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
+    from pfs._tables.units import Unit
 
 __all__ = ["Merged", "Snapshot", "other_process", "read_snapshot", "saved_tables", "snapshot", "take"]
 
@@ -62,11 +66,37 @@ class Snapshot(Reading):
         """
         kept = self._held.columns(self._name(name))
         known = {column.upper(): column for column in kept.names()}
-        chosen = None if columns is None else [column.upper() for column in columns]
+        wanted = listed(columns)
+        chosen = None if wanted is None else [column.upper() for column in wanted]
         for column in chosen or ():
             if column not in known:
                 raise UnknownColumn(f"{name} has no column '{column}': legal are {', '.join(known.values())}")
         return kept.arrow(None if chosen is None else [known[column] for column in chosen])
+
+    def table(
+        self,
+        name: TableName | str,
+        columns: Iterable[str] | None = None,
+        *,
+        unit: Unit | None = None,
+        where: str | Mapping[str, object] | None = None,
+        order: str | Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> pd.DataFrame:
+        """Returns rows of a table, as ``pfs.table`` does for this process. ``snapshot[name]`` has all of them.
+
+        Raises:
+            UnknownTable: the snapshot has no such table.
+            UnknownColumn: the table has no such column.
+            InvalidValue: a bad value for ``unit``, ``where``, ``order`` or ``limit``.
+        """
+        from pfs._tables.frame import chosen
+
+        return chosen(self[name], self._name(name), columns, unit=unit, where=where, order=order, limit=limit)
+
+    def view(self, name: str) -> pd.DataFrame:
+        """Returns a view of the schema sys as a DataFrame: see ``pfs.view``."""
+        return self.sql(question_of(name)).df()
 
     def sql(self, statement: str, dialect: Dialect = "duckdb") -> Result:
         """Answers a question in SQL about this snapshot: see ``pfs.sql``."""
@@ -239,19 +269,19 @@ def take(
     return taken
 
 
-def snapshot(folder: str | os.PathLike[str] | None = None) -> Snapshot:
+def snapshot(path: str | os.PathLike[str] | None = None) -> Snapshot:
     """Reads all tables of this process one after the other. Each table is exact by itself; the program runs on between them.
     ``pfs.attach(pid).snapshot()`` does it for another process.
 
     Args:
-        folder: also writes the snapshot there, as ``Snapshot.to_folder``.
+        path: also writes the snapshot to this folder, as ``Snapshot.to_folder``.
 
     Raises:
         Error: a folder was given and pyarrow is missing.
     """
-    if path := _core.segment_path():
-        return take(OWN, _core.Segment(path).identity, folder)
-    return take(OWN, Process(os.getpid(), 0, 0, "", 0, " ".join(sys.orig_argv), os.uname().nodename), folder)
+    if segment := _core.segment_path():
+        return take(OWN, _core.Segment(segment).identity, path)
+    return take(OWN, Process(os.getpid(), 0, 0, "", 0, " ".join(sys.orig_argv), os.uname().nodename), path)
 
 
 def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:

@@ -18,9 +18,11 @@ import pandas as pd
 from pfs._source import OWN
 from pfs._tables.columns import ArrayColumn
 from pfs._tables.dtypes import TEXT, column_of, fits_signed
+from pfs._tables.kinds import listed
+from pfs._tables.nearest import hint
 from pfs._tables.units import UNITS
-from pfs._tables.where import Condition, order_of
-from pfs.errors import InvalidValue
+from pfs._tables.where import Condition, order_of, places
+from pfs.errors import InvalidValue, UnknownColumn
 
 if TYPE_CHECKING:
     from pfs._source import Source
@@ -76,8 +78,7 @@ def frame(
     if isinstance(columns, str):
         columns = [columns]
     table = str(table)
-    if unit is not None and unit not in (legal := (*UNITS, "timedelta")):
-        raise InvalidValue(f"bad unit {unit!r}: legal are None, {', '.join(map(repr, legal))}")
+    check(unit, limit)
     names = _names_of(table, columns)
     choice = Choice(table, where, order, limit)
     rows, _, parts = source.read(table, [*names, *(name for name in choice.columns if name not in names)], running is not None)
@@ -124,8 +125,6 @@ class Choice:
         known = [column["name"] for column in _core.table_info(table)["columns"]]
         self._where = Condition(table, known, where) if where else None
         self._order = order_of(table, known, order) if order else []
-        if limit is not None and limit < 0:
-            raise InvalidValue(f"bad limit {limit!r}: legal is a number of rows from 0")
         self._limit = limit
         self.is_all = self._where is None and not self._order and limit is None
         used = [*(self._where.columns if self._where is not None else ()), *(name for name, _ in self._order)]
@@ -138,13 +137,56 @@ class Choice:
         for name, is_descending in reversed(self._order):  # a stable sort by the last column first
             column = columns[name]
             keys, null = column.sort_keys()[chosen], column.null[chosen]
-            places = np.argsort(keys[::-1] if is_descending else keys, kind="stable")
+            found = np.argsort(keys[::-1] if is_descending else keys, kind="stable")
             if is_descending:
-                places = (len(chosen) - 1 - places)[::-1]
-            nulls = null[places]
-            places = np.concatenate([places[~nulls], places[nulls]] if is_descending else [places[nulls], places[~nulls]])
-            chosen = chosen[places]
+                found = (len(chosen) - 1 - found)[::-1]
+            nulls = null[found]
+            found = np.concatenate([found[~nulls], found[nulls]] if is_descending else [found[nulls], found[~nulls]])
+            chosen = chosen[found]
         return chosen if self._limit is None else chosen[: self._limit]
+
+
+def chosen(
+    table_frame: pd.DataFrame,
+    table: str,
+    columns: Iterable[str] | None = None,
+    *,
+    unit: str | None = None,
+    where: str | Mapping[str, object] | None = None,
+    order: str | Sequence[str] | None = None,
+    limit: int | None = None,
+) -> pd.DataFrame:
+    """Returns rows and columns of a frame that was read before. Arguments and errors are those of ``pfs.table``."""
+    known = [str(name) for name in table_frame.columns]
+    spelled = {name.lower(): name for name in known}
+    wanted = listed(columns)
+    for name in wanted or ():
+        if name.lower() not in spelled:
+            raise UnknownColumn(f"{table} has no column '{name}'{hint(name, known)}; legal are {', '.join(known)}")
+    check(unit, limit)
+    condition = Condition(table, known, where) if where else None
+    orders = order_of(table, known, order) if order else []
+    result = table_frame
+    if condition is not None or orders:
+        used = {*(condition.columns if condition is not None else ()), *(name for name, _ in orders)}
+        plain = {
+            name: [None if null else value for value, null in zip(result[name].tolist(), result[name].isna(), strict=True)]
+            for name in used
+        }
+        result = result.iloc[places(plain, len(result), condition, orders)]
+    names = known if wanted is None else [spelled[name.lower()] for name in wanted]
+    result = result[names].iloc[: len(result) if limit is None else limit].reset_index(drop=True)
+    if unit is not None:
+        to_unit(result, table, unit)
+    result.attrs = {**table_frame.attrs, "unit": unit or "ps"}
+    return result
+
+
+def check(unit: str | None, limit: int | None) -> None:
+    if unit is not None and unit not in (legal := (*UNITS, "timedelta")):
+        raise InvalidValue(f"bad unit {unit!r}: legal are None, {', '.join(map(repr, legal))}")
+    if limit is not None and limit < 0:
+        raise InvalidValue(f"bad limit {limit!r}: legal is a number of rows from 0")
 
 
 _LINES = ("SOURCE", "LONGEST_SOURCE")  # columns of file and line

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from pfs import _core
 from pfs.errors import UnknownTable
 
-__all__ = ["INTEGERS", "ORIGIN_KINDS", "arrow_type", "kinds", "literals_of", "sql_type"]
+__all__ = ["INTEGERS", "ORIGIN_KINDS", "arrow_type", "kinds", "listed", "literals_of", "sql_type"]
 
 ORIGIN_KINDS = {"NODE": "text", "PID": "uint64", "START": "uint64"}  # the columns that pfs.Snapshot.merge adds
 INTEGERS = {"uint64": "UBIGINT", "int64": "BIGINT", "uint32": "UINTEGER", "int32": "INTEGER"}
@@ -39,3 +40,8 @@ def sql_type(kind: str) -> str:
 def arrow_type(kind: str) -> str:
     """Returns the type that DuckDB sees in an ArrowTable, where a time has its zone."""
     return "TIMESTAMP WITH TIME ZONE" if kind == "timestamp" else sql_type(kind)
+
+
+def listed(columns: str | Iterable[str] | None) -> list[str] | None:
+    """Returns the columns that a user names: one, several, or None for all."""
+    return [columns] if isinstance(columns, str) else None if columns is None else list(columns)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pfs import _core
+from pfs._tables.nearest import hint
 from pfs._views.sessions import SESSIONS
 from pfs._views.statements import STATEMENTS
 from pfs._views.tables import TABLES
 from pfs._views.view import View, declare
 from pfs._views.waits import WAITS
+from pfs.errors import UnknownTable
 
-__all__ = ["VIEWS", "View"]
+__all__ = ["VIEWS", "View", "question_of"]
 
 _VERSION = declare(
     "version",
@@ -20,3 +22,17 @@ _VERSION = declare(
 VIEWS: dict[str, View] = {
     view.name: view for view in sorted([*STATEMENTS, *WAITS, *TABLES, *SESSIONS, *_VERSION], key=lambda v: v.name)
 }
+
+
+def question_of(view: str) -> str:
+    """Returns the SELECT of a view, whose name may have ``sys.`` in front.
+
+    Raises:
+        UnknownTable: no view has this name.
+    """
+    if not isinstance(view, str):
+        raise TypeError(f"the name of a view is a str, not {type(view).__name__}")
+    short = view.lower().removeprefix("sys.")
+    if short not in VIEWS:
+        raise UnknownTable(f"unknown view '{view}'{hint(short, list(VIEWS))}")
+    return f'select * from sys."{short}"'
