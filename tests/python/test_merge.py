@@ -21,7 +21,7 @@ import pfs
 from pfs import _core
 from pfs._snapshots import merge as merges
 from pfs._snapshots.archive import empty as empty_columns
-from pfs._snapshots.frames import ORIGIN, Process, is_summary
+from pfs._snapshots.frames import ORIGIN, Origin, Process, columns_of, is_summary
 from pfs._snapshots.held import Columns
 from tests.python._programs.subject import subject
 
@@ -365,3 +365,19 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
         pfs.read_snapshot(tmp_path / "none.zip")
     with pytest.raises(pfs.InvalidValue, match=r"ends in \.zip"):
         pfs.snapshot().to_file(tmp_path / "x.arrow")
+
+
+def test_rows_of_each_process_are_those_in_which_something_was_counted() -> None:
+    frame = random_table(WAITS, 3, np.random.default_rng(5)).iloc[:2].reset_index(drop=True)
+    sums = [column["name"] for column in _core.table_info(WAITS)["columns"] if column["combine"] == "sum"]
+    frame.loc[0, sums] = 0
+    frame.loc[1, "COUNT_STAR"] = 7
+    readings = []
+    for pid in (1, 2):
+        columns = columns_of(of_process({WAITS: frame}, pid), WAITS)
+        assert columns is not None
+        readings.append((Origin("boot/0", pid, pid * 10), columns))
+    found = merges.apart(WAITS, readings).frame()
+    assert found["EVENT_NAME"].tolist() == [frame["EVENT_NAME"][1]] * 2
+    assert found["COUNT_STAR"].tolist() == [7, 7]
+    assert found["PID"].tolist() == [1, 2]
