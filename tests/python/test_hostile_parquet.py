@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -18,10 +17,10 @@ import pytest
 import pfs
 from pfs._snapshots.pages import pages_of
 from pfs._snapshots.parquet import SavedParquet
+from tests import budgets
 from tests.python._programs.subject import subject
 
-MUTANTS = int(os.environ.get("PFS_ARCHIVE_MUTANTS", "200"))
-SEED = int(os.environ.get("PFS_FUZZ_SEED", random.randrange(10**9)))
+SEED = budgets.seed()
 LARGE = 1 << 30
 MEGABYTES = 300
 READS = """
@@ -168,7 +167,7 @@ def test_every_mutant_is_read_or_refused(folder: Path) -> None:
     path = folder / "events_waits_summary_global_by_event_name.parquet"
     original = path.read_bytes()
     refused = 0
-    for number in range(MUTANTS):
+    for number in range(budgets.ARCHIVE_MUTANTS):
         chance = random.Random(SEED + number)
         changed = bytearray(original)
         for _ in range(chance.choice((1, 2, 8))):
@@ -180,4 +179,4 @@ def test_every_mutant_is_read_or_refused(folder: Path) -> None:
             refused += 1
         except Exception as error:
             raise AssertionError(f"seed {SEED + number}") from error
-    assert refused > MUTANTS // 3
+    assert refused > budgets.ARCHIVE_MUTANTS // 3

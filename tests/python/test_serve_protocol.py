@@ -19,7 +19,6 @@ import pytest
 
 pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pymysql = pytest.importorskip("pymysql", reason="needs perfschema[databases]")
-MySQLdb = pytest.importorskip("MySQLdb", reason="needs perfschema[databases]")
 
 from tests.python.test_serve import ask, code_of, connected, served, serving  # noqa: E402
 from tests.python.test_serve_hostile import login, packet  # noqa: E402
@@ -360,6 +359,7 @@ def test_the_state_of_a_session(address: str) -> None:
 
 def test_another_user_on_the_same_connection(folder: Path, tmp_path: Path) -> None:
     """It begins without what the first one has set. A wrong password ends the connection."""
+    MySQLdb = pytest.importorskip("MySQLdb", reason="needs perfschema[databases]")
     secret = tmp_path / "secret"
     secret.write_text("hush\n")
     secret.chmod(0o600)

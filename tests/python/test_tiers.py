@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -127,3 +128,13 @@ def test_a_run_is_recorded_without_its_shared_fixture(pytester: pytest.Pytester,
 def test_each_need_says_what_to_do(name: str) -> None:
     assert needs.NEEDS[name].mend
     assert isinstance(needs.is_there(name), bool)
+
+
+OWN_BUDGET = re.compile(r"(int|float)\(os\.environ")
+
+
+def test_budgets_of_time_are_in_one_place(root: Path) -> None:
+    """A test that works as long as a variable says takes the number from tests/budgets.py."""
+    assert OWN_BUDGET.search((root / "tests/budgets.py").read_text())  # what the check looks for
+    files = {*(root / "tests").rglob("*.py")} - {root / "tests/budgets.py"}
+    assert [file for file in files if OWN_BUDGET.search(file.read_text())] == []
