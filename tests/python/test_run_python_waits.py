@@ -41,10 +41,58 @@ def test_a_wait_for_a_condition_has_its_line(tmp_path: Path) -> None:
     [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
     with pfs.attach(segment) as schema:
         rows = schema.table("events_waits_history_long", where="EVENT_NAME like 'wait/synch/cond/python/__main__:%'")
+    # The worker waits for an item of the pool's queue, which has the line that makes it.
+    is_of_pool = rows["SOURCE"].str.startswith("concurrent.futures.thread:")
+    assert set(rows[is_of_pool]["EVENT_NAME"]) <= {"wait/synch/cond/python/__main__:13"}
+    rows = rows[~is_of_pool]
     found = {int(name.rpartition(":")[2]) for name in rows["EVENT_NAME"]}
     assert list(rows["SOURCE"]) == [f"shop.py:{name.rpartition(':')[2]}" for name in rows["EVENT_NAME"]]
     # A start, too, may wait for its thread. The main thread need not wait where it comes late.
     assert {9, 10} <= found <= {8, 9, 10, 11, 12, 13}
+
+
+QUEUES = """\
+import queue, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+class Own(queue.SimpleQueue): pass
+class Other(queue.SimpleQueue):
+    def __new__(kind, number): return super().__new__(kind)
+    def __init__(self, number): self.number = number
+all = [queue.SimpleQueue(), Own(), Other(5), queue.SimpleQueue.__new__(Own)]
+lock = threading.Lock()
+def work(items):
+    for _ in range(3): items.get()
+    with lock: pass
+threads = [threading.Thread(target=work, args=(items,)) for items in all for _ in range(2)]
+for thread in threads: thread.start()
+with lock:
+    for _ in range(6):
+        time.sleep(0.05)
+        for items in all: items.put(1)
+    time.sleep(0.05)
+for thread in threads: thread.join()
+with ThreadPoolExecutor(1) as pool:
+    pool.submit(time.sleep, 0.05).result(); time.sleep(0.05)
+print(all[0].get.__doc__, all[2].number, [items.empty() for items in all], queue.SimpleQueue, Own.__mro__)
+for wrong in (lambda: queue.SimpleQueue(1), lambda: Other.__new__(int, 1), lambda: all[0].get(timeout=-1), all[0].get_nowait):
+    try: wrong()
+    except Exception as error: print(type(error), error)
+"""
+
+
+def test_a_wait_for_an_item_is_no_wait_for_a_lock(tmp_path: Path) -> None:
+    """get() of a queue.SimpleQueue waits in a lock that nobody holds: it is a condition, by the line that makes the queue."""
+    (path := tmp_path / "shop.py").write_text(QUEUES)
+    plain = run(sys.executable, path)
+    report = tmp_path / "report.json"
+    done = run(*PFS, "run", "--json", "-o", report, "--", sys.executable, path)
+    assert (done.stdout, done.stderr) == (plain.stdout, plain.stderr)
+    found = json.loads(report.read_text())
+    locks = {row["name"]: row for row in found["locks"]}
+    assert locks["wait/synch/cond/python/__main__:7"]["count"] >= 12
+    assert "wait/synch/mutex/python/__main__:7" not in locks
+    assert locks["wait/synch/mutex/python/__main__:8"]["time"] > 0  # the lock itself
+    assert {row["name"] for row in found["blocked"]} == {"wait/synch/mutex/python/__main__:8"}
 
 
 SHARED = """\

@@ -12,6 +12,8 @@
 
 namespace perfschema::run {
 
+struct PyObject;
+
 // Whether this program is a Python interpreter whose functions are known. Constant after start.
 extern bool g_is_python __attribute__((visibility("hidden")));
 
@@ -28,6 +30,10 @@ bool IsOfPythonLayer(const char* path);
 // thread that must wait for one makes a semaphore of value 0 for that wait, and still has the GIL: it is a condition that has the name of
 // the line that waits.
 bool NotePythonLock(const void* semaphore, unsigned value, const void* caller);
+
+// Locks that a type makes in its constructor are conditions from here on: a queue.SimpleQueue has a lock in which get() waits for an item.
+// Returns false if the type is not laid out as expected: then nothing changes. REQUIRES: the GIL; one type only.
+bool NoteQueueType(PyObject* type);
 
 // Returns the name of a mutex or condition of the GIL, or nullptr if the object is another.
 const char* NameOfGil(const void* address, Kind kind);

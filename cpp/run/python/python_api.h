@@ -41,6 +41,7 @@ struct PyMethod;
   F(PyObject*, PyUnicode_InternFromString, (const char*))                                        \
   F(const char*, PyUnicode_AsUTF8AndSize, (PyObject*, intptr_t*))                                \
   F(unsigned long, PyType_GetFlags, (PyObject*))                                                 \
+  F(void*, PyType_GetSlot, (PyObject*, int))                                                     \
   F(int, PyArg_ParseTuple, (PyObject*, const char*, ...))                                        \
   F(PyObject*, PyLong_FromLong, (long))                                                          \
   F(long, PyLong_AsLong, (PyObject*))                                                            \
@@ -139,8 +140,9 @@ PyObject* ListOf(Objects... objects) {
   return list;
 }
 
-// Flags of the types of texts and of bytes, for IsOfType(). The layout of an object's head is that of the stable ABI.
-constexpr unsigned long kIsBytes = 1ul << 27, kIsText = 1ul << 28;  // Py_TPFLAGS_BYTES_SUBCLASS, Py_TPFLAGS_UNICODE_SUBCLASS
+// Flags of the types of texts, bytes and types, for IsOfType(): Py_TPFLAGS_BYTES_SUBCLASS, Py_TPFLAGS_UNICODE_SUBCLASS,
+// Py_TPFLAGS_TYPE_SUBCLASS. The layout of an object's head is that of the stable ABI.
+constexpr unsigned long kIsBytes = 1ul << 27, kIsText = 1ul << 28, kIsType = 1ul << 31;
 inline bool IsOfType(PyObject* object, unsigned long flag) {
   struct Head {
     intptr_t references;

@@ -61,6 +61,13 @@ PyObject* End(PyObject*, Arguments arguments, intptr_t count) {
   return EndStatement(arguments[0], rows, affected, static_cast<int>(error), message) ? None() : nullptr;
 }
 
+// note_queues(type): locks that queue.SimpleQueue makes are conditions from here on. Returns whether that works.
+PyObject* NoteQueues(PyObject*, PyObject* type) {
+  constexpr unsigned long kIsHeapType = 1ul << 9;
+  const bool is_type = IsOfType(type, kIsType) && (g_py.PyType_GetFlags(type) & kIsHeapType) != 0;
+  return g_py.PyLong_FromLong(is_type && NoteQueueType(type) ? 1 : 0);
+}
+
 // note(message): adds a row to error_log.
 PyObject* Note(PyObject*, PyObject* arguments) {
   const char* message = nullptr;
@@ -117,6 +124,7 @@ const PyMethod kMethods[] = {
     {"hide", Hide, kTupleOfArguments, "hide() -> int"},
     {"show", Show, kOneArgument, "show(hidden)"},
     {"note", Note, kTupleOfArguments, "note(message)"},
+    {"note_queues", NoteQueues, kOneArgument, "note_queues(type) -> int"},
     FastMethod("finder", Finder, "finder(wanted, find) -> find_spec"),
     {nullptr, nullptr, 0, nullptr},
 };

@@ -12,7 +12,7 @@ __all__ = ["attach", "start"]
 
 # Part: modules of the program that it wraps, and its own module here.
 PARTS = {
-    "threads": {"threading": "threads"},
+    "threads": {"threading": "threads", "queue": "threads"},
     "requests": {
         "flask.app": "requests",
         "starlette.applications": "requests",

@@ -22,6 +22,7 @@ __all__ = [
     "leave_wsgi",
     "name_thread",
     "note",
+    "note_queues",
     "request_text",
     "start",
     "take_asked",
@@ -305,6 +306,10 @@ def begin_sent(about, method, address, client=None):
 def note(message):
     """Adds a row to error_log."""
     _core.pfs_log(_WARNING, b"PFS-PYTHON", b"run", message.encode("utf-8", "replace"))
+
+
+def note_queues(kind):
+    """Does nothing: locks are not seen."""
 
 
 def finder(wanted, find):

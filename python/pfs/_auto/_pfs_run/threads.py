@@ -1,4 +1,4 @@
-"""Names threads by Thread.name."""
+"""Names threads by Thread.name, and says which locks are those of queues."""
 
 import _pfs_run_native as native
 from _pfs_run.wrapping import replace
@@ -40,4 +40,10 @@ def _threading(threading):
     threading.Thread.name = before.setter(name)
 
 
-PATCHES = {"threading": _threading}
+def _queue(queue):
+    kind = queue.SimpleQueue
+    if kind.__module__ == "_queue":  # else it is made of locks of threading
+        native.note_queues(kind)
+
+
+PATCHES = {"threading": _threading, "queue": _queue}
