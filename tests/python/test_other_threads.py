@@ -170,7 +170,7 @@ def test_a_wait_around_a_yield_is_recorded(advance: Advance, pools: list[ThreadP
     before, threads = lost(), []
     table = pfs.Table(f"elsewhere.{name}")
 
-    def pages() -> Iterator[int]:
+    def pages() -> Generator[int, None, None]:
         threads.append(threading.get_native_id())
         with pfs.wait(f"elsewhere/{name}"), table.fetch() as io, pfs.idle():
             io.rows = 1
@@ -207,7 +207,7 @@ def test_each_wait_ends_its_own_row() -> None:
     """Two blocks of one name are open, and end in a third thread: each object ends the wait that it began."""
     with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second, ThreadPoolExecutor(1) as third:
 
-        def body() -> Iterator[int]:
+        def body() -> Generator[int, None, None]:
             with pfs.wait("elsewhere/own"):
                 yield threading.get_native_id()
 
