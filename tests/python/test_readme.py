@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shlex
@@ -50,6 +51,27 @@ def test_every_name_is_in_the_library(root: Path, rows: list[list[str]]) -> None
             assert re.search(rf"\b(class|struct|using)( \[\[nodiscard\]\])? {name}\b", cpp), f"{what}: no {name} in C++"
         for name in names_in(of_python):
             assert hasattr(pfs, name), f"{what}: no pfs.{name}"
+
+
+# Attributes of spans, and a file.
+NO_NAMES = {"operation", "parent", "timer_wait", "unfinished", "json"}
+
+
+def names_that_are_not_there(text: str) -> list[str]:
+    """Returns the names in `pfs.name` that neither the module nor a submodule has."""
+    named = set(re.findall(r"(?<![\w/.-])pfs\.([A-Za-z_]\w*)", text)) - NO_NAMES
+    return sorted(name for name in named if not hasattr(pfs, name) and importlib.util.find_spec(f"pfs.{name}") is None)
+
+
+def test_each_name_of_pfs_in_the_manual_is_there(root: Path) -> None:
+    pages = [*(root / "docs").rglob("*.md"), *root.glob("*.md")]
+    assert len(pages) > 30
+    wrong = {page.name: names for page in pages if (names := names_that_are_not_there(page.read_text()))}
+    assert wrong == {}
+
+
+def test_a_name_that_is_not_there_is_seen() -> None:
+    assert names_that_are_not_there("pfs.table(1), pfs.tabel, `pfs.gone.x`, /a.pfs.x, pfs.cli") == ["gone", "tabel"]
 
 
 def test_the_number_of_tables(coverage: str) -> None:
