@@ -1,5 +1,6 @@
 # Made by `python -m pfs._generate` from PUBLIC in __init__.py. Do not edit.
-# ruff: noqa: I001
+# fmt: off
+# ruff: noqa
 from pfs import dask as dask
 from pfs import errors as errors
 from pfs import fleet as fleet

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pfs
-from pfs import _core, _generate_calls
+from pfs import _core, _generate_calls, setup
 from pfs._views.declared import VIEWS
 
 __all__ = ["files"]
@@ -114,7 +114,7 @@ def _names() -> str:
 
 def _stub() -> str:
     """Returns the public names for type checkers, which import what Python imports later."""
-    lines = ["# Made by `python -m pfs._generate` from PUBLIC in __init__.py. Do not edit.", "# ruff: noqa: I001"]
+    lines = ["# Made by `python -m pfs._generate` from PUBLIC in __init__.py. Do not edit.", "# fmt: off", "# ruff: noqa"]
     lines += [f"from pfs import {name} as {name}" for name in (*pfs.MODULES, "_core")]
     lines += [
         f"from pfs.{module} import {name} as {name}"
@@ -129,6 +129,64 @@ def _stub() -> str:
     return "\n".join(lines) + "\n"
 
 
+_SETUP = """
+from collections.abc import Mapping
+from typing import Generic, TypeVar, overload
+
+from pfs._setup.rows import Rows as Rows, Where
+from pfs._setup.table import Only, Saved as Saved, SetupTable as SetupTable
+from pfs._setup.values import UnknownKey as UnknownKey, Values as Values, option_text as option_text
+from pfs._source import Source
+
+T = TypeVar("T")
+
+class Column(Generic[T]):
+    @overload
+    def __get__(self, rows: None, owner: object) -> str: ...
+    @overload
+    def __get__(self, rows: Rows, owner: object) -> T | None: ...
+    def __set__(self, rows: Rows, value: T | str) -> None: ...
+
+class InstrumentRules(SetupTable): ...
+"""
+
+
+def _setup() -> str:
+    """Returns the setup tables for type checkers: which columns their rows have, and what update() takes."""
+    lines = [
+        "# Made by `python -m pfs._generate` from the declarations of the tables. Do not edit.",
+        "# fmt: off",
+        "# ruff: noqa",
+    ]
+    lines += [_SETUP]
+    for name, kind in setup.TABLES.items():
+        types = {column["name"].lower(): _type_of(column) for column in _core.table_info(name)["columns"] if column["writable"]}
+        lines += [f"class {kind.__name__}Rows(Rows):", *(f"    {column}: Column[{type_}]" for column, type_ in types.items()), ""]
+        taken = {column: type_ if "str" in type_ else f"{type_} | str" for column, type_ in types.items()}
+        keywords = "".join(f", {column}: {type_} | None = None" for column, type_ in taken.items())
+        lines += [f"class {kind.__name__}(SetupTable):"]
+        lines += [f"    def __getitem__(self, where: str | int | Mapping[str, object]) -> {kind.__name__}Rows: ..."]
+        lines += [f"    def update(self, where: Where = None, *{keywords}) -> int: ...  # type: ignore[override]"]
+        if kind is setup.SetupInstruments:
+            lines += ["    @property", "    def rules(self) -> InstrumentRules: ..."]
+            lines += [f"    def only(self, where: Where) -> Only[{kind.__name__}]: ..."]
+        lines += [""]
+    attributes = [f"{name}: {kind.__name__}" for name, kind in setup.TABLES.items()]
+    lines += ["class Tables:", "    def __init__(self, source: Source) -> None: ...", *(f"    {each}" for each in attributes), ""]
+    lines += ["TABLES: dict[str, type[SetupTable]]", *attributes, "variables: Values", "status: Values", ""]
+    lines += ["def configure(**options: bool | int | str) -> None: ...", ""]
+    lines += ["__all__ = [", *(f"    {json.dumps(name)}," for name in setup.__all__), "]"]
+    return "\n".join(lines) + "\n"
+
+
+def _type_of(column: _core.ColumnInfo) -> str:
+    """Returns the type of Python for a column that users set: YES and NO are bool."""
+    if column["kind"] != "enum":
+        return "str" if column["kind"] in ("text", "set") else "int"
+    has_flag = "YES" in column["values"]
+    return "bool | str" if has_flag and len(column["values"]) > 2 else "bool" if has_flag else "str"
+
+
 def files(root: Path) -> dict[str, str]:
     """Returns the text of each file, by its path below the root of the source tree."""
     from pfs._cli.manual import pages  # needs click
@@ -141,6 +199,7 @@ def files(root: Path) -> dict[str, str]:
         "python/pfs/_names.pyi": _names(),
         **_generate_calls.headers(root),
         "python/pfs/__init__.pyi": _stub(),
+        "python/pfs/setup.pyi": _setup(),
     }
 
 

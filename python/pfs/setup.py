@@ -13,9 +13,10 @@ Changes act at once, also on running threads. An illegal change raises, changes 
 from __future__ import annotations
 
 from pfs import _core
-from pfs._setup.rows import Column, Rows, is_timed, is_yes
+from pfs._setup.rows import Rows
 from pfs._setup.table import Only, Saved, SetupTable, _sql
 from pfs._setup.values import UnknownKey, Values, option_text
+from pfs._source import OWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,113 +24,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pfs._setup.rows import Where
-
-    Flag = bool | str
-
-__all__ = [
-    "InstrumentRules",
-    "Rows",
-    "Saved",
-    "SetupTable",
-    "UnknownKey",
-    "Values",
-    "configure",
-    "option_text",
-    "setup_actors",
-    "setup_consumers",
-    "setup_instruments",
-    "setup_loggers",
-    "setup_meters",
-    "setup_objects",
-    "setup_threads",
-    "setup_overhead",
-    "setup_timers",
-    "status",
-    "threads",
-    "variables",
-]
+    from pfs._source import Source
 
 
-class InstrumentRows(Rows):
-    """Selects rows of setup_instruments."""
-
-    __slots__ = ()
-    enabled = Column("ENABLED", is_yes)
-    timed = Column("TIMED", is_timed)
-    trace_enabled = Column("TRACE_ENABLED", is_yes)
-
-
-class ConsumerRows(Rows):
-    """Selects rows of setup_consumers."""
-
-    __slots__ = ()
-    enabled = Column("ENABLED", is_yes)
-
-
-class ObjectRows(Rows):
-    """Selects rows of setup_objects."""
-
-    __slots__ = ()
-    enabled = Column("ENABLED", is_yes)
-    timed = Column("TIMED", is_yes)
-
-
-class TimerRows(Rows):
-    """Selects rows of setup_timers."""
-
-    __slots__ = ()
-    timer_name = Column("TIMER_NAME", str)
-
-
-class OverheadRows(Rows):
-    """Selects rows of setup_overhead."""
-
-    __slots__ = ()
-    limit_ppm = Column("LIMIT_PPM", int)
-    may_disable = Column("MAY_DISABLE", is_yes)
-
-
-class ActorRows(Rows):
-    """Selects rows of setup_actors."""
-
-    __slots__ = ()
-    enabled = Column("ENABLED", is_yes)
-    history = Column("HISTORY", is_yes)
-    trace_enabled = Column("TRACE_ENABLED", is_yes)
-
-
-class ThreadClassRows(Rows):
-    """Selects rows of setup_threads."""
-
-    __slots__ = ()
-    enabled = Column("ENABLED", is_yes)
-    history = Column("HISTORY", is_yes)
-
-
-class MeterRows(Rows):
-    """Selects rows of setup_meters."""
-
-    __slots__ = ()
-    enabled = Column("ENABLED", is_yes)
-    frequency = Column("FREQUENCY", int)
-
-
-class LoggerRows(Rows):
-    """Selects rows of setup_loggers."""
-
-    __slots__ = ()
-    level = Column("LEVEL", str)
-
-
-class ThreadRows(Rows):
-    """Selects rows of threads."""
-
-    __slots__ = ()
-    instrumented = Column("INSTRUMENTED", is_yes)
-    history = Column("HISTORY", is_yes)
-
-
-class InstrumentRules(SetupTable[Rows]):
+class InstrumentRules(SetupTable):
     """Lists the rules for instruments that register later, oldest first. Of two rules for one setting, the later rule holds.
 
     A change of ``setup_instruments`` by a pattern adds a rule; the presets of PFS_OPTIONS are the first ones. ``delete`` and
@@ -140,20 +38,29 @@ class InstrumentRules(SetupTable[Rows]):
     """
 
     name = "setup_instrument_rules"
-    rows_type = Rows
 
     def _name_column(self) -> str:
         return "PATTERN"
 
 
-class SetupInstruments(SetupTable[InstrumentRows]):
+class SetupInstruments(SetupTable):
     """Says what is instrumented: one row per instrument.
 
     A change by a pattern on NAME with ``%`` also holds for instruments that register later: see ``rules``.
+
+    `timed` is True, False, or "CONTENDED" for mutexes and rwlocks (``wait/synch/mutex/%``, ``wait/synch/rwlock/%``). With
+    "CONTENDED" a probe tries the lock first. An uncontended lock counts as a wait of zero, without a timer read and without a row
+    in ``events_waits_*``; a contended lock is an event as with True. ``pfs.Lock`` and other locks whose waits begin and end in
+    two calls cannot be tried: they are timed as with True.
+
+    `timed` is "SAMPLED" for waits of any kind (``wait/%``, ``idle``). Then one wait in ``performance_schema_sampling_interval``
+    (64) is an event as with True, at pseudo-random distances. The others only count, in COUNT_STAR and in COUNT_NOT_SAMPLED. SUM,
+    MIN, AVG and MAX are those of the timed waits. `timed` has no effect on instruments without a duration (memory, errors).
+
+    `trace_enabled` is legal for enabled instruments, and has no effect on those that make no events.
     """
 
     name = "setup_instruments"
-    rows_type = InstrumentRows
 
     @property
     def rules(self) -> InstrumentRules:
@@ -211,93 +118,40 @@ class SetupInstruments(SetupTable[InstrumentRows]):
             given = [(column, str(value)) for column, value in zip(columns, row, strict=True) if value is not None]
             self._source.insert(InstrumentRules.name, given[1:])
 
-    def update(
-        self,
-        where: Where = None,
-        *,
-        enabled: Flag | None = None,
-        timed: Flag | None = None,
-        flags: str | None = None,
-        trace_enabled: Flag | None = None,
-    ) -> int:
-        """Changes the rows that `where` chooses. Returns the number of rows changed.
-
-        If `where` is a pattern on NAME, `enabled`, `timed` and `trace_enabled` also hold for instruments that register later:
-        see ``rules``.
-
-        `timed` is True, False, or "CONTENDED" for mutexes and rwlocks (``wait/synch/mutex/%``, ``wait/synch/rwlock/%``). With
-        "CONTENDED" a probe tries the lock first. An uncontended lock counts as a wait of zero, without a timer read and without a
-        row in ``events_waits_*``; a contended lock is an event as with True. ``pfs.Lock`` and other locks whose waits begin and
-        end in two calls cannot be tried: they are timed as with True.
-
-        `timed` is "SAMPLED" for waits of any kind (``wait/%``, ``idle``). Then one wait in
-        ``performance_schema_sampling_interval`` (64) is an event as with True, at pseudo-random distances. The others only count,
-        in COUNT_STAR and in COUNT_NOT_SAMPLED. SUM, MIN, AVG and MAX are those of the timed waits.
-
-        `timed` has no effect on instruments without a duration
-        (memory, errors). `trace_enabled` is legal for enabled instruments, and has no effect on those that make no events.
-
-        Raises:
-            InvalidValue: "CONTENDED" for an instrument that is no such lock, "SAMPLED" for one that is no wait,
-                or ``trace_enabled`` for one that is not enabled.
-                One such row among those chosen is enough. Nothing is changed.
-        """
-        return self._update_given(where, enabled=enabled, timed=timed, flags=flags, trace_enabled=trace_enabled)
-
     def only(self, where: Where) -> Only[SetupInstruments]:
         """Returns a context manager: inside the block only these instruments are enabled, also those that register in it. Its end
         restores all settings."""
         return Only(self, where, "ENABLED")
 
 
-class SetupConsumers(SetupTable[ConsumerRows]):
+class SetupConsumers(SetupTable):
     """Says where events go: one row per consumer. A consumer works only if the consumers above it are on as well."""
 
     name = "setup_consumers"
-    rows_type = ConsumerRows
-
-    def update(self, where: Where = None, *, enabled: Flag | None = None) -> int:
-        """Changes the rows that `where` chooses. Returns the number of rows changed."""
-        return self._update_given(where, enabled=enabled)
 
 
-class SetupTimers(SetupTable[TimerRows]):
+class SetupTimers(SetupTable):
     """Says which timer times each class of events, by its name in ``performance_timers``."""
 
     name = "setup_timers"
-    rows_type = TimerRows
-
-    def update(self, where: Where = None, *, timer_name: str | None = None) -> int:
-        """Changes the rows that `where` chooses. Returns the number of rows changed."""
-        return self._update_given(where, timer_name=timer_name)
 
 
-class SetupOverhead(SetupTable[OverheadRows]):
+class SetupOverhead(SetupTable):
     """Limits what pfs may cost the process. With a limit, a thread of pfs multiplies the counts of all instruments by what their
     events cost, and divides by the processor time of the process. Above the limit it makes instruments cheaper: waits become
     SAMPLED or CONTENDED, then are only counted. Below it they become dearer again. ``pfs.table("overhead_steps")`` says what was
     changed, when and why.
 
         pfs.setup_overhead["process"].limit_ppm = 10_000      # 1 % of the processor time; 0 = no limit
+
+    `may_disable` says whether instruments whose count alone costs too much may be switched off. Another process cannot set the
+    first limit of a program.
     """
 
     name = "setup_overhead"
-    rows_type = OverheadRows
-
-    def update(self, where: Where = None, *, limit_ppm: int | None = None, may_disable: Flag | None = None) -> int:
-        """Changes the one row, whose NAME is process. Returns the number of rows changed.
-
-        `limit_ppm` is the limit in millionths of the processor time: 10,000 is 1 %. `may_disable` says whether instruments whose
-        count alone costs too much may be switched off.
-
-        Raises:
-            InvalidValue: `limit_ppm` is more than 1,000,000.
-            OperationNotAllowed: another process sets the first limit of a program.
-        """
-        return self._update_given(where, limit_ppm=limit_ppm, may_disable=may_disable)
 
 
-class SetupObjects(SetupTable[ObjectRows]):
+class SetupObjects(SetupTable):
     """Says which tables of the program are instrumented: the row of its type, schema and name decides, else that of (type,
     schema, '%'), else that of (type, '%', '%'). A table without such a row is not instrumented. Text instead of a dict is a
     pattern on OBJECT_SCHEMA; ``\\%`` is the name '%'.
@@ -306,17 +160,12 @@ class SetupObjects(SetupTable[ObjectRows]):
     """
 
     name = "setup_objects"
-    rows_type = ObjectRows
 
     def _name_column(self) -> str:
         return "OBJECT_SCHEMA"
 
-    def update(self, where: Where = None, *, enabled: Flag | None = None, timed: Flag | None = None) -> int:
-        """Changes the rows that `where` chooses. Returns the number of rows changed."""
-        return self._update_given(where, enabled=enabled, timed=timed)
 
-
-class SetupActors(SetupTable[ActorRows]):
+class SetupActors(SetupTable):
     """Says for which accounts threads are instrumented. A thread reads its row when its account is set, so running threads stay
     as they are. Only TRACE_ENABLED, whether they are traced, acts at once.
 
@@ -326,65 +175,30 @@ class SetupActors(SetupTable[ActorRows]):
     """
 
     name = "setup_actors"
-    rows_type = ActorRows
-
-    def update(
-        self,
-        where: Where = None,
-        *,
-        enabled: Flag | None = None,
-        history: Flag | None = None,
-        trace_enabled: Flag | None = None,
-    ) -> int:
-        """Changes the rows that `where` chooses. Returns the number of rows changed."""
-        return self._update_given(where, enabled=enabled, history=history, trace_enabled=trace_enabled)
 
 
-class SetupThreads(SetupTable[ThreadClassRows]):
+class SetupThreads(SetupTable):
     """Says for each thread instrument whether its new threads are instrumented."""
 
     name = "setup_threads"
-    rows_type = ThreadClassRows
-
-    def update(self, where: Where = None, *, enabled: Flag | None = None, history: Flag | None = None) -> int:
-        """Changes the rows that `where` chooses. Returns the number of rows changed."""
-        return self._update_given(where, enabled=enabled, history=history)
 
 
-class SetupMeters(SetupTable[MeterRows]):
+class SetupMeters(SetupTable):
     """Says for each meter whether and how often (in seconds, 1 to 16777215) the program reads its metrics."""
 
     name = "setup_meters"
-    rows_type = MeterRows
-
-    def update(self, where: Where = None, *, enabled: Flag | None = None, frequency: int | None = None) -> int:
-        """Changes the rows that `where` chooses. Returns the number of rows changed."""
-        return self._update_given(where, enabled=enabled, frequency=frequency)
 
 
-class SetupLoggers(SetupTable[LoggerRows]):
+class SetupLoggers(SetupTable):
     """Says for each logger of the program the least severe messages that it passes on: none, error, warn, info, debug."""
 
     name = "setup_loggers"
-    rows_type = LoggerRows
-
-    def _key(self) -> tuple[str, ...]:
-        return ("NAME",)
-
-    def update(self, where: Where = None, *, level: str | None = None) -> int:
-        """Changes the rows that `where` chooses. Returns the number of rows changed."""
-        return self._update_given(where, level=level)
 
 
-class Threads(SetupTable[ThreadRows]):
+class Threads(SetupTable):
     """Lists the threads of the program. An int instead of a pattern is a THREAD_ID."""
 
     name = "threads"
-    rows_type = ThreadRows
-
-    def update(self, where: Where = None, *, instrumented: Flag | None = None, history: Flag | None = None) -> int:
-        """Changes the rows that `where` chooses. Returns the number of rows changed."""
-        return self._update_given(where, instrumented=instrumented, history=history)
 
 
 _OF_RULES = ("ENABLED", "TIMED", "TRACE_ENABLED")
@@ -402,18 +216,39 @@ def _pattern_on_name(where: Where) -> str | None:
     return value if str(column).upper() == "NAME" and isinstance(value, str) else None
 
 
-setup_instruments = SetupInstruments()
-setup_consumers = SetupConsumers()
-setup_objects = SetupObjects()
-setup_overhead = SetupOverhead()
-setup_timers = SetupTimers()
-setup_actors = SetupActors()
-setup_threads = SetupThreads()
-setup_meters = SetupMeters()
-setup_loggers = SetupLoggers()
-threads = Threads()
+_KINDS = (
+    SetupInstruments, SetupConsumers, SetupObjects, SetupOverhead, SetupTimers, SetupActors, SetupThreads, SetupMeters,
+    SetupLoggers, Threads,
+)  # fmt: skip
+TABLES: dict[str, type[SetupTable]] = {kind.name: kind for kind in _KINDS}
+
+
+class Tables:
+    """The setup tables of a process, as attributes with their names."""
+
+    def __init__(self, source: Source) -> None:
+        for name, kind in TABLES.items():
+            setattr(self, name, kind(source))
+
+
+globals().update(vars(Tables(OWN)))
 variables = Values("global_variables")
 status = Values("global_status")
+__all__ = [
+    "TABLES",
+    "InstrumentRules",
+    "Rows",
+    "Saved",
+    "SetupTable",
+    "Tables",
+    "UnknownKey",
+    "Values",
+    "configure",
+    "option_text",
+    "status",
+    "variables",
+    *TABLES,
+]
 
 
 def configure(**options: bool | int | str) -> None:

@@ -97,7 +97,7 @@ def test_schema_has_the_names_of_the_module() -> None:
         assert type(getattr(schema, name)) is type(getattr(pfs, name)) or callable(getattr(schema, name)), name
     assert schema.ddl("threads") == pfs.ddl("threads")
     assert schema.describe("threads").equals(pfs.describe("threads"))
-    for name in ("setup_instruments", "setup_consumers", "setup_actors", "setup_objects", "setup_timers", "threads"):
+    for name in ("setup_instruments", "setup_consumers", "setup_actors", "setup_objects", "threads"):
         assert repr(getattr(schema, name)) == repr(getattr(pfs, name))
         assert getattr(schema, name).frame().equals(getattr(pfs, name).frame())
     assert dict(schema.variables) == dict(pfs.variables)

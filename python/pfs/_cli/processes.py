@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from rich.console import Console
 
 import pfs
+from pfs import _core
 from pfs._cli.options import (
     TableName,
     columns_option,
@@ -29,11 +31,11 @@ from pfs._tables.where import Condition
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 __all__ = ["diff", "gc", "ps", "set_", "show", "snapshot", "truncate"]
 
 _WAITS = "events_waits_summary_global_by_event_name"  # whose units --tree has
-YES_NO = click.Choice(["yes", "no"], case_sensitive=False)
-TIMED = click.Choice(["yes", "no", "contended", "sampled"], case_sensitive=False)
 
 
 class Share(click.ParamType):  # type: ignore[type-arg, unused-ignore]
@@ -223,18 +225,33 @@ def show(
     write(found.chosen(choice), form, output, [process], human_table)
 
 
+def _settings() -> dict[str, list[tuple[str, _core.ColumnInfo]]]:
+    """Returns the columns that can be set, with the tables that have them."""
+    found: dict[str, list[tuple[str, _core.ColumnInfo]]] = {}
+    for table in pfs.setup.TABLES:
+        for column in _core.table_info(table)["columns"]:
+            if column["writable"]:
+                found.setdefault(column["name"], []).append((table, column))
+    return found
+
+
+def setting_options(command: F) -> F:
+    """Adds an option for each column of a setup table that can be set."""
+    for name, places in reversed(_settings().items()):
+        values = list(dict.fromkeys(value.lower() for _, column in places for value in column["values"]))
+        kind: Any = Share() if name.endswith("_PPM") else click.Choice(values, case_sensitive=False) if values else str
+        tables = ", ".join(table for table, _ in places)
+        option = click.option(f"--{name.lower().replace('_', '-')}", name.lower(), type=kind, help=f"{name} of {tables}.")
+        command = option(command)
+    return command
+
+
 @click.command(name="set")
 @process_argument
 @click.argument("pattern")
 @where_option
 @click.option("--table", type=TableName(), default="setup_instruments", show_default=True, help="Another setup table.")
-@click.option("--enabled", type=YES_NO, help="Whether they are on.")
-@click.option(
-    "--timed", type=TIMED, help="Whether they are timed; contended: locks that must be waited for; sampled: one wait in some."
-)
-@click.option("--history", type=YES_NO, help="Whether events of threads are kept (setup_threads, setup_actors, threads).")
-@click.option("--instrumented", type=YES_NO, help="Whether a thread is instrumented (threads).")
-@click.option("--limit", "limit_ppm", type=Share(), help="The most that pfs may cost, such as 1% (setup_overhead); 0 = no limit.")
+@setting_options
 def set_(process: int | str, pattern: str, where: str | None, table: str, **flags: str | None) -> None:
     """Changes the instruments of a running process whose names are like PATTERN; with --table, rows of another setup table.
 
@@ -245,22 +262,25 @@ def set_(process: int | str, pattern: str, where: str | None, table: str, **flag
     pfs set 4711 'wait/synch/mutex/%' --enabled yes --timed contended
     pfs set 4711 'wait/%' --where "TIMED = 'SAMPLED'" --timed yes
     pfs set 4711 events_waits_history_long --table setup_consumers --enabled yes
-    pfs set 4711 process --table setup_overhead --limit 1%
+    pfs set 4711 process --table setup_overhead --limit-ppm 1%
     """
     values = {name: value.upper() for name, value in flags.items() if value is not None}
     if not values:
-        raise click.UsageError(
-            "Say what to change: --enabled, --timed, --history or --instrumented, with yes or no"
-            " (--timed: or contended, sampled); or --limit."
-        )
+        raise click.UsageError(f"Say what to change: {', '.join('--' + name.replace('_', '-') for name in flags)}.")
+    if table in pfs.setup.TABLES:
+        legal = [column["name"].lower() for column in _core.table_info(table)["columns"] if column["writable"]]
+        for name in values:
+            if name not in legal:
+                options = ", ".join("--" + one.replace("_", "-") for one in legal)
+                raise click.UsageError(f"{table} has no column {name.upper()}: legal are {options}")
     with pfs.attach(process, write=True) as schema:
         rows = getattr(schema, table, None)
         if not isinstance(rows, pfs.setup.SetupTable):
-            legal = [name for name in vars(schema) if isinstance(getattr(schema, name), pfs.setup.SetupTable)]
+            legal = list(pfs.setup.TABLES)
             raise click.BadParameter(f"{table} has no rows to change: legal are {', '.join(legal)}", param_hint="--table")
         count = len(rows[pattern])  # raises if there is none, and names the nearest one
         if where is None:
-            rows._update_given(pattern, **values)
+            rows.update(pattern, **values)
         else:
             try:
                 condition = Condition(table, rows._columns(), where, "--where")

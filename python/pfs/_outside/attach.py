@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Schema", "attach"]
 
 
-class Schema:
+class Schema(setup.Tables):
     """Gives access to the tables of one process, with the names that module pfs has for its own. ``pfs.attach`` returns it.
 
     Every call reads the tables again and needs nothing of the process, which may be busy, stopped, hung or dead. As a context
@@ -51,16 +51,7 @@ class Schema:
     def __init__(self, source: SegmentSource) -> None:
         """Is not for users: see ``pfs.attach``."""
         self._source = source
-        self.setup_instruments = setup.SetupInstruments(source)
-        self.setup_consumers = setup.SetupConsumers(source)
-        self.setup_objects = setup.SetupObjects(source)
-        self.setup_overhead = setup.SetupOverhead(source)
-        self.setup_timers = setup.SetupTimers(source)
-        self.setup_actors = setup.SetupActors(source)
-        self.setup_threads = setup.SetupThreads(source)
-        self.setup_meters = setup.SetupMeters(source)
-        self.setup_loggers = setup.SetupLoggers(source)
-        self.threads = setup.Threads(source)
+        super().__init__(source)
         self.variables = Values("global_variables", source)
         self.status = Values("global_status", source)
 

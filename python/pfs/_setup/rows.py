@@ -6,13 +6,12 @@ from pfs.errors import OperationNotAllowed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, Generic, Literal, Protocol, Self, TypeVar, overload
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Generic, Protocol
 
     import pandas as pd
 
     Where = str | int | Mapping[str, object] | None
-    T = TypeVar("T")
 
     class Table(Protocol):
         """The part of SetupTable that its rows use."""
@@ -33,48 +32,8 @@ else:
         def __class_getitem__(cls, _item):
             return cls
 
-    T = None
 
-    def overload(function):
-        return function
-
-
-__all__ = ["Column", "Generic", "Rows", "is_timed", "is_yes"]
-
-
-class Column(Generic[T]):
-    """A column of a setup table as an attribute of its rows.
-
-    Reading returns the value if all rows have the same one, else None. Setting assigns a value, or its text, to all rows.
-    """
-
-    def __init__(self, column: str, decode: Callable[[Any], T]) -> None:
-        """`decode` makes a Python value of a value of the table."""
-        self.column = column
-        self._decode = decode
-
-    @overload
-    def __get__(self, rows: None, owner: type[Rows]) -> Self: ...
-    @overload
-    def __get__(self, rows: Rows, owner: type[Rows]) -> T | None: ...
-    def __get__(self, rows: Rows | None, owner: type[Rows]) -> Self | T | None:
-        if rows is None:
-            return self
-        value = rows._common(self.column)
-        return None if value is None else self._decode(value)
-
-    def __set__(self, rows: Rows, value: T | str) -> None:
-        rows._assign(self.column, value)
-
-
-def is_yes(value: Any) -> bool:
-    """Decodes a column of YES and NO."""
-    return bool(value == "YES")
-
-
-def is_timed(value: Any) -> bool | Literal["CONTENDED", "SAMPLED"]:
-    """Decodes TIMED of instruments, which may also be CONTENDED or SAMPLED."""
-    return value if value in {"CONTENDED", "SAMPLED"} else is_yes(value)
+__all__ = ["Generic", "Rows"]
 
 
 class Rows:
@@ -90,18 +49,28 @@ class Rows:
         object.__setattr__(self, "_table", table)
         object.__setattr__(self, "_where", where)
 
+    def __getattr__(self, name: str) -> Any:
+        """Returns the value of a column if all rows have the same one, else None. YES and NO are bool."""
+        if name.upper() not in self._table._writable() or name != name.lower():
+            raise AttributeError(f"{self._table.name}: there is no '{name}'; legal: {self._legal()}")
+        value = self._common(name.upper())
+        return {"YES": True, "NO": False}.get(value, value)
+
     def __setattr__(self, name: str, value: object) -> None:
-        if not isinstance(getattr(type(self), name, None), Column):
-            legal = ", ".join(column.lower() for column in self._table._writable())
-            raise OperationNotAllowed(f"{self._table.name}: '{name}' cannot be set; legal: {legal}")
-        object.__setattr__(self, name, value)
+        """Assigns a value, or its text, to a column of all rows."""
+        if name.upper() not in self._table._writable() or name != name.lower():
+            raise OperationNotAllowed(f"{self._table.name}: '{name}' cannot be set; legal: {self._legal()}")
+        self._table._update(self._where, {name.upper(): value})
+
+    def _legal(self) -> str:
+        return ", ".join(column.lower() for column in self._table._writable())
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(column.lower() for column in self._table._writable())]
 
     def _common(self, column: str) -> Any:
         values = {row[0] for row in self._table._select(self._where, (column,))}
         return values.pop() if len(values) == 1 else None
-
-    def _assign(self, column: str, value: object) -> None:
-        self._table._update(self._where, {column: value})
 
     def __len__(self) -> int:
         return len(self._table._select(self._where, self._table._key()))

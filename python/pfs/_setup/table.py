@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from pfs._source import Source
     from pfs._tables.where import Condition
 
-    R = TypeVar("R", bound=Rows)
-    T = TypeVar("T", bound="SetupTable[Any]")
+    T = TypeVar("T", bound="SetupTable")
 else:
     from pfs._setup.rows import Generic
 
-    R = T = None
+    T = None
 
 __all__ = ["Only", "Saved", "SetupTable"]
 
@@ -75,7 +74,7 @@ class Only(Generic[T]):
         self._table.__exit__(kind, error, trace)
 
 
-class SetupTable(Generic[R]):
+class SetupTable:
     """Shows, changes, saves and restores the rows of a setup table.
 
     ``where`` chooses rows. None chooses all. Text is an SQL LIKE pattern on NAME: ``%`` matches any text, ``_`` one character,
@@ -87,7 +86,6 @@ class SetupTable(Generic[R]):
     __module__ = "pfs.setup"  # where users find it
 
     name: str
-    rows_type: type[R]
 
     def __init__(self, source: Source = OWN) -> None:
         self._source = source
@@ -108,7 +106,7 @@ class SetupTable(Generic[R]):
         return [column["name"] for column in self._declaration()["columns"] if column["writable"]]
 
     def _key(self) -> tuple[str, ...]:
-        return self._declaration()["key"]
+        return self._declaration()["key"] or ("NAME",)
 
     def _name_column(self) -> str:
         columns = self._columns()
@@ -163,10 +161,24 @@ class SetupTable(Generic[R]):
         values = [(column, _sql(value)) for column, value in assignments.items()]
         return self._source.update(self.name, self._conditions(where), values)
 
-    def _update_given(self, where: Where, **columns: object) -> int:
+    def update(self, where: Where = None, **columns: object) -> int:
+        """Changes columns of the rows that `where` chooses: ``update("wait/%", enabled=False)``.
+
+        Returns:
+            The number of rows changed.
+
+        Raises:
+            TypeError: the table has no such column, or only pfs sets it.
+            InvalidValue: a bad value for one of the rows, or no column at all. Nothing is changed.
+            OperationNotAllowed: the tables are of another process that was attached without ``write=True``.
+        """
+        legal = ", ".join(name.lower() for name in self._writable())
+        for name in columns:
+            if name.upper() not in self._writable():
+                raise TypeError(f"{self.name}: '{name}' cannot be set; legal: {legal}")
         given = {name.upper(): value for name, value in columns.items() if value is not None}
         if not given:
-            raise InvalidValue(f"nothing to change: give at least one of {', '.join(name for name in columns)}")
+            raise InvalidValue(f"nothing to change: give at least one of {legal}")
         return self._update(where, given)
 
     def _update_meeting(self, where: Where, condition: Condition, assignments: Mapping[str, object]) -> int:
@@ -188,7 +200,7 @@ class SetupTable(Generic[R]):
             raise
         return len(meeting)
 
-    def __getitem__(self, where: str | int | Mapping[str, object]) -> R:
+    def __getitem__(self, where: str | int | Mapping[str, object]) -> Rows:
         """Returns the rows that a pattern chooses, to read or set their columns.
 
         Raises:
@@ -200,7 +212,7 @@ class SetupTable(Generic[R]):
             names = [str(row[self._columns().index(column)]) for row in rows]
             near = hint(where, names) if isinstance(where, str) else ""
             raise UnknownName(f"{self.name} has no row where {column} is like '{where}'{near}")
-        return self.rows_type(self, where)
+        return Rows(self, where)
 
     def _may_come(self, where: Where) -> bool:
         """Returns whether `where`, which chooses no row now, is a rule for rows that come later."""
