@@ -131,9 +131,7 @@ struct WaitPoint {
   }
 };
 
-const NamedWait* FindNamedWait(std::string name) {
-  // The full name of releases in which these waits were mutexes.
-  if (constexpr std::string_view kFormer = "wait/synch/mutex/"; name.starts_with(kFormer)) name.erase(0, kFormer.size());
+const NamedWait* FindNamedWait(const std::string& name) {
   static auto& all = *new std::map<std::string, const NamedWait*>;
   std::string full = FullName(NameFamily::kOwnWait, name);
   const NamedWait*& named = all[full];
@@ -231,7 +229,7 @@ void FreeWaits(OpenWaits* waits) {
 void BindWaits(PyObject* module) {
   auto m = py::reinterpret_borrow<py::module_>(module);
   py::class_<WaitPoint>(m, "WaitPoint", "A place where the program itself waits.")
-      .def(py::init([](std::string name) { return WaitPoint{FindNamedWait(std::move(name))}; }), py::arg("name"))
+      .def(py::init([](const std::string& name) { return WaitPoint{FindNamedWait(name)}; }), py::arg("name"))
       .def_property_readonly("name", [](const WaitPoint& point) { return point.named->name; })
       .def("begin", &WaitPoint::Begin)
       .def("end", &WaitPoint::End);

@@ -420,7 +420,7 @@ def test_a_collector_that_is_killed_leaves_whole_files(tmp_path: Path, folder: P
     print(f"seed {seed}")
     with busy(folder, 20), busy(folder, 30):
         cut_of(tmp_path)
-        command = [sys.executable, "-m", "pfs", "collect", "--to", str(tmp_path / "fleet"), "--every", "0.1", "--node", "here"]
+        command = [sys.executable, "-m", "pfs", "collect", "--to", str(tmp_path / "fleet"), "--interval", "0.1", "--node", "here"]
         cuts = []
         for _ in range(3):
             before = len(files.cuts(str(tmp_path / "fleet/here")))
@@ -449,7 +449,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
 def test_a_full_disk_is_said_and_the_next_cut_goes_on(tmp_path: Path, folder: Path) -> None:
     (disk := tmp_path / "disk").mkdir()
     script = 'mount -t tmpfs -o size=256k none "$0" && dd if=/dev/zero of="$0/filler" bs=1k count=250 2>/dev/null && exec "$@"'
-    command = [sys.executable, "-m", "pfs", "collect", "--to", str(disk / "fleet"), "--every", "0.2", "--node", "here"]
+    command = [sys.executable, "-m", "pfs", "collect", "--to", str(disk / "fleet"), "--interval", "0.2", "--node", "here"]
     with busy(folder, 20) as program, (tmp_path / "said").open("w+") as said:
         with subprocess.Popen(
             ["unshare", "-m", "sh", "-c", script, str(disk), *command], env=clean_environment(folder), stderr=said
@@ -478,7 +478,7 @@ def test_a_folder_that_cannot_be_written_is_said_and_the_next_cut_goes_on(tmp_pa
     with busy(folder, 20), (tmp_path / "said").open("w+") as said:
         once = subprocess.run([*command, "--once"], env=clean_environment(folder), capture_output=True, text=True)
         assert (once.returncode, once.stderr) == (1, f"pfs: File exists: {place}\n")
-        with subprocess.Popen([*command, "--every", "0.2"], env=clean_environment(folder), stderr=said) as running:
+        with subprocess.Popen([*command, "--interval", "0.2"], env=clean_environment(folder), stderr=said) as running:
             wait_for(lambda: "no cut was written" in (tmp_path / "said").read_text())
             place.unlink()
             wait_for(lambda: list(place.glob("here/*.zip")))

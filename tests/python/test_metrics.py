@@ -427,7 +427,7 @@ def test_command_prints_once(folder: Path) -> None:
         assert series(run("--compat", "--dir", str(folder)), "mysql_perf_schema_")[MUTEX] == 2
         assert "HOST:PORT" in run("--listen", "9404", status=1)
     assert "one of --listen and --textfile" in run("--listen", "127.0.0.1:0", "--textfile", "x", status=2)
-    assert "needs --textfile" in run("--every", "1", status=2)
+    assert "needs --textfile" in run("--interval", "1", status=2)
     assert "leave PID away" in run("1", "--all-users", status=2)
 
 
@@ -494,7 +494,7 @@ def test_slow_and_broken_clients_stop_nobody(folder: Path) -> None:
 
 
 def test_a_signal_inside_a_destructor_ends_the_command(fresh: Run) -> None:
-    """Python drops the exception that a handler raises there: --every and --listen went on for ever."""
+    """Python drops the exception that a handler raises there: --interval and --listen went on for ever."""
     out = fresh("""
         import os, signal, sys
         from pfs._cli.stopping import Stop
@@ -521,7 +521,7 @@ def test_textfile_is_replaced_as_a_whole(folder: Path, tmp_path: Path) -> None:
         assert os.listdir(target.parent) == ["pfs.prom"]
         first = target.stat().st_ino
         assert list(parsed_plain(target.read_text()))
-        with command("--textfile", str(target), "--every", "0.1") as process:
+        with command("--textfile", str(target), "--interval", "0.1") as process:
             deadline = time.monotonic() + 60
             seen: set[int] = set()
             while len(seen) < 3 and time.monotonic() < deadline:

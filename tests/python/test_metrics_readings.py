@@ -185,7 +185,7 @@ def test_each_mode_lies_between_two_readings(folder: Path, tmp_path: Path, mode:
                 between(partial(textfile, tmp_path / "x.prom", *options), prefix)
             elif mode == "every":
                 target = tmp_path / f"{prefix}.prom"
-                with command("--textfile", str(target), "--every", "0.1", *options) as process:
+                with command("--textfile", str(target), "--interval", "0.1", *options) as process:
                     for _ in range(5):
                         between(partial(written, target), prefix)
                     process.send_signal(signal.SIGTERM)

@@ -490,7 +490,7 @@ def test_a_receiver_that_is_down_loses_nothing(worker: Subject) -> None:
     assert f"pfs: cannot send to {url}/v1/traces" in done.stderr
     assert "refused" in done.stderr
     program = subprocess.Popen(
-        [sys.executable, "-m", "pfs", "otel", str(worker.path), "--endpoint", url, "--every", "0.1"],
+        [sys.executable, "-m", "pfs", "otel", str(worker.path), "--endpoint", url, "--interval", "0.1"],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -597,11 +597,11 @@ def test_without_the_extra_it_says_how_to_install_it(worker: Subject) -> None:
         ([], "Give a process, or --all"),
         (["--all", "1"], "Give a process, or --all"),
         (["--all"], "Give one of --endpoint and --output"),
-        (["--all", "-o", "-", "--once", "--every", "1"], "Give one of --once and --every"),
+        (["--all", "-o", "-", "--once", "--interval", "1"], "Give one of --once and --interval"),
         (["--all", "--endpoint", "ftp://x"], "bad value 'ftp://x' for an endpoint: legal is a URL"),
         (["--all", "--endpoint", "127.0.0.1:4318"], "for an endpoint: legal is a URL"),
         (["--all", "-o", "-", "--min-wait", "-1"], "--min-wait"),
-        (["--all", "-o", "-", "--every", "0"], "--every"),
+        (["--all", "-o", "-", "--interval", "0"], "--interval"),
         (["--all", "-o", "/nowhere/x"], "/nowhere/x"),
         (["/nowhere/1.pfs", "-o", "-"], "/nowhere/1.pfs"),
     ],

@@ -266,6 +266,18 @@ def test_it_chooses_rows_as_tables_do(program: Subject) -> None:
         assert "legal are NAME, COUNT_STAR, SUM_TIMER_WAIT, AVG_TIMER_WAIT" in " ".join(wrong.stderr.split())
 
 
+def test_an_interval_is_seconds_or_a_time_with_a_unit(program: Subject) -> None:
+    for interval in ("0.1", "100ms", "100000us"):
+        assert run_top(program, "--count", "1", "--interval", interval).returncode == 0
+    for wrong, said in (
+        ("fast", "legal are seconds, a timedelta, or a text such as '5ms' (ps, ns, us, ms, s, min)"),
+        ("2min", "0.1 s to 60 s"),
+    ):
+        done = run_top(program, "--count", "1", "--interval", wrong)
+        assert done.returncode == 2
+        assert said in " ".join(done.stderr.split())
+
+
 def test_without_a_terminal_it_prints_lines(program: Subject) -> None:
     done = run_top(program, "--count", "2", "--interval", "0.1", "--sort", "COUNT_STAR desc")
     assert (done.returncode, done.stderr) == (0, "")

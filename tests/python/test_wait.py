@@ -56,11 +56,12 @@ def test_settings_of_waits_are_their_own() -> None:
     assert len(events("test/WAIT_settings")) == 1
 
 
-def test_names_of_the_time_when_waits_were_mutexes_are_taken() -> None:
-    for name in ("test/WAIT_named", "wait/app/test/WAIT_named", "wait/synch/mutex/test/WAIT_named"):
+def test_names_are_short_or_full() -> None:
+    for name in ("test/WAIT_named", "wait/app/test/WAIT_named"):
         assert pfs.wait(name).name == "wait/app/test/WAIT_named"
-    with pytest.raises(pfs.InvalidValue, match="another family than wait/app/"):
-        pfs.wait("wait/synch/cond/test/WAIT_named")
+    for family in ("mutex", "cond"):
+        with pytest.raises(pfs.InvalidValue, match="another family than wait/app/"):
+            pfs.wait(f"wait/synch/{family}/test/WAIT_named")
 
 
 def test_decorated_function_keeps_its_face_and_counts_each_call() -> None:

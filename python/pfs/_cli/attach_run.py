@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pfs._cli.options import Interval
 from pfs._cli.run import some_of
 from pfs._run import launch
 from pfs._run.attach import attach_run as attach
@@ -23,7 +24,7 @@ _PARTS = tuple(part for part in launch.PYTHON_PARTS if part != "tests")
     callback=some_of(_PARTS, "part of Python"),
     help=f"Record these: {', '.join(_PARTS)}.  [default: all]",
 )
-@click.option("--timeout", type=click.FloatRange(0.1, 600), default=10.0, show_default=True, help="Seconds to wait for it.")
+@click.option("--timeout", type=Interval(0.1, 600), default="10s", show_default=True, help="How long to wait for it.")
 def attach_run(pid: int, python: list[str], timeout: float) -> None:
     """Records statements of a Python program that runs already: requests, queries, tasks. It needs CPython 3.14.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 import pfs
-from pfs._cli.options import sql_text_option
+from pfs._cli.options import Interval, sql_text_option
 from pfs._cli.stopping import Stop
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 @click.command()
 @click.option("--to", "folder", metavar="FOLDER", required=True, help="Where the files are written: FOLDER/NODE/.")
-@click.option("--every", metavar="SECONDS", type=click.FloatRange(min=0.1), default=60.0, show_default=True)
+@click.option("-i", "--interval", type=Interval(0.1), default="1min", show_default=True, help="Between two cuts.")
 @click.option("--once", is_flag=True, help="One cut, and end: for cron.")
 @click.option("--node", metavar="NAME", help="The name of this host in the files, instead of its hostname.")
 @click.option(
@@ -54,7 +54,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 @click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
 def collect(
     folder: str,
-    every: float,
+    interval: float,
     once: bool,
     node: str | None,
     keep: int,
@@ -71,7 +71,7 @@ def collect(
 
     \b
     pfs collect --to /shared/pfs
-    pfs collect --to /shared/pfs --every 10 --keep 360 --keep-size 2G
+    pfs collect --to /shared/pfs --interval 10s --keep 360 --keep-size 2G
     pfs collect --to /shared/pfs --once --node web1 --also threads --also 'events_%_current'
     pfs top --fleet /shared/pfs
     """
@@ -90,7 +90,7 @@ def collect(
         if once:
             _cut(collector)
         else:
-            _collect(collector, every, Stop())
+            _collect(collector, interval, Stop())
     except KeyboardInterrupt:
         pass  # it is how one ends it
     finally:
@@ -110,7 +110,7 @@ def _where(error: Exception, folder: str) -> str:
     return f"{error.strerror}: {folder if os.path.dirname(path) == folder else path}"
 
 
-def _collect(collector: Collector, every: float, stop: Stop) -> None:
+def _collect(collector: Collector, interval: float, stop: Stop) -> None:
     said: frozenset[str] = frozenset()
     due = time.monotonic()
     while True:
@@ -121,5 +121,5 @@ def _collect(collector: Collector, every: float, stop: Stop) -> None:
         for problem in sorted(problems - said):  # each once, until it is over
             click.echo(f"pfs: {problem}", err=True)
         said = problems
-        due = max(due + every, time.monotonic())
+        due = max(due + interval, time.monotonic())
         stop.sleep(due - time.monotonic())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pfs._cli.options import Process
+from pfs._cli.options import Interval, Process
 from pfs._cli.stopping import Stop
 from pfs._metrics import DEFAULT_TOP
 
@@ -20,9 +20,7 @@ __all__ = ["metrics"]
 @click.argument("process", metavar="[PID|NAME]", type=Process(), required=False)
 @click.option("--listen", metavar="HOST:PORT", help="Answer scrapes over HTTP until stopped, such as 127.0.0.1:9404.")
 @click.option("--textfile", metavar="FILE", help="Write this file, as node_exporter reads it: a name that ends in .prom.")
-@click.option(
-    "--every", metavar="SECONDS", type=click.FloatRange(min=0.1), help="Write --textfile again and again until stopped."
-)
+@click.option("-i", "--interval", type=Interval(0.1), help="Write --textfile again and again until stopped.")
 @click.option(
     "--top",
     metavar="N",
@@ -38,7 +36,7 @@ def metrics(
     process: int | str | None,
     listen: str | None,
     textfile: str | None,
-    every: float | None,
+    interval: float | None,
     top: int,
     compat: bool,
     directory: str | None,
@@ -46,31 +44,31 @@ def metrics(
 ) -> None:
     """Writes the counts of a process as metrics for Prometheus, or without PID the sums of all processes.
 
-    With --listen and --every no counter goes down when a process ends: its last counts stay in the sums.
+    With --listen and --interval no counter goes down when a process ends: its last counts stay in the sums.
 
     \b
     pfs metrics --listen 127.0.0.1:9404
     pfs metrics 4711 | grep events_waits
-    pfs metrics --textfile /var/lib/node_exporter/pfs.prom --every 15
+    pfs metrics --textfile /var/lib/node_exporter/pfs.prom --interval 15s
     pfs metrics --all-users --compat --top 50
     """
     if listen is not None and textfile is not None:
         raise click.UsageError("Give one of --listen and --textfile.")
-    if every is not None and textfile is None:
-        raise click.UsageError("--every needs --textfile.")
+    if interval is not None and textfile is None:
+        raise click.UsageError("--interval needs --textfile.")
     if process is not None and (directory is not None or all_users):
         raise click.UsageError("--dir and --all-users are for all processes: leave PID away.")
     import pfs.metrics
 
     exporter = pfs.metrics.exporter(process, top=top, compat=compat, directory=directory, all_users=all_users)
-    stop = Stop() if listen is not None or every is not None else None
+    stop = Stop() if listen is not None or interval is not None else None
     try:
         if listen is not None and stop is not None:
             _listen(exporter, listen, stop)
         elif textfile is not None:
             _write(exporter, textfile)
-            if every is not None and stop is not None:
-                _repeat(exporter, textfile, every, stop)
+            if interval is not None and stop is not None:
+                _repeat(exporter, textfile, interval, stop)
         else:
             from pfs._metrics.text import text_of
 
@@ -101,9 +99,9 @@ def _write(exporter: Exporter, path: str) -> None:
         file.write(text.encode())
 
 
-def _repeat(exporter: Exporter, path: str, every: float, stop: Stop) -> None:
+def _repeat(exporter: Exporter, path: str, interval: float, stop: Stop) -> None:
     while True:
-        stop.sleep(every)
+        stop.sleep(interval)
         try:
             _write(exporter, path)
         except OSError as error:  # a full disk must not forget the counts

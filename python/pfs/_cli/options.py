@@ -12,8 +12,10 @@ import click
 import pfs
 from pfs._outside import by_name
 from pfs._outside.processes import listed
+from pfs._tables.units import seconds
 
 __all__ = [
+    "Interval",
     "Process",
     "TableName",
     "columns_option",
@@ -76,6 +78,32 @@ class TableName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             known = [f"sys.{view}" for view in SYS_VIEWS]
         names = [name for name in known if name.startswith(incomplete.lower())]
         return [click.shell_completion.CompletionItem(name) for name in names]
+
+
+class Interval(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """A time from `least` to `most` seconds: a number of seconds, or a text such as 500ms or 1min. Its value is seconds."""
+
+    name = "TIME"
+
+    def __init__(self, least: float = 0.0, most: float = 2.0**32) -> None:
+        self._least, self._most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            found = seconds(param.opts[0] if param is not None and param.opts else "a time", _number(value))
+        except pfs.InvalidValue as error:
+            self.fail(str(error), param, ctx)
+        if not self._least <= found <= self._most:
+            most = "" if self._most == 2.0**32 else f" to {self._most:g} s"
+            self.fail(f"{value!r} is no time from {self._least:g} s{most}", param, ctx)
+        return found
+
+
+def _number(value: Any) -> Any:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return value
 
 
 process_argument = click.argument("process", metavar="PID|NAME", type=Process())

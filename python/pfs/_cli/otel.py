@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 import pfs
-from pfs._cli.options import Process, sql_text_option
+from pfs._cli.options import Interval, Process, sql_text_option
 from pfs._cli.rows import mode_of
 from pfs._cli.stopping import Stop
+from pfs._tables.units import UNITS
 
 if TYPE_CHECKING:
     from pfs._otel.exporter import Exporter
@@ -29,15 +30,14 @@ __all__ = ["otel"]
 )
 @click.option("-o", "--output", metavar="FILE", help="Add lines of JSON to this file instead of sending; - is the screen.")
 @click.option("--once", is_flag=True, help="Read once and end. It is the default.")
-@click.option("--every", metavar="SECONDS", type=click.FloatRange(min=0.1), help="Read again and again until stopped.")
+@click.option("-i", "--interval", type=Interval(0.1), help="Read again and again until stopped.")
 @click.option("--only", type=click.Choice(("spans", "metrics")), help="Send only these.")
 @click.option(
     "--min-wait",
-    metavar="MS",
-    type=click.FloatRange(min=0),
-    default=1.0,
+    type=Interval(),
+    default="1ms",
     show_default=True,
-    help="Waits that took fewer milliseconds are no spans.",
+    help="Shorter waits are no spans.",
 )
 @sql_text_option
 @click.option("--service", metavar="NAME", help="The service.name, instead of the name of the program.")
@@ -49,7 +49,7 @@ def otel(
     endpoint: str | None,
     output: str | None,
     once: bool,
-    every: float | None,
+    interval: float | None,
     only: str | None,
     min_wait: float,
     sql_text: bool,
@@ -59,17 +59,17 @@ def otel(
 ) -> None:
     """Sends statements, stages, transactions and long waits as spans to OpenTelemetry, and counts as metrics.
 
-    With --every each event is sent once. Spans wait while the receiver is down.
+    With --interval each event is sent once. Spans wait while the receiver is down.
 
     \b
-    pfs otel 4711 --endpoint http://127.0.0.1:4318 --every 5
-    pfs otel --all --endpoint http://127.0.0.1:4318 --every 15 --only metrics
-    pfs otel 4711 --output spans.jsonl --min-wait 10
+    pfs otel 4711 --endpoint http://127.0.0.1:4318 --interval 5s
+    pfs otel --all --endpoint http://127.0.0.1:4318 --interval 15s --only metrics
+    pfs otel 4711 --output spans.jsonl --min-wait 10ms
     """
     if (process is None) != (everything or directory is not None or all_users):
         raise click.UsageError("Give a process, or --all with or without --dir and --all-users.")
-    if once and every is not None:
-        raise click.UsageError("Give one of --once and --every.")
+    if once and interval is not None:
+        raise click.UsageError("Give one of --once and --interval.")
     if output is None and endpoint is None:
         raise click.UsageError("Give one of --endpoint and --output.")
     from pfs.otel import exporter as new_exporter  # the first: it says which packages are missing
@@ -82,18 +82,18 @@ def otel(
     else:
         assert endpoint is not None
         outbox = Outbox(Endpoint(endpoint))
-    picoseconds = round(min_wait * 10**9)
+    picoseconds = round(min_wait * UNITS["s"])
     exporter = new_exporter(
         process, min_wait=picoseconds, sql_text=sql_text, service=service, directory=directory, all_users=all_users
     )
     stop = Stop()
     try:
         outbox.put(*_read(exporter, only))
-        if every is None:
+        if interval is None:
             outbox.send()
             click.echo(_report(exporter, outbox), err=True)
             return
-        _repeat(exporter, outbox, every, only, stop)
+        _repeat(exporter, outbox, interval, only, stop)
     except KeyboardInterrupt:
         click.echo(_report(exporter, outbox), err=True)
     finally:
@@ -115,7 +115,7 @@ def _read(exporter: Exporter, only: str | None) -> list[Request]:
     return made
 
 
-def _repeat(exporter: Exporter, outbox: Outbox, every: float, only: str | None, stop: Stop) -> None:
+def _repeat(exporter: Exporter, outbox: Outbox, interval: float, only: str | None, stop: Stop) -> None:
     said = 0
     while True:
         try:
@@ -126,7 +126,7 @@ def _repeat(exporter: Exporter, outbox: Outbox, every: float, only: str | None, 
         if missed != said:
             said = missed
             click.echo(_report(exporter, outbox), err=True)
-        stop.sleep(every)
+        stop.sleep(interval)
         outbox.put(*_read(exporter, only))
 
 

@@ -14,6 +14,7 @@ from typing import IO
 import click
 
 from pfs import _paths
+from pfs._cli.options import Interval
 from pfs._outside import processes
 from pfs._places import own_names
 from pfs._run import launch
@@ -119,7 +120,7 @@ def showing(folder: str, interval: float) -> Iterator[None]:
     "--names", metavar="FILE", type=click.File("r"), callback=names_of, help="Your own names of locks and other places."
 )
 @click.option("--top", "wants_top", is_flag=True, help="Show pfs top on stderr while the program runs.")
-@click.option("-i", "--interval", type=click.FloatRange(0.1, 60), default=1.0, show_default=True, help="Of --top, in seconds.")
+@click.option("-i", "--interval", type=Interval(0.1, 60), default="1s", show_default=True, help="Of --top.")
 @click.option("--keep", is_flag=True, help="Keep the segments, and say where they are.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows of each list.")
 @click.option("--force", is_flag=True, help="Run a program, too, in which pfs sees nothing.")

@@ -19,8 +19,8 @@ from rich.text import Text
 import pfs
 from pfs._cli.blocked import blocked_lines, blocked_screen, some, wrapped
 from pfs._cli.keyboard import Keyboard
+from pfs._cli.options import Interval, where_option
 from pfs._cli.options import Process as ProcessArgument
-from pfs._cli.options import where_option
 from pfs._cli.rows import write_lines
 from pfs._outside import by_name
 from pfs._outside.segment import SegmentSource
@@ -367,7 +367,9 @@ def picture(process: Sampler, view: View, path: str) -> None:
 
 @click.command()
 @click.argument("process", metavar="[PID|NAME|FOLDER]", type=ProcessArgument(), required=False)
-@click.option("-i", "--interval", type=click.FloatRange(_SHORTEST, _LONGEST), default=1.0, show_default=True, help="In seconds.")
+@click.option(
+    "-i", "--interval", type=Interval(_SHORTEST, _LONGEST), default="1s", show_default=True, help="Between two screens."
+)
 @click.option("--count", type=click.IntRange(1), help="End after this many intervals.")
 @where_option
 @click.option(
@@ -405,7 +407,7 @@ def top(
     \b
     pfs top
     pfs top nginx
-    pfs top 4711 --interval 0.5 --only files --sort 'COUNT_STAR desc'
+    pfs top 4711 --interval 500ms --only files --sort 'COUNT_STAR desc'
     pfs top 4711 --where 'AVG_TIMER_WAIT > 5ms'
     pfs top 4711 --batch --count 2 | tee now.txt
     pfs top 4711 --tree
