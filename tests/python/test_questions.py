@@ -1,4 +1,4 @@
-"""docs/howto/questions.md: each line runs, and is about columns that exist."""
+"""docs/howto/questions.md and find_a_costly_lock.md: each line runs, and is about columns that exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pfs
 from tests.each import for_each
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/howto/questions.md").read_text()
+HOWTO = Path(__file__).resolve().parents[2] / "docs/howto"
+PAGE = "".join((HOWTO / name).read_text() for name in ("questions.md", "find_a_costly_lock.md"))
 LINES = re.findall(r"^\| [^|]+\? \| `(.+)` \|$", PAGE, re.MULTILINE)
 
 
