@@ -139,6 +139,84 @@ def test_names_that_differ_each_time_fold(dialect: str, statement: str, digest: 
     assert {text(statement.format(name), dialect) for name in names} == {digest}
 
 
+@pytest.mark.parametrize("dialect", ["sql", *STANDARD])
+@pytest.mark.parametrize(
+    ("statement", "digest"),
+    [
+        ("create temp table {} (a int)", "CREATE TEMP TABLE ? ( `a` INTEGER )"),
+        (
+            "CREATE GLOBAL TEMPORARY TABLE IF NOT EXISTS {} AS SELECT 1",
+            "CREATE GLOBAL TEMPORARY TABLE IF NOT EXISTS ? AS SELECT ?",
+        ),
+        ("CREATE TEMP VIEW a.{} AS SELECT b FROM c", "CREATE TEMP VIEW `a` . ? AS SELECT `b` FROM `c`"),
+        ("SELECT a INTO TEMP {} FROM b", "SELECT `a` INTO TEMP ? FROM `b`"),
+        ("INSERT INTO pg_temp.{} VALUES (1)", "INSERT INTO `pg_temp` . ? VALUES (?)"),
+        ("SELECT a FROM pg_temp . {} b", "SELECT `a` FROM `pg_temp` . ? `b`"),
+        (
+            "CREATE TEMP TABLE {0} (a int); INSERT INTO {0} SELECT {0}.a FROM t1, x.{0}; DROP TABLE {0}",
+            "CREATE TEMP TABLE ? ( `a` INTEGER ) ; INSERT INTO ? SELECT ? . `a` FROM `t1` , `x` . ? ; DROP TABLE ?",
+        ),
+    ],
+)
+def test_names_of_temporary_tables_with_a_digit_fold(dialect: str, statement: str, digest: str) -> None:
+    """Programs make them with a suffix that differs each time."""
+    names = ["tmp_8f3a", "tmp_17", "t1_"] if dialect == "sql" else ["tmp_8f3a", '"tmp_17"', '"T 1"']
+    assert {text(statement.format(name), dialect) for name in names} == {digest}
+
+
+def test_a_text_may_name_any_number_of_temporary_tables() -> None:
+    """Only the first four names are values behind their declaration."""
+    declared = "".join(f"CREATE TEMP TABLE x{number} (a int);" for number in range(20_000))
+    assert (text(declared, "postgresql") or "").startswith("CREATE TEMP TABLE ? ( `a` INTEGER ) ; CREATE TEMP TABLE ?")
+    assert text("CREATE TEMP TABLE x1 AS SELECT 1; SELECT a FROM x1, pg_temp.x2, x2", "postgresql") == (
+        "CREATE TEMP TABLE ? AS SELECT ? ; SELECT `a` FROM ? , `pg_temp` . ?, ..."
+    )
+    for end in (
+        'CREATE TEMP TABLE "x1',
+        "CREATE TEMP TABLE x1.",
+        "SELECT pg_temp.",
+        'SELECT pg_temp."1',
+        "CREATE TEMP TABLE",
+        "INTO TEMP 1",
+    ):
+        assert text(end, "postgresql")
+
+
+@pytest.mark.parametrize(
+    ("statement", "digest"),
+    [
+        ("SELECT a INTO {} FROM b", "SELECT `a` INTO ? FROM `b`"),
+        ("INSERT INTO {} (a) VALUES (1), (2)", "INSERT INTO ? ( `a` ) VALUES (?) /* , ... */"),
+        (
+            "SELECT x.a FROM tempdb..{} x JOIN t1 ON x.a = t1.b",
+            "SELECT `x` . `a` FROM `tempdb` . . ? `x` JOIN `t1` ON `x` . `a` = `t1` . `b`",
+        ),
+        ("DROP TABLE IF EXISTS {}", "DROP TABLE IF EXISTS ?"),
+    ],
+)
+def test_temporary_names_of_sql_server_with_a_digit_fold(statement: str, digest: str) -> None:
+    assert {text(statement.format(name), "tsql") for name in ("#tmp123", "#t_8f3a", "##all4", "[#tmp 7]")} == {digest}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "statement", "digest"),
+    [
+        ("postgresql", "CREATE TABLE t1 (a int)", "CREATE TABLE `t1` ( `a` INTEGER )"),
+        ("postgresql", "SELECT a FROM orders_2023, t2", "SELECT `a` FROM `orders_2023` , `t2`"),
+        ("postgresql", "CREATE TEMP TABLE basket (a int)", "CREATE TEMP TABLE `basket` ( `a` INTEGER )"),
+        ("postgresql", "CREATE TEMP TABLE x1 AS SELECT a FROM x2", "CREATE TEMP TABLE ? AS SELECT `a` FROM `x2`"),
+        ("postgresql", "SELECT temp, t1 FROM temporary", "SELECT TEMP , `t1` FROM TEMPORARY"),
+        ("postgresql", "SELECT pg_temp, pg_temp.basket FROM t1", "SELECT `pg_temp` , `pg_temp` . `basket` FROM `t1`"),
+        ("postgresql", "SELECT NULL, pg_temp()", "SELECT ? , `pg_temp` ( )"),
+        ("tsql", "SELECT a FROM #basket", "SELECT `a` FROM `#basket`"),
+        ("tsql", "SELECT a FROM [t1]", "SELECT `a` FROM `t1`"),
+        ("mysql", "CREATE TEMPORARY TABLE t1 (a int)", "CREATE TEMPORARY TABLE `t1` ( `a` INTEGER )"),  # as the server has it
+    ],
+)
+def test_other_names_of_tables_stay(dialect: str, statement: str, digest: str) -> None:
+    assert text(statement, dialect) == digest
+
+
 @pytest.mark.parametrize(
     ("statement", "digest"),
     [

@@ -23,38 +23,51 @@ class SqlLexer final : SqlPassingNames<kRules> {
     while (!out_.full()) {
       at_ = Next(at_, &in_code_comment_);
       if (at_ == end_) break;
-      const bool behind_string = behind_string_;
-      behind_string_ = false;
-      const uint8_t c = *at_;
-      if (Is(c, kLetter)) {
-        ReadWord(behind_string);
-      } else if (Is(c, kDigit)) {
-        ReadNumberOrName();
-      } else {
-        ReadOther(c, behind_string);
-      }
+      Step();
     }
     return out_.Finish();
   }
 
  private:
+  // Reads the token at at_.
+  void Step() {
+    const bool behind_string = behind_string_;
+    behind_string_ = false;
+    const uint8_t c = *at_;
+    if (Is(c, kLetter)) {
+      ReadWord(behind_string);
+    } else if (Is(c, kDigit)) {
+      ReadNumberOrName();
+    } else {
+      ReadOther(c, behind_string);
+    }
+  }
+
   using Base = SqlPassingNames<kRules>;
   using Base::At;
   using Base::at_;
   using Base::Behind;
+  using Base::BehindTemporary;
   using Base::BehindWord;
   using Base::end_;
+  using Base::Exponent;
   using Base::FindWord;
+  using Base::HasDigit;
   using Base::in_code_comment_;
   using Base::kIsMysql;
   using Base::kIsPostgres;
   using Base::name_end_;
   using Base::Next;
   using Base::out_;
+  using Base::PassInSchema;
   using Base::PutName;
   using Base::PutSign;
+  using Base::Qualifies;
+  using Base::ReadNumber;
   using Base::ReadPassing;
+  using Base::ReadQString;
   using Base::Skip;
+  using Base::temporary_count_;
   using Base::While;
   using typename Base::Byte;
 
@@ -71,9 +84,12 @@ class SqlLexer final : SqlPassingNames<kRules> {
     const sql_tokens::WordEntry* entry = FindWord(word, static_cast<size_t>(behind - word));
     if (entry == nullptr) return PutName(word, behind);
     at_ = Next(behind, &in_code_comment_);
-    if (At(at_) == '.' && Qualifies(behind)) return PutName(word, behind);
+    if (At(at_) == '.' && Qualifies(behind)) return entry->code == kName ? ReadSchema(word, behind, *entry) : PutName(word, behind);
     if ((entry->traits & (kOnlyCalled | kBeforePassingName)) != 0) {
-      if ((entry->traits & kBeforePassingName) != 0) return ReadPassing(word, behind, entry->code);
+      if ((entry->traits & kBeforePassingName) != 0) {
+        ReadPassing(word, behind, entry->code);
+        return temporary_count_ != 0 && !knows_temporary_ ? RunWithTemporary() : void();
+      }
       if (At(at_) != '(') return PutName(word, behind);
     }
     static_assert(sql_tokens::kInWord == kFirstSqlWord && sql_tokens::kNullWord == kFirstSqlWord + 1);
@@ -82,6 +98,29 @@ class SqlLexer final : SqlPassingNames<kRules> {
       if (out_.AtExpression() && last != sql_tokens::kNotWord && last != sql_tokens::kIsWord) return out_.PutValue();
     }
     out_.Put(entry->code);
+  }
+
+  // Reads a name of a schema that is a word of the table, too.
+  [[gnu::noinline]] void ReadSchema(Byte word, Byte behind, const sql_tokens::WordEntry& entry) {
+    PutName(word, behind);
+    if ((entry.traits & kTemporarySchema) != 0) PassInSchema();
+    if (temporary_count_ != 0 && !knows_temporary_) RunWithTemporary();
+  }
+
+  // Reads the rest of a text that has named temporary tables. It is apart, so that other texts pay nothing.
+  [[gnu::noinline]] void RunWithTemporary() {
+    knows_temporary_ = true;
+    while (!out_.full()) {
+      at_ = Next(at_, &in_code_comment_);
+      if (at_ == end_) break;
+      const Byte name_end = BehindTemporary();
+      if (name_end != at_) {
+        at_ = name_end;
+        out_.PutValue();
+      } else {
+        Step();
+      }
+    }
   }
 
   // Reads the string or the name that `word` is a prefix of. Returns false if it is no prefix.
@@ -113,18 +152,6 @@ class SqlLexer final : SqlPassingNames<kRules> {
     return true;
   }
 
-  // q'[text]' of Oracle; the place is at its quote.
-  void ReadQString() {
-    const uint8_t open = At(at_, 1);
-    const uint8_t close = open == '[' ? ']' : open == '(' ? ')' : open == '{' ? '}' : open == '<' ? '>' : open;
-    at_ = end_ - at_ > 2 ? at_ + 2 : end_;
-    do {
-      at_ = Behind(at_, close);
-    } while (at_ != end_ && *at_ != '\'');
-    if (at_ != end_) ++at_;
-    out_.PutValue();
-  }
-
   // MySQL joins no word to a '.' or a '(' over blanks.
   void ReadMysqlWord(Byte word, Byte behind) {
     const uint16_t last = out_.last();
@@ -145,22 +172,7 @@ class SqlLexer final : SqlPassingNames<kRules> {
     out_.Put(entry->code);
   }
 
-  // Returns whether the '.' at at_, behind a word that ends at `word_end`, makes the word a name. (`SELECT .5` has a number.)
-  bool Qualifies(Byte word_end) const {
-    if (Is(At(at_, 1), kDigit)) return at_ == word_end;
-    bool in_code_comment = in_code_comment_;
-    const Byte next = Skip(at_ + 1, &in_code_comment);
-    return next != end_ && (Is(*next, kLetter) || *next == '`' || *next == '"' || *next == '*');
-  }
-
   // ---- Literals ----
-
-  // Returns the place behind a run of digits and an exponent.
-  Byte Exponent(Byte at) const {
-    if ((At(at) | 0x20) != 'e') return at;
-    const size_t sign = At(at, 1) == '-' || At(at, 1) == '+' ? 1 : 0;
-    return Is(At(at, 1 + sign), kDigit) ? While(at + 1 + sign, kDigit) : at;
-  }
 
   // Names may begin with digits, too.
   void ReadNumberOrName() {
@@ -190,15 +202,6 @@ class SqlLexer final : SqlPassingNames<kRules> {
       }
     }
     PutName(from, word_end);
-  }
-
-  // Reads a number whose first digits and letters end at `end`: no name begins with a digit.
-  void ReadNumber(Byte from, Byte end) {
-    const bool is_hex = *from == '0' && (At(from, 1) | 0x20) == 'x';
-    if (*from != '.' && At(end) == '.') end = While(end + 1, kWordPart);
-    if (!is_hex && (end[-1] | 0x20) == 'e' && (At(end) == '-' || At(end) == '+') && Is(At(end, 1), kDigit)) end = While(end + 1, kWordPart);
-    at_ = end;
-    out_.PutNumber();
   }
 
   // Reads a string; `quote` is at at_. Two adjacent strings are one literal, and two in digests of MySQL.
@@ -248,7 +251,11 @@ class SqlLexer final : SqlPassingNames<kRules> {
       ++at;
     }
     at_ = at == end_ ? end_ : at + 1;
-    out_.PutName(from, static_cast<size_t>(at - from), static_cast<size_t>(end_ - from));
+    if (kRules.has_hash_names && At(from) == '#' && HasDigit(from, at)) {
+      out_.PutValue();
+    } else {
+      out_.PutName(from, static_cast<size_t>(at - from), static_cast<size_t>(end_ - from));
+    }
     name_end_ = at_;
   }
 
@@ -450,7 +457,7 @@ class SqlLexer final : SqlPassingNames<kRules> {
     if (kRules.has_hash_names && (Is(next, kLetter) || next == '#')) {
       const Byte from = at_;
       at_ = BehindWord(next == '#' ? from + 2 : from + 1);
-      return PutName(from, at_);
+      return HasDigit(from, at_) ? out_.PutValue() : PutName(from, at_);
     }
     if (next == '>') return At(at_, 2) == '>' ? Operator(3, kHashLongArrow) : Operator(2, kHashArrow);
     next == '-' ? Operator(2, kHashMinus) : Operator(1, kHash);
@@ -459,6 +466,7 @@ class SqlLexer final : SqlPassingNames<kRules> {
   static constexpr size_t kLongestTag = 66;  // with both '$'
 
   bool behind_string_ = false;
+  bool knows_temporary_ = false;  // RunWithTemporary() runs
 };
 
 // Apart from the lexer of texts without a dialect, whose function stays small so.

@@ -157,6 +157,13 @@ class SqlScanner {
     return at == end_ || kOperands.find(static_cast<char>(*at)) == std::string_view::npos;
   }
 
+  // Returns the place behind a run of digits and an exponent.
+  Byte Exponent(Byte at) const {
+    if ((At(at) | 0x20) != 'e') return at;
+    const size_t sign = At(at, 1) == '-' || At(at, 1) == '+' ? 1 : 0;
+    return sql_bytes::Is(At(at, 1 + sign), sql_bytes::kDigit) ? While(at + 1 + sign, sql_bytes::kDigit) : at;
+  }
+
   // ---- Words ----
 
   static const sql_tokens::WordEntry* Find(const sql_tokens::WordKey& key) {

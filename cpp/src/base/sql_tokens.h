@@ -240,7 +240,8 @@ constexpr WordTable MakeWords() {
   WordTable table{};
   table.good = true;
   for (size_t i = 0; i < kSqlWordCount; ++i) table.Add(SqlWordAt(i).text, i, CodeOfSqlWord(i), SqlWordAt(i).traits);
-  table.Add("MOVE", kSqlWordCount, kName, kBeforePassingName);  // no keyword, but cursors have it as FETCH
+  table.Add("MOVE", kSqlWordCount, kName, kBeforePassingName);                            // no keyword, but cursors have it as FETCH
+  table.Add("PG_TEMP", kSqlWordCount + 1, kName, kBeforePassingName | kTemporarySchema);  // a schema of PostgreSQL
   for (size_t i = 0; i < kSqlWordCount; ++i) {
     if (!SqlWordAt(i).shown.empty()) table.words[i].code = CodeOfSqlWord(table.IndexOf(SqlWordAt(i).shown));
   }

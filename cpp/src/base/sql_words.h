@@ -13,6 +13,7 @@ inline constexpr uint8_t kPlainWord = 0;
 inline constexpr uint8_t kBeforeExpression = 1;   // a sign behind it belongs to a literal, NULL behind it is a value
 inline constexpr uint8_t kOnlyCalled = 2;         // a keyword before '(' only: `count` and `max` are names of columns too
 inline constexpr uint8_t kBeforePassingName = 4;  // a name behind it may differ each time: of a savepoint, a cursor
+inline constexpr uint8_t kTemporarySchema = 8;    // a schema of tables whose names may differ each time
 
 struct SqlWord {
   std::string_view text;
@@ -65,7 +66,7 @@ inline constexpr SqlWord kSqlWords[] = {
     {"ROUTINE"}, {"ROW"}, {"ROWID"}, {"ROWS"}, {"SEPARATOR"}, {"SEQUENCE"}, {"SERIALIZABLE"}, {"SESSION"}, {"SHARE"}, {"SHARED"}, {"SHOW"},
     {"SIGNAL"}, {"SIMILAR"}, {"SKIP"}, {"SNAPSHOT"}, {"SOME"}, {"SPATIAL"}, {"SQLSTATE"}, {"SQL_BIG_RESULT"}, {"SQL_CALC_FOUND_ROWS"},
     {"SQL_NO_CACHE"}, {"SQL_SMALL_RESULT"}, {"START"}, {"STARTING"}, {"STATUS"}, {"STORED"}, {"STRAIGHT_JOIN"}, {"STRICT"}, {"SYSTEM"},
-    {"TABLES"}, {"TABLESAMPLE"}, {"TEMP"}, {"TEMPORARY"}, {"TERMINATED"}, {"TIES"}, {"TO", kBeforeExpression}, {"TRAILING"},
+    {"TABLES"}, {"TABLESAMPLE"}, {"TEMP", kBeforePassingName}, {"TEMPORARY", kBeforePassingName}, {"TERMINATED"}, {"TIES"}, {"TO", kBeforeExpression}, {"TRAILING"},
     {"TRANSACTION", kBeforePassingName}, {"TRIGGER"}, {"TRUNCATE"}, {"UNBOUNDED"}, {"UNCOMMITTED"}, {"UNDO"}, {"UNIQUE"}, {"UNLISTEN"}, {"UNLOCK"},
     {"UNLOGGED"}, {"UNTIL", kBeforeExpression}, {"USAGE"}, {"USE"}, {"VACUUM"}, {"VALUE"}, {"VARIABLES"}, {"VIEW"}, {"VIRTUAL"},
     {"WARNINGS"}, {"WHILE", kBeforeExpression}, {"WINDOW"}, {"WITHIN"}, {"WITHOUT"}, {"WORK"}, {"WRITE"}, {"XA"},
