@@ -172,7 +172,7 @@ PyObject* Wait(ConditionObject* self, double timeout) {
   if (waiter == nullptr) return nullptr;
   pfs_wait_t wait;
   wait.instance = nullptr;
-  if (pfs_enabled(self->instance)) {
+  if (pfs_enabled_(self->instance)) {
     const CallSite site = FindCallSite();
     pfs_cond_wait_begin_at(&wait, self->instance, timeout < 0 ? PFS_WAIT : PFS_TIMED_WAIT, site.file, site.line);
   }

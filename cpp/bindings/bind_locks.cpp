@@ -110,7 +110,7 @@ template <LockKind kKind>
 PyObject* Acquire(LockObject* self, const Limits& limits) {
   pfs_wait_t wait;
   wait.instance = nullptr;
-  if (pfs_enabled(self->instance)) {
+  if (pfs_enabled_(self->instance)) {
     const CallSite site = FindCallSite();
     pfs_mutex_wait_begin_at(&wait, self->instance, limits.op(), site.file, site.line);
   }
@@ -216,7 +216,7 @@ PyObject* RLockAcquireRestore(PyObject* object, PyObject* state) {
   LockObject* self = AsLock(object);
   pfs_wait_t wait;
   wait.instance = nullptr;
-  if (pfs_enabled(self->instance)) {
+  if (pfs_enabled_(self->instance)) {
     const CallSite site = FindCallSite();
     pfs_mutex_wait_begin_at(&wait, self->instance, PFS_LOCK, site.file, site.line);
   }

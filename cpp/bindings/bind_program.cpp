@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "perfschema/pfs.h"
+#include "perfschema/server.h"
 #include "pybind.h"  // comes first
 
 namespace perfschema::bindings {

@@ -152,7 +152,7 @@ PyObject* Acquire(RWLockObject* self, const Limits& limits) {
   }
   pfs_wait_t wait;
   wait.instance = nullptr;
-  if (pfs_enabled(self->instance)) {
+  if (pfs_enabled_(self->instance)) {
     const CallSite site = FindCallSite();
     pfs_rwlock_wait_begin_at(&wait, self->instance, OperationOf(kWrite, limits), site.file, site.line);
   }

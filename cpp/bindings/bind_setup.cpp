@@ -14,7 +14,7 @@
 #include "base/like.h"
 #include "gil.h"
 #include "greenlets.h"
-#include "perfschema/pfs.h"
+#include "perfschema/server.h"
 #include "pybind.h"  // comes first
 #include "setup/rules.h"
 #include "table/registry.h"

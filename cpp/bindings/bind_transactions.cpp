@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "perfschema/server.h"
 #include "record/family/elsewhere.h"
 #include "runs.h"  // Python.h comes first
 

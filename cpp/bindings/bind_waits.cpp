@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "perfschema/pfs.h"
+#include "perfschema/server.h"
 #include "pybind.h"  // comes first
 #include "record/family/elsewhere.h"
 #include "tasks.h"
@@ -123,7 +123,7 @@ struct WaitPoint {
   const NamedWait* named;
 
   void Begin() const {
-    BeginAt(this, pfs_enabled(named->instance),
+    BeginAt(this, pfs_enabled_(named->instance),
             [this](pfs_wait_t* wait, CallSite site) { pfs_cond_wait_begin_at(wait, named->instance, PFS_WAIT, site.file, site.line); });
   }
   void End() const {
@@ -170,7 +170,7 @@ class TableHandle {
   TableHandle& operator=(const TableHandle&) = delete;
 
   void BeginIo(int operation, int index) {
-    const bool is_enabled = table_ != nullptr && pfs_flags_enabled(&table_->flags[0]);
+    const bool is_enabled = table_ != nullptr && pfs_flags_enabled_(&table_->flags[0]);
     Begin(is_enabled, [&](pfs_wait_t* wait, CallSite site) {
       pfs_table_io_begin_at(wait, table_, static_cast<pfs_table_io>(operation), index, site.file, site.line);
     });
@@ -179,7 +179,7 @@ class TableHandle {
     End([rows](pfs_wait_t* wait) { pfs_table_io_end(wait, rows); });
   }
   void BeginLock(int lock) {
-    const bool is_enabled = table_ != nullptr && pfs_flags_enabled(&table_->flags[1]);
+    const bool is_enabled = table_ != nullptr && pfs_flags_enabled_(&table_->flags[1]);
     Begin(is_enabled, [&](pfs_wait_t* wait, CallSite site) {
       pfs_table_lock_begin_at(wait, table_, static_cast<pfs_table_lock>(lock), site.file, site.line);
     });

@@ -1,6 +1,7 @@
 // matrix_families.cpp: the families of the matrix, one row each. It is compiled twice: the second time with
 // PFS_DISABLE, to measure the rest of a probe that is compiled out.
 #include <perfschema/pfs.h>
+#include <perfschema/server.h>
 #include <poll.h>
 #include <sys/socket.h>
 

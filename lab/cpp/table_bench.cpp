@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <perfschema/pfs.hpp>
+#include <perfschema/server.hpp>
 
 #include "probe_bench.h"
 

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <perfschema/pfs.h>
+#include <perfschema/server.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

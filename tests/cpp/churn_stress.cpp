@@ -316,7 +316,7 @@ TEST(Churn, flags_are_those_of_the_setup) {
       uint64_t changed = 0;
       ASSERT_TRUE(UpdateTable(*table, {&where, 1}, {&set, 1}, &changed).ok());
     }
-    for (const auto& instance : last) wrong += (pfs_enabled(instance.load()) != 0) == enabled ? 0 : 1;
+    for (const auto& instance : last) wrong += (pfs_enabled_(instance.load()) != 0) == enabled ? 0 : 1;
     ++turns;
   }
   stop.store(true);

@@ -16,6 +16,7 @@
 #include <shared_mutex>
 
 #include "live.h"
+#include "perfschema/server.h"
 #include "record/context/threads.h"
 #include "record/probe/cells.h"
 

@@ -8,6 +8,7 @@
 // made of both. The check itself is tried on half a text first. Built with PFS_BREAK_SEQLOCK the reader skips its
 // checks, and both tests must report "torn rows: N".
 #include "live.h"
+#include "perfschema/server.h"
 
 namespace perfschema {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "../fuzz/segment_fuzz.cpp"
 #include "live.h"
+#include "perfschema/server.h"
 #include "shm/plan.h"
 
 namespace perfschema {

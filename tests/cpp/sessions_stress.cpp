@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "live.h"
+#include "perfschema/server.h"
 
 namespace perfschema {
 namespace {

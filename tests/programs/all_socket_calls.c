@@ -136,7 +136,7 @@ static void talk(int a, int b) {
   setitimer(ITIMER_REAL, &never, NULL);
 
   /* Streams over a socket. */
-  stream = pfs_fdopen(dup(a), "w");
+  stream = fdopen(dup(a), "w");
   pfs_socket_bind(key, fileno(stream));
   NUMBER("fputs", pfs_fputs("a line\n", stream));
   NUMBER("fprintf", pfs_fprintf(stream, "%d lines\n", 2));

@@ -12,6 +12,7 @@
  * which main holds for ever, if it is the last. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
+#include <perfschema/server.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -7,6 +7,7 @@
 #endif
 #include <assert.h>
 #include <perfschema/pfs.h>
+#include <perfschema/server.h>
 #include <string.h>
 
 static pfs_key_t key_data = 7, key_lock = 7, key_thread = 7;

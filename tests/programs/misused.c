@@ -1,5 +1,6 @@
 /* Calls that no program should make: NULL, invalid handles, closed objects, ends without begin. Prints "result ok". */
 #include <perfschema/pfs.h>
+#include <perfschema/server.h>
 #include <string.h>
 
 static pfs_key_t key, key_statement;
@@ -83,7 +84,6 @@ static void statements_of_nobody(void) {
   pfs_statement_set_schema(NULL, NULL);
   pfs_statement_set(NULL, PFS_ROWS_SENT, 1);
   pfs_statement_add(NULL, PFS_ROWS_SENT, 1);
-  pfs_statement_set_lock_time(NULL, 1);
   pfs_statement_set_error(NULL, 1, NULL, NULL);
   pfs_statement_set_id(NULL, 1);
   pfs_statement_set_secondary(NULL, 1);

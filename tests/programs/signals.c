@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <perfschema/pfs.h>
+#include <perfschema/server.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>

@@ -4,6 +4,7 @@
  * threads there were, and the KiB of the segment and of the process at half time and at the end. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
+#include <perfschema/server.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>

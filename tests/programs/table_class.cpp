@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <perfschema/pfs.hpp>
+#include <perfschema/server.hpp>
 #include <shared_mutex>
 #include <string>
 #include <thread>

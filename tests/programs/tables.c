@@ -3,6 +3,7 @@
  * Prints what it computed, which is the same with -DPFS_DISABLE. With an argument it waits for a line before the end, and prints before
  * that how often it did what, so that its tables can be compared. */
 #include <perfschema/pfs.h>
+#include <perfschema/server.h>
 #include <string.h>
 
 enum { THREADS = 4, ROUNDS = 2000, ROWS = 64 };

@@ -3,6 +3,7 @@
  * Prints what the calls return, which is the same with -DPFS_DISABLE but for errors. With an argument it says where its segment is, waits
  * for a line, and ends. With the argument "kill" it ends by SIGKILL instead: what it said stays readable. */
 #include <perfschema/pfs.h>
+#include <perfschema/server.h>
 #include <signal.h>
 #include <string.h>
 

@@ -81,3 +81,13 @@ def test_a_path_that_leads_nowhere_is_seen(root: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.h"
     page.write_text("// shm/layout.h, schema/gone.json and /dev/shm/pfs-0/x.json\nint schema_none; // see ../gone/x.md\n")
     assert paths_that_lead_nowhere(root, page) == ["../gone/x.md", "schema/gone.json"]
+
+
+def test_the_c_api_stays_small(root: Path) -> None:
+    """What a program may call, beyond server.h. Names that end in _ are of the headers, and name_at is name with a call site."""
+    folder = root / "cpp/include/perfschema"
+    headers = ["pfs.h", "abi.h", *re.findall(r'#include "perfschema/(\w+\.h)"', (folder / "pfs.h").read_text()), "socket_calls.h"]
+    code = re.sub(r"/\*.*?\*/", "", "".join((folder / name).read_text() for name in headers), flags=re.DOTALL)
+    names = {name.removesuffix("_at") for name in re.findall(r"\b(pfs_[a-z0-9_]+)\(", code) if not name.endswith("_")}
+    assert {"pfs_mutex_lock", "pfs_read", "pfs_recv"} < names
+    assert len(names) <= 220

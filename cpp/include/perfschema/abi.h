@@ -68,13 +68,13 @@ typedef struct pfs_metadata_lock {
 #define PFS_OWNER_HOLD_ (UINT64_C(1) << 47)
 
 /* Returns 1 if a probe of this object has work to do. A disabled probe costs only this load, test and branch. */
-static inline int pfs_enabled(const pfs_instance_t* instance) {
+static inline int pfs_enabled_(const pfs_instance_t* instance) {
   return __builtin_expect(instance != 0 && (__atomic_load_n(&instance->flags, __ATOMIC_RELAXED) & PFS_FLAG_ENABLED) != 0, 1) != 0;
 }
 
 /* Does the same for a pfs_mutex_t, which points to the flag word of its instrument: that word is in the cache when the mutex's own line
  * may not be. */
-static inline int pfs_flags_enabled(const uint32_t* flags) {
+static inline int pfs_flags_enabled_(const uint32_t* flags) {
   return __builtin_expect(flags != 0 && (__atomic_load_n(flags, __ATOMIC_RELAXED) & PFS_FLAG_ENABLED) != 0, 1) != 0;
 }
 

@@ -117,11 +117,11 @@ PFS_API pfs_instance_t* pfs_wait_create(pfs_key_t key, const void* identity);
 
 /* Makes the plain call if the wait is not instrumented and the mutex has no known holder. */
 static inline int pfs_cond_wait_at(pfs_cond_t* c, pfs_mutex_t* m, PFS_SITE_) {
-  if (pfs_flags_enabled(c->flags) || pfs_has_owner_(m->instance)) return pfs_cond_wait_(c, &m->mutex, m->instance, file, line);
+  if (pfs_flags_enabled_(c->flags) || pfs_has_owner_(m->instance)) return pfs_cond_wait_(c, &m->mutex, m->instance, file, line);
   return pthread_cond_wait(&c->cond, &m->mutex);
 }
 static inline int pfs_cond_timedwait_at(pfs_cond_t* c, pfs_mutex_t* m, const struct timespec* deadline, PFS_SITE_) {
-  if (pfs_flags_enabled(c->flags) || pfs_has_owner_(m->instance))
+  if (pfs_flags_enabled_(c->flags) || pfs_has_owner_(m->instance))
     return pfs_cond_timedwait_(c, &m->mutex, m->instance, deadline, file, line);
   return pthread_cond_timedwait(&c->cond, &m->mutex, deadline);
 }
@@ -130,11 +130,11 @@ static inline int pfs_cond_clockwait_at(pfs_cond_t* c, pfs_mutex_t* m, clockid_t
 }
 
 static inline int pfs_cond_wait_plain_at(pfs_cond_t* c, pthread_mutex_t* m, PFS_SITE_) {
-  if (pfs_flags_enabled(c->flags)) return pfs_cond_wait_(c, m, NULL, file, line);
+  if (pfs_flags_enabled_(c->flags)) return pfs_cond_wait_(c, m, NULL, file, line);
   return pthread_cond_wait(&c->cond, m);
 }
 static inline int pfs_cond_timedwait_plain_at(pfs_cond_t* c, pthread_mutex_t* m, const struct timespec* deadline, PFS_SITE_) {
-  if (pfs_flags_enabled(c->flags)) return pfs_cond_timedwait_(c, m, NULL, deadline, file, line);
+  if (pfs_flags_enabled_(c->flags)) return pfs_cond_timedwait_(c, m, NULL, deadline, file, line);
   return pthread_cond_timedwait(&c->cond, m, deadline);
 }
 static inline int pfs_cond_clockwait_plain_at(pfs_cond_t* c, pthread_mutex_t* m, clockid_t clock, const struct timespec* deadline,
@@ -144,7 +144,7 @@ static inline int pfs_cond_clockwait_plain_at(pfs_cond_t* c, pthread_mutex_t* m,
 
 static inline int pfs_cond_wait_begin_at(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_cond_op op, PFS_SITE_) {
   wait->instance = NULL;
-  return pfs_enabled(instance) ? pfs_cond_wait_begin_(wait, instance, op, file, line) : 0;
+  return pfs_enabled_(instance) ? pfs_cond_wait_begin_(wait, instance, op, file, line) : 0;
 }
 static inline void pfs_cond_wait_end(pfs_wait_t* wait, int rc) {
   if (wait->instance != NULL) pfs_cond_wait_end_(wait, rc);

@@ -1,4 +1,4 @@
-/* perfschema/connection.h: connection attributes of clients, hosts that they come from, failed logins. Included by pfs.h only.
+/* perfschema/connection.h: connection attributes of clients, hosts that they come from, failed logins. Included by server.h only.
  *
  *     pfs_connect_attr_t attributes[] = {{"_client_name", "shop"}, {"_pid", "4711"}};
  *     pfs_thread_set_connect_attrs(attributes, 2);                session_connect_attrs
@@ -13,8 +13,8 @@
 #ifndef PERFSCHEMA_CONNECTION_H
 #define PERFSCHEMA_CONNECTION_H
 
-#ifndef PERFSCHEMA_PFS_H
-#error "include <perfschema/pfs.h>"
+#ifndef PERFSCHEMA_SERVER_H
+#error "include <perfschema/server.h>"
 #endif
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// perfschema/counts.hpp: errors by number, and status variables. A part of pfs.hpp, which the program includes.
+// perfschema/counts.hpp: errors by number, status variables, idle time. A part of pfs.hpp, which the program includes.
 //
 //     const perfschema::error_number duplicate{1062, "ER_DUP_ENTRY", "23000"};
 //     duplicate.raised();
@@ -8,7 +8,7 @@
 //     ++open;
 //     perfschema::counted answered_while{open};                  one more until the end of the block
 //
-// error.h and status.h describe the rows of the tables.
+// error.h, status.h and idle.h describe the rows of the tables.
 //
 // Threads: any thread may use any of these objects; it counts for itself.
 #ifndef PERFSCHEMA_COUNTS_HPP
@@ -70,6 +70,23 @@ class [[nodiscard]] counted {
 
  private:
   pfs_key_t key_;
+};
+
+// ---- Idle ----------------------------------------------------------------------------------------------------------------------------
+
+// The thread is idle during the lifetime of the object.
+class [[nodiscard]] idle {
+ public:
+  explicit idle(PFS_CALLER_) {
+    wait_.instance = nullptr;
+    PFS_CALL_(idle_begin, &wait_);
+  }
+  ~idle() { pfs_idle_end(&wait_); }
+  idle(const idle&) = delete;
+  idle& operator=(const idle&) = delete;
+
+ private:
+  pfs_wait_t wait_;
 };
 
 }  // namespace PERFSCHEMA_BUILD

@@ -22,8 +22,8 @@
 #ifndef PERFSCHEMA_DATA_LOCK_H
 #define PERFSCHEMA_DATA_LOCK_H
 
-#ifndef PERFSCHEMA_PFS_H
-#error "include <perfschema/pfs.h>"
+#ifndef PERFSCHEMA_SERVER_H
+#error "include <perfschema/server.h>"
 #endif
 
 #ifdef __cplusplus

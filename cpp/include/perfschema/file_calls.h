@@ -183,14 +183,6 @@ PFS_API int pfs_fflush_at(FILE* stream, PFS_SITE_);
 PFS_API void pfs_rewind_at(FILE* stream, PFS_SITE_);
 #define pfs_rewind(...) pfs_rewind_at(__VA_ARGS__, __FILE__, __LINE__)
 
-/* int pfs_fgetpos(FILE* stream, fpos_t* position): tell. */
-PFS_API int pfs_fgetpos_at(FILE* stream, fpos_t* position, PFS_SITE_);
-#define pfs_fgetpos(...) pfs_fgetpos_at(__VA_ARGS__, __FILE__, __LINE__)
-
-/* int pfs_fsetpos(FILE* stream, const fpos_t* position): seek. */
-PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
-#define pfs_fsetpos(...) pfs_fsetpos_at(__VA_ARGS__, __FILE__, __LINE__)
-
 #else /* PFS_DISABLE */
 
 #define pfs_open(key, ...) (pfs_unused_key_(key), PFS_PLAIN_ open(__VA_ARGS__))
@@ -232,8 +224,6 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 #define pfs_ftello(...) PFS_PLAIN_ ftello(__VA_ARGS__)
 #define pfs_fflush(...) PFS_PLAIN_ fflush(__VA_ARGS__)
 #define pfs_rewind(...) PFS_PLAIN_ rewind(__VA_ARGS__)
-#define pfs_fgetpos(...) PFS_PLAIN_ fgetpos(__VA_ARGS__)
-#define pfs_fsetpos(...) PFS_PLAIN_ fsetpos(__VA_ARGS__)
 
 #endif /* PFS_DISABLE */
 /* clang-format on */

@@ -1,6 +1,6 @@
 /* perfschema/metadata.h: metadata locks of the program: locks on the meaning of a name, such as "this table must not be dropped while in
  * use".
- * Included by pfs.h only.
+ * Included by server.h only.
  *
  *     pfs_metadata_lock_t* row = pfs_metadata_lock_create(request, PFS_OBJECT_TABLE, "shop", "orders", NULL, PFS_METADATA_EXCLUSIVE,
  *                                                         PFS_METADATA_TRANSACTION, PFS_METADATA_PENDING);
@@ -18,8 +18,8 @@
 #ifndef PERFSCHEMA_METADATA_H
 #define PERFSCHEMA_METADATA_H
 
-#ifndef PERFSCHEMA_PFS_H
-#error "include <perfschema/pfs.h>"
+#ifndef PERFSCHEMA_SERVER_H
+#error "include <perfschema/server.h>"
 #endif
 
 #ifdef __cplusplus
@@ -82,7 +82,7 @@ PFS_API void pfs_metadata_wait_end_(pfs_wait_t* wait, int rc);
 
 static inline int pfs_metadata_wait_begin_at(pfs_wait_t* wait, pfs_metadata_lock_t* lock, PFS_SITE_) {
   wait->instance = NULL;
-  return lock != NULL && pfs_flags_enabled(&lock->flags) ? pfs_metadata_wait_begin_(wait, lock, file, line) : 0;
+  return lock != NULL && pfs_flags_enabled_(&lock->flags) ? pfs_metadata_wait_begin_(wait, lock, file, line) : 0;
 }
 
 static inline void pfs_metadata_wait_end(pfs_wait_t* wait, int rc) {

@@ -232,9 +232,6 @@ PFS_API void pfs_file_unbind(int fd);
 /* off_t pfs_tell(int fd): tell; lseek(fd, 0, SEEK_CUR). */
 PFS_API off_t pfs_tell_at(int fd, PFS_SITE_);
 
-/* FILE* pfs_fdopen(int fd, const char* mode): no event; the stream's calls count for the file that fd names.
- * int pfs_feof(FILE* stream): no event. */
-
 #endif /* PFS_DISABLE */
 
 #ifdef __cplusplus
@@ -242,15 +239,13 @@ PFS_API off_t pfs_tell_at(int fd, PFS_SITE_);
 #endif
 
 #include "perfschema/probe.h"
-/* Each further family has its own header, which holds the recorded and the compiled-out version. A header needs those above it. */
+/* Each further family has its own header, which holds the recorded and the compiled-out version. A header needs those above it. Servers
+ * of databases include server.h, too. */
 /* clang-format off */
 #include "perfschema/file_calls.h"
 #include "perfschema/cond.h"
 #include "perfschema/rwlock.h"
 #include "perfschema/socket.h"
-#include "perfschema/table.h"
-#include "perfschema/metadata.h"
-#include "perfschema/data_lock.h"
 #include "perfschema/idle.h"
 #include "perfschema/stage.h"
 #include "perfschema/statement.h"
@@ -261,7 +256,6 @@ PFS_API off_t pfs_tell_at(int fd, PFS_SITE_);
 #include "perfschema/memory.h"
 #include "perfschema/thread.h"
 #include "perfschema/variable.h"
-#include "perfschema/connection.h"
 #include "perfschema/program.h"
 #include "perfschema/log.h"
 #include "perfschema/interpose.h"

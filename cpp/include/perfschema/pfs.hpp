@@ -386,7 +386,6 @@ class file {
 #include "perfschema/statement.hpp"
 #include "perfschema/std_guards.hpp"
 #include "perfschema/sync.hpp"
-#include "perfschema/table.hpp"
 #include "perfschema/thread.hpp"
 
 #endif  // PERFSCHEMA_PFS_HPP

@@ -31,17 +31,15 @@ extern "C" {
 #define pfs_mutex_clocklock(...) pfs_mutex_clocklock_at(__VA_ARGS__, __FILE__, __LINE__)
 #define pfs_mutex_wait_begin(...) pfs_mutex_wait_begin_at(__VA_ARGS__, __FILE__, __LINE__)
 #define pfs_tell(...) pfs_tell_at(__VA_ARGS__, __FILE__, __LINE__)
-#define pfs_fdopen(...) PFS_PLAIN_ fdopen(__VA_ARGS__)
-#define pfs_feof(...) PFS_PLAIN_ feof(__VA_ARGS__)
 
 /* A mutex that is not instrumented costs a load, a test and a branch. */
 static inline int pfs_mutex_lock_at(pfs_mutex_t* m, PFS_SITE_) {
-  if (pfs_flags_enabled(m->flags)) return pfs_mutex_lock_(m, file, line);
+  if (pfs_flags_enabled_(m->flags)) return pfs_mutex_lock_(m, file, line);
   return pthread_mutex_lock(&m->mutex);
 }
 
 static inline int pfs_mutex_trylock_at(pfs_mutex_t* m, PFS_SITE_) {
-  if (pfs_flags_enabled(m->flags)) return pfs_mutex_trylock_(m, file, line);
+  if (pfs_flags_enabled_(m->flags)) return pfs_mutex_trylock_(m, file, line);
   return pthread_mutex_trylock(&m->mutex);
 }
 
@@ -60,7 +58,7 @@ static inline int pfs_mutex_unlock(pfs_mutex_t* m) {
 
 static inline int pfs_mutex_wait_begin_at(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_lock_op op, PFS_SITE_) {
   wait->instance = NULL;
-  return pfs_enabled(instance) ? pfs_mutex_wait_begin_(wait, instance, op, file, line) : 0;
+  return pfs_enabled_(instance) ? pfs_mutex_wait_begin_(wait, instance, op, file, line) : 0;
 }
 
 static inline void pfs_mutex_wait_end(pfs_wait_t* wait, int rc, uint32_t spins) {
@@ -79,8 +77,6 @@ static inline void pfs_mutex_released(pfs_instance_t* instance) { pfs_owner_rele
 
 static inline void pfs_unused_key_(pfs_key_t key PFS_UNUSED_) {}
 #define pfs_tell(...) PFS_PLAIN_ lseek(__VA_ARGS__, 0, SEEK_CUR)
-#define pfs_fdopen(...) PFS_PLAIN_ fdopen(__VA_ARGS__)
-#define pfs_feof(...) PFS_PLAIN_ feof(__VA_ARGS__)
 
 #define pfs_mutex_timedlock(m, ...) pthread_mutex_timedlock(&(m)->mutex, __VA_ARGS__)
 #define pfs_mutex_clocklock(m, ...) pthread_mutex_clocklock(&(m)->mutex, __VA_ARGS__)

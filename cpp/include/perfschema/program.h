@@ -1,4 +1,4 @@
-/* perfschema/program.h: meters, metrics, loggers, tasks and functions of the program. Included by pfs.h only.
+/* perfschema/program.h: meters, metrics and loggers of the program. Included by pfs.h only.
  *
  *     pfs_key_t meter, logger;
  *     pfs_register_meter("myapp.queue", 10, 1, "The queue.", &meter);                                   setup_meters
@@ -6,11 +6,10 @@
  *     pfs_register_logger("myapp/queue", PFS_LOG_LEVEL_INFO, NULL, &logger);                            setup_loggers
  *     if (pfs_logger_level(logger) >= PFS_LOG_LEVEL_DEBUG) ...                                          the level in setup_loggers
  *
- * The program itself acts on these rows. Functions that register, begin or end take a lock: they are not for hot paths or signal
- * handlers. pfs_meter_frequency() and pfs_logger_level() are a few loads. Names are case-sensitive. Registering a name again changes its
- * description; FREQUENCY, ENABLED and LEVEL, which belong to the user, stay. Errors: PFS_E_INVALID_ARGUMENT for a name that is empty or
- * too long [bytes], PFS_E_NOT_FOUND for an unregistered name; PFS_E_FULL, PFS_E_STATE as in variable.h. The functions do nothing if pfs
- * is off.
+ * The program itself acts on these rows. Functions that register take a lock: they are not for hot paths or signal handlers.
+ * pfs_meter_frequency() and pfs_logger_level() are a few loads. Names are case-sensitive. Registering a name again changes its description;
+ * FREQUENCY, ENABLED and LEVEL, which belong to the user, stay. Errors: PFS_E_INVALID_ARGUMENT for a name that is empty or too long
+ * [bytes], PFS_E_NOT_FOUND for an unregistered name; PFS_E_FULL, PFS_E_STATE as in variable.h. The functions do nothing if pfs is off.
  */
 #ifndef PERFSCHEMA_PROGRAM_H
 #define PERFSCHEMA_PROGRAM_H
@@ -60,18 +59,6 @@ PFS_API int pfs_register_logger(const char* name, enum pfs_log_level level, cons
 /* Returns LEVEL of the logger now; PFS_LOG_LEVEL_NONE if there is none. */
 PFS_API enum pfs_log_level pfs_logger_level(pfs_key_t key);
 
-/* Register a task [64] that runs periodically, in component_scheduler_tasks. begin: STATUS is RUNNING; end: WAITING, and one more run is
- * counted. */
-PFS_API int pfs_register_task(const char* name, const char* comment, uint32_t interval_seconds);
-PFS_API int pfs_task_begin(const char* name);
-PFS_API int pfs_task_end(const char* name, int failed);
-
-/* Registers a loaded function [64] in user_defined_functions. return_type, type [20]: "integer", "function", for example; library: NULL
- * = NULL. */
-PFS_API int pfs_register_function(const char* name, const char* return_type, const char* type, const char* library);
-/* Adds `change`, which may be negative, to UDF_USAGE_COUNT. */
-PFS_API int pfs_function_use(const char* name, int change);
-
 /* Removes the row of this name; a meter's metrics are removed with it. */
 PFS_API int pfs_unregister_row(enum pfs_row_kind kind, const char* name);
 
@@ -93,16 +80,6 @@ static inline int pfs_register_logger(const char* name PFS_UNUSED_, enum pfs_log
   return 0;
 }
 static inline enum pfs_log_level pfs_logger_level(pfs_key_t key PFS_UNUSED_) { return PFS_LOG_LEVEL_NONE; }
-static inline int pfs_register_task(const char* name PFS_UNUSED_, const char* comment PFS_UNUSED_, uint32_t interval_seconds PFS_UNUSED_) {
-  return 0;
-}
-static inline int pfs_task_begin(const char* name PFS_UNUSED_) { return 0; }
-static inline int pfs_task_end(const char* name PFS_UNUSED_, int failed PFS_UNUSED_) { return 0; }
-static inline int pfs_register_function(const char* name PFS_UNUSED_, const char* return_type PFS_UNUSED_, const char* type PFS_UNUSED_,
-                                        const char* library PFS_UNUSED_) {
-  return 0;
-}
-static inline int pfs_function_use(const char* name PFS_UNUSED_, int change PFS_UNUSED_) { return 0; }
 static inline int pfs_unregister_row(enum pfs_row_kind kind PFS_UNUSED_, const char* name PFS_UNUSED_) { return 0; }
 
 #endif /* PFS_DISABLE */

@@ -144,22 +144,22 @@ PFS_API void pfs_rwlock_held_after_all_(pfs_instance_t* instance);
 
 #ifdef PTHREAD_RWLOCK_INITIALIZER
 static inline int pfs_rwlock_rdlock_at(pfs_rwlock_t* rw, PFS_SITE_) {
-  if (pfs_flags_enabled(rw->flags)) return pfs_rwlock_rdlock_(rw, file, line);
+  if (pfs_flags_enabled_(rw->flags)) return pfs_rwlock_rdlock_(rw, file, line);
   return pthread_rwlock_rdlock(&rw->lock);
 }
 
 static inline int pfs_rwlock_wrlock_at(pfs_rwlock_t* rw, PFS_SITE_) {
-  if (pfs_flags_enabled(rw->flags)) return pfs_rwlock_wrlock_(rw, file, line);
+  if (pfs_flags_enabled_(rw->flags)) return pfs_rwlock_wrlock_(rw, file, line);
   return pthread_rwlock_wrlock(&rw->lock);
 }
 
 static inline int pfs_rwlock_tryrdlock_at(pfs_rwlock_t* rw, PFS_SITE_) {
-  if (pfs_flags_enabled(rw->flags)) return pfs_rwlock_tryrdlock_(rw, file, line);
+  if (pfs_flags_enabled_(rw->flags)) return pfs_rwlock_tryrdlock_(rw, file, line);
   return pthread_rwlock_tryrdlock(&rw->lock);
 }
 
 static inline int pfs_rwlock_trywrlock_at(pfs_rwlock_t* rw, PFS_SITE_) {
-  if (pfs_flags_enabled(rw->flags)) return pfs_rwlock_trywrlock_(rw, file, line);
+  if (pfs_flags_enabled_(rw->flags)) return pfs_rwlock_trywrlock_(rw, file, line);
   return pthread_rwlock_trywrlock(&rw->lock);
 }
 
@@ -184,7 +184,7 @@ static inline int pfs_rwlock_unlock(pfs_rwlock_t* rw) {
 
 static inline int pfs_rwlock_wait_begin_at(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_rwlock_op op, PFS_SITE_) {
   wait->instance = NULL;
-  return pfs_enabled(instance) ? pfs_rwlock_wait_begin_(wait, instance, op, file, line) : 0;
+  return pfs_enabled_(instance) ? pfs_rwlock_wait_begin_(wait, instance, op, file, line) : 0;
 }
 
 static inline void pfs_rwlock_wait_end(pfs_wait_t* wait, int rc, uint32_t spins) {

@@ -9,7 +9,7 @@
  *
  * Sockets are found by descriptor, as files are (convention 9 of pfs.h): every call here on a descriptor that names a socket is an event
  * of it; on others it is the plain call. Calls that files and sockets share work on both: pfs_close, pfs_read, pfs_write, pfs_readv,
- * pfs_writev, and streams made by pfs_fdopen. On a socket these are the events close, recv and send; pfs_fstat is stat, a seek is seek.
+ * pfs_writev, and streams made by fdopen. On a socket these are the events close, recv and send; pfs_fstat is stat, a seek is seek.
  * Calls that no socket supports (fsync, ftruncate; fflush, which has no bytes of its own) make no event. A pfs_ call for sockets on a
  * file is the plain call.
  *

@@ -51,7 +51,7 @@ typedef struct pfs_program_call {
 
 /* Names the counters of a statement: the columns of that name. */
 enum pfs_statement_counter {
-  PFS_LOCK_TIME = 0, /* in picoseconds; pfs_statement_set_lock_time() takes microseconds */
+  PFS_LOCK_TIME = 0, /* in picoseconds */
   PFS_ERRORS = 1,    /* pfs_statement_set_error() sets it */
   PFS_WARNINGS = 2,
   PFS_ROWS_AFFECTED = 3,
@@ -84,6 +84,29 @@ enum pfs_statement_counter {
 #define PFS_DIALECT_REDIS (8u << PFS_DIALECT_SHIFT)
 #define PFS_DIALECT_HTTP (9u << PFS_DIALECT_SHIFT) /* a request: "GET /users/17" */
 #define PFS_DIALECT_PYTHON (10u << PFS_DIALECT_SHIFT)
+/* OBJECT_TYPE. Tables (table.h) have one of the first two, programs one of the next four; metadata locks (metadata.h) may have any. */
+enum pfs_object_type {
+  PFS_OBJECT_TABLE = 4,
+  PFS_OBJECT_TEMPORARY_TABLE = 6,
+  PFS_OBJECT_EVENT = 1,
+  PFS_OBJECT_FUNCTION = 2,
+  PFS_OBJECT_PROCEDURE = 3,
+  PFS_OBJECT_TRIGGER = 5,
+  PFS_OBJECT_GLOBAL = 7,
+  PFS_OBJECT_SCHEMA = 8,
+  PFS_OBJECT_COMMIT = 9,
+  PFS_OBJECT_USER_LEVEL_LOCK = 10,
+  PFS_OBJECT_TABLESPACE = 11,
+  PFS_OBJECT_LOCKING_SERVICE = 12,
+  PFS_OBJECT_SRID = 13,
+  PFS_OBJECT_ACL_CACHE = 14,
+  PFS_OBJECT_COLUMN_STATISTICS = 15,
+  PFS_OBJECT_BACKUP_LOCK = 16,
+  PFS_OBJECT_RESOURCE_GROUPS = 17,
+  PFS_OBJECT_FOREIGN_KEY = 18,
+  PFS_OBJECT_CHECK_CONSTRAINT = 19
+};
+
 #ifndef PFS_DISABLE
 /* Registers statements as pfs_register_mutex() does mutexes. PFS_MUTABLE: the kind is not known yet at the begin; pfs_statement_refine()
  * sets it (statement/abstract/...). PFS_DIALECT_...: the language of their texts. */
@@ -115,14 +138,12 @@ PFS_API void pfs_statement_set_dialect(pfs_statement_t* statement, uint32_t dial
 PFS_API void pfs_statement_set_text(pfs_statement_t* statement, const char* text, size_t bytes);
 PFS_API void pfs_statement_set(pfs_statement_t* statement, enum pfs_statement_counter counter, uint64_t value);
 PFS_API void pfs_statement_add(pfs_statement_t* statement, enum pfs_statement_counter counter, uint64_t more);
-PFS_API void pfs_statement_set_lock_time(pfs_statement_t* statement, uint64_t microseconds);
 /* Sets MYSQL_ERRNO, RETURNED_SQLSTATE (5 bytes), MESSAGE_TEXT (at most 128). number 0: no error; then sqlstate NULL is "00000". */
 PFS_API void pfs_statement_set_error(pfs_statement_t* statement, int number, const char* sqlstate, const char* message);
 /* Sets TRACEPARENT: the caller's span, as the header "traceparent" of W3C names it; SQL_TEXT stays. Returns 0, or -1 if the text is no
  * traceparent: then nothing changes. bytes 0: it has none. */
 PFS_API int pfs_statement_set_traceparent(pfs_statement_t* statement, const char* text, size_t bytes);
-PFS_API void pfs_statement_set_id(pfs_statement_t* statement, uint64_t statement_id);   /* STATEMENT_ID; 0 = NULL */
-PFS_API void pfs_statement_set_secondary(pfs_statement_t* statement, int is_secondary); /* EXECUTION_ENGINE */
+PFS_API void pfs_statement_set_id(pfs_statement_t* statement, uint64_t statement_id); /* STATEMENT_ID; 0 = NULL */
 
 /* Finds a stored program by name, or makes it: a procedure, function, trigger or event of the program. It gets a row of
  * events_statements_summary_by_program, if setup_objects enables it. The handle stays valid until it is dropped. */
@@ -137,9 +158,7 @@ PFS_API void pfs_program_end(pfs_program_call_t* call);
 PFS_API pfs_prepared_t* pfs_prepared_create(const void* identity, uint64_t statement_id, pfs_statement_t* statement, const char* name,
                                             const char* text, size_t bytes);
 PFS_API void pfs_prepared_destroy(pfs_prepared_t* prepared);
-PFS_API void pfs_prepared_reprepare(pfs_prepared_t* prepared); /* COUNT_REPREPARE */
 PFS_API void pfs_prepared_set_text(pfs_prepared_t* prepared, const char* text, size_t bytes);
-PFS_API void pfs_prepared_set_secondary(pfs_prepared_t* prepared, int is_secondary);
 /* Says that the statement executes the prepared one, which then counts all that the statement counts. */
 PFS_API void pfs_statement_executes(pfs_statement_t* statement, pfs_prepared_t* prepared);
 
@@ -166,7 +185,6 @@ static inline void pfs_statement_set(pfs_statement_t* statement PFS_UNUSED_, enu
                                      uint64_t value PFS_UNUSED_) {}
 static inline void pfs_statement_add(pfs_statement_t* statement PFS_UNUSED_, enum pfs_statement_counter counter PFS_UNUSED_,
                                      uint64_t more PFS_UNUSED_) {}
-static inline void pfs_statement_set_lock_time(pfs_statement_t* statement PFS_UNUSED_, uint64_t microseconds PFS_UNUSED_) {}
 static inline void pfs_statement_set_error(pfs_statement_t* statement PFS_UNUSED_, int number PFS_UNUSED_, const char* sqlstate PFS_UNUSED_,
                                            const char* message PFS_UNUSED_) {}
 static inline int pfs_statement_set_traceparent(pfs_statement_t* statement PFS_UNUSED_, const char* text PFS_UNUSED_,
@@ -174,7 +192,6 @@ static inline int pfs_statement_set_traceparent(pfs_statement_t* statement PFS_U
   return 0;
 }
 static inline void pfs_statement_set_id(pfs_statement_t* statement PFS_UNUSED_, uint64_t statement_id PFS_UNUSED_) {}
-static inline void pfs_statement_set_secondary(pfs_statement_t* statement PFS_UNUSED_, int is_secondary PFS_UNUSED_) {}
 static inline pfs_program_t* pfs_program(enum pfs_object_type type PFS_UNUSED_, const char* schema PFS_UNUSED_,
                                          const char* name PFS_UNUSED_) {
   return NULL;
@@ -188,9 +205,7 @@ static inline pfs_prepared_t* pfs_prepared_create(const void* identity PFS_UNUSE
   return NULL;
 }
 static inline void pfs_prepared_destroy(pfs_prepared_t* prepared PFS_UNUSED_) {}
-static inline void pfs_prepared_reprepare(pfs_prepared_t* prepared PFS_UNUSED_) {}
 static inline void pfs_prepared_set_text(pfs_prepared_t* prepared PFS_UNUSED_, const char* text PFS_UNUSED_, size_t bytes PFS_UNUSED_) {}
-static inline void pfs_prepared_set_secondary(pfs_prepared_t* prepared PFS_UNUSED_, int is_secondary PFS_UNUSED_) {}
 static inline void pfs_statement_executes(pfs_statement_t* statement PFS_UNUSED_, pfs_prepared_t* prepared PFS_UNUSED_) {}
 
 #endif /* PFS_DISABLE */

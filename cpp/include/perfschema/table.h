@@ -1,4 +1,4 @@
-/* perfschema/table.h: the program's own tables: waits for their rows and for locks on them. Included by pfs.h only.
+/* perfschema/table.h: the program's own tables: waits for their rows and for locks on them. Included by server.h only.
  *
  *     static const char* const indexes[] = {"PRIMARY", "by_name"};
  *     pfs_table_t* orders = pfs_table_open(PFS_OBJECT_TABLE, "shop", "orders", my_table, indexes, 2);
@@ -27,36 +27,13 @@
 #ifndef PERFSCHEMA_TABLE_H
 #define PERFSCHEMA_TABLE_H
 
-#ifndef PERFSCHEMA_PFS_H
-#error "include <perfschema/pfs.h>"
+#ifndef PERFSCHEMA_SERVER_H
+#error "include <perfschema/server.h>"
 #endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* OBJECT_TYPE. Tables have one of the first two; metadata locks (metadata.h) may have any. */
-enum pfs_object_type {
-  PFS_OBJECT_TABLE = 4,
-  PFS_OBJECT_TEMPORARY_TABLE = 6,
-  PFS_OBJECT_EVENT = 1,
-  PFS_OBJECT_FUNCTION = 2,
-  PFS_OBJECT_PROCEDURE = 3,
-  PFS_OBJECT_TRIGGER = 5,
-  PFS_OBJECT_GLOBAL = 7,
-  PFS_OBJECT_SCHEMA = 8,
-  PFS_OBJECT_COMMIT = 9,
-  PFS_OBJECT_USER_LEVEL_LOCK = 10,
-  PFS_OBJECT_TABLESPACE = 11,
-  PFS_OBJECT_LOCKING_SERVICE = 12,
-  PFS_OBJECT_SRID = 13,
-  PFS_OBJECT_ACL_CACHE = 14,
-  PFS_OBJECT_COLUMN_STATISTICS = 15,
-  PFS_OBJECT_BACKUP_LOCK = 16,
-  PFS_OBJECT_RESOURCE_GROUPS = 17,
-  PFS_OBJECT_FOREIGN_KEY = 18,
-  PFS_OBJECT_CHECK_CONSTRAINT = 19
-};
 
 /* Names the operation on rows. Shown as OPERATION. */
 enum pfs_table_io {
@@ -136,7 +113,7 @@ PFS_API void pfs_table_unlock_external(pfs_table_t* table);
 /* A table that is not instrumented costs two loads, a test and a branch. */
 static inline int pfs_table_io_begin_at(pfs_wait_t* wait, pfs_table_t* table, enum pfs_table_io operation, int index, PFS_SITE_) {
   wait->instance = NULL;
-  return table != NULL && pfs_flags_enabled(&table->flags[0]) ? pfs_table_io_begin_(wait, table, operation, index, file, line) : 0;
+  return table != NULL && pfs_flags_enabled_(&table->flags[0]) ? pfs_table_io_begin_(wait, table, operation, index, file, line) : 0;
 }
 
 static inline void pfs_table_io_end(pfs_wait_t* wait, uint64_t rows) {
@@ -145,7 +122,7 @@ static inline void pfs_table_io_end(pfs_wait_t* wait, uint64_t rows) {
 
 static inline int pfs_table_lock_begin_at(pfs_wait_t* wait, pfs_table_t* table, enum pfs_table_lock lock, PFS_SITE_) {
   wait->instance = NULL;
-  return table != NULL && pfs_flags_enabled(&table->flags[1]) ? pfs_table_lock_begin_(wait, table, lock, file, line) : 0;
+  return table != NULL && pfs_flags_enabled_(&table->flags[1]) ? pfs_table_lock_begin_(wait, table, lock, file, line) : 0;
 }
 
 static inline void pfs_table_lock_end(pfs_wait_t* wait, int rc) {

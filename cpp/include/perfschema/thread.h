@@ -114,18 +114,7 @@ PFS_API int pfs_set_account(const char* user, const char* host);
 /* Returns the THREAD_ID of the calling thread; 0 if it is not instrumented. */
 PFS_API uint64_t pfs_thread_id(void);
 
-PFS_API void pfs_thread_set_id(uint64_t processlist_id);           /* PROCESSLIST_ID; 0 = NULL. Shown of FOREGROUND threads */
-PFS_API void pfs_thread_set_db(const char* db);                    /* PROCESSLIST_DB [64] */
-PFS_API void pfs_thread_set_command(const char* command);          /* PROCESSLIST_COMMAND [16] */
-PFS_API void pfs_thread_set_state(const char* state);              /* PROCESSLIST_STATE [64] */
-PFS_API void pfs_thread_set_info(const char* info, size_t length); /* PROCESSLIST_INFO [1024]; not zero terminated */
-PFS_API void pfs_thread_set_start_time(time_t seconds);            /* PROCESSLIST_TIME counts from then, as of time(); 0 = NULL */
-PFS_API void pfs_thread_set_connection_type(const char* type);     /* CONNECTION_TYPE [16] */
-PFS_API void pfs_thread_set_resource_group(const char* group);     /* RESOURCE_GROUP [64] */
-PFS_API void pfs_thread_set_peer_port(uint16_t port);              /* HOST of processlist is "host:port"; 0 = none */
-PFS_API void pfs_thread_set_secondary_engine(int is_secondary);    /* EXECUTION_ENGINE is SECONDARY, else PRIMARY */
-
-#else /* PFS_DISABLE */
+#else  /* PFS_DISABLE */
 
 static inline int pfs_register_thread(const char* component PFS_UNUSED_, pfs_thread_info_t* info, int count) {
   return pfs_register_nothing_(info, count);
@@ -152,17 +141,6 @@ static inline uint64_t pfs_thread_id_of(pfs_thread_t thread PFS_UNUSED_) { retur
 static inline int pfs_set_thread_name(const char* name PFS_UNUSED_) { return PFS_OK; }
 static inline int pfs_set_account(const char* user PFS_UNUSED_, const char* host PFS_UNUSED_) { return PFS_OK; }
 static inline uint64_t pfs_thread_id(void) { return 0; }
-static inline void pfs_thread_set_id(uint64_t processlist_id PFS_UNUSED_) {}
-static inline void pfs_thread_set_db(const char* db PFS_UNUSED_) {}
-static inline void pfs_thread_set_command(const char* command PFS_UNUSED_) {}
-static inline void pfs_thread_set_state(const char* state PFS_UNUSED_) {}
-static inline void pfs_thread_set_info(const char* info PFS_UNUSED_, size_t length PFS_UNUSED_) {}
-static inline void pfs_thread_set_start_time(time_t seconds PFS_UNUSED_) {}
-static inline void pfs_thread_set_connection_type(const char* type PFS_UNUSED_) {}
-static inline void pfs_thread_set_resource_group(const char* group PFS_UNUSED_) {}
-static inline void pfs_thread_set_peer_port(uint16_t port PFS_UNUSED_) {}
-static inline void pfs_thread_set_secondary_engine(int is_secondary PFS_UNUSED_) {}
-
 #endif /* PFS_DISABLE */
 
 #ifdef __cplusplus

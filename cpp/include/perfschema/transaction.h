@@ -36,8 +36,6 @@ enum pfs_isolation {
   PFS_SERIALIZABLE = 4
 };
 
-enum pfs_xa_state { PFS_XA_NOTR = 0, PFS_XA_ACTIVE = 1, PFS_XA_IDLE = 2, PFS_XA_PREPARED = 3, PFS_XA_ROLLBACK_ONLY = 4 };
-
 #ifndef PFS_DISABLE
 
 /* int pfs_transaction_begin(pfs_transaction_t* transaction, enum pfs_isolation isolation, int read_only, int autocommit): sets STATE to
@@ -48,14 +46,6 @@ PFS_API int pfs_transaction_begin_at(pfs_transaction_t* transaction, enum pfs_is
 /* Ends the transaction: COMMITTED, or ROLLED BACK if `committed` is 0. A second end does nothing. */
 PFS_API void pfs_transaction_end(pfs_transaction_t* transaction, int committed);
 
-/* Sets XID_FORMAT_ID, XID_GTRID and XID_BQUAL (at most 130 bytes each, zero terminated), XA_STATE. */
-PFS_API void pfs_transaction_set_xid(pfs_transaction_t* transaction, int32_t format, const char* gtrid, const char* bqual,
-                                     enum pfs_xa_state state);
-PFS_API void pfs_transaction_set_xa_state(pfs_transaction_t* transaction, enum pfs_xa_state state);
-/* Sets GTID, at most 90 bytes. */
-PFS_API void pfs_transaction_set_gtid(pfs_transaction_t* transaction, const char* gtid);
-/* Sets TRX_ID: the first value other than 0 stays. */
-PFS_API void pfs_transaction_set_trx_id(pfs_transaction_t* transaction, uint64_t trx_id);
 /* Count in NUMBER_OF_SAVEPOINTS, NUMBER_OF_ROLLBACK_TO_SAVEPOINT, NUMBER_OF_RELEASE_SAVEPOINT. */
 PFS_API void pfs_transaction_add_savepoints(pfs_transaction_t* transaction, uint64_t more);
 PFS_API void pfs_transaction_add_rollbacks(pfs_transaction_t* transaction, uint64_t more);
@@ -68,12 +58,6 @@ static inline int pfs_transaction_begin(pfs_transaction_t* transaction PFS_UNUSE
   return 0;
 }
 static inline void pfs_transaction_end(pfs_transaction_t* transaction PFS_UNUSED_, int committed PFS_UNUSED_) {}
-static inline void pfs_transaction_set_xid(pfs_transaction_t* transaction PFS_UNUSED_, int32_t format PFS_UNUSED_,
-                                           const char* gtrid PFS_UNUSED_, const char* bqual PFS_UNUSED_,
-                                           enum pfs_xa_state state PFS_UNUSED_) {}
-static inline void pfs_transaction_set_xa_state(pfs_transaction_t* transaction PFS_UNUSED_, enum pfs_xa_state state PFS_UNUSED_) {}
-static inline void pfs_transaction_set_gtid(pfs_transaction_t* transaction PFS_UNUSED_, const char* gtid PFS_UNUSED_) {}
-static inline void pfs_transaction_set_trx_id(pfs_transaction_t* transaction PFS_UNUSED_, uint64_t trx_id PFS_UNUSED_) {}
 static inline void pfs_transaction_add_savepoints(pfs_transaction_t* transaction PFS_UNUSED_, uint64_t more PFS_UNUSED_) {}
 static inline void pfs_transaction_add_rollbacks(pfs_transaction_t* transaction PFS_UNUSED_, uint64_t more PFS_UNUSED_) {}
 static inline void pfs_transaction_add_releases(pfs_transaction_t* transaction PFS_UNUSED_, uint64_t more PFS_UNUSED_) {}

@@ -7,11 +7,9 @@
  *
  *     pfs_register_variable(variables, 2);                                            variables_metadata, variables_info
  *     pfs_variable_set("myapp_threads", "8", PFS_VARIABLE_FROM_COMMAND_LINE, NULL);   global_variables
- *     pfs_thread_set_variable("myapp_verbose", "ON");                                 session_variables, variables_by_thread
- *     pfs_thread_set_user_variable("batch", data, bytes);                             user_variables_by_thread
  *
  * pfs shows values, it does not provide them: the program reports each change. Not for hot paths or signal handlers. Names of variables
- * are case-insensitive. All but user variables are kept and shown even if pfs is off. Errors: PFS_E_INVALID_ARGUMENT for a name or value
+ * are case-insensitive. They are kept and shown even if pfs is off. Errors: PFS_E_INVALID_ARGUMENT for a name or value
  * that breaks its rule, PFS_E_NOT_FOUND for an unregistered variable, PFS_E_FULL (rows are limited by
  * performance_schema_max_program_rows; Performance_schema_program_rows_lost counts), PFS_E_STATE in a handler that interrupted pfs.
  * Nothing changes then.
@@ -75,41 +73,17 @@ PFS_API int pfs_register_variable(const pfs_variable_info_t* info, int count);
  * file that the value comes from; NULL = none. PFS_E_NOT_ALLOWED: SESSION_ONLY, or an option of pfs. */
 PFS_API int pfs_variable_set(const char* name, const char* value, enum pfs_variable_source source, const char* path);
 
-/* Set and forget the session value of the calling thread, which the thread's end also removes. PFS_E_NOT_ALLOWED: scope GLOBAL. */
-PFS_API int pfs_thread_set_variable(const char* name, const char* value);
-PFS_API int pfs_thread_forget_variable(const char* name);
-
-/* Sets an attribute of a variable or an option of pfs: a row of global_variable_attributes. attribute: 1 to 32 bytes without blanks.
- * value NULL removes it. */
-PFS_API int pfs_variable_set_attribute(const char* name, const char* attribute, const char* value);
-
 /* Removes a variable, its attributes and the values of threads. */
 PFS_API int pfs_unregister_variable(const char* name);
 
-/* Sets a user variable of the calling thread, until the thread ends: any bytes, cut at 65535; names are cut at 64 bytes, and are
- * case-sensitive. value NULL: VARIABLE_VALUE is NULL. Does nothing if pfs is off. */
-PFS_API int pfs_thread_set_user_variable(const char* name, const void* value, size_t bytes);
-PFS_API int pfs_thread_forget_user_variable(const char* name);
-
-#else /* PFS_DISABLE */
+#else  /* PFS_DISABLE */
 
 static inline int pfs_register_variable(const pfs_variable_info_t* info PFS_UNUSED_, int count PFS_UNUSED_) { return 0; }
 static inline int pfs_variable_set(const char* name PFS_UNUSED_, const char* value PFS_UNUSED_, enum pfs_variable_source source PFS_UNUSED_,
                                    const char* path PFS_UNUSED_) {
   return 0;
 }
-static inline int pfs_thread_set_variable(const char* name PFS_UNUSED_, const char* value PFS_UNUSED_) { return 0; }
-static inline int pfs_thread_forget_variable(const char* name PFS_UNUSED_) { return 0; }
-static inline int pfs_variable_set_attribute(const char* name PFS_UNUSED_, const char* attribute PFS_UNUSED_,
-                                             const char* value PFS_UNUSED_) {
-  return 0;
-}
 static inline int pfs_unregister_variable(const char* name PFS_UNUSED_) { return 0; }
-static inline int pfs_thread_set_user_variable(const char* name PFS_UNUSED_, const void* value PFS_UNUSED_, size_t bytes PFS_UNUSED_) {
-  return 0;
-}
-static inline int pfs_thread_forget_user_variable(const char* name PFS_UNUSED_) { return 0; }
-
 #endif /* PFS_DISABLE */
 
 #ifdef __cplusplus

@@ -106,7 +106,7 @@ const uint32_t* FlagsOf(uint32_t class_index) {
 // Makes an instance if the class is enabled. Returns nullptr if it is not. If there is no space, that is counted as lost, and the class
 // becomes 0: it is not tried again.
 pfs_instance_t* RowFor(uint32_t* class_index, Kind kind, const void* address) {
-  if (!pfs_flags_enabled(FlagsOf(*class_index))) return nullptr;
+  if (!pfs_flags_enabled_(FlagsOf(*class_index))) return nullptr;
   pfs_instance_t* const row = CreateInstance(FactsOf(kind).family, g_runtime.classes[*class_index].key, address);
   if (row == nullptr) *class_index = 0;
   return row;
@@ -209,7 +209,7 @@ uint64_t WordOf(uint32_t class_index, const pfs_instance_t* its_row, const void*
 
 // Returns whether a lock has a tag with an instance of its own, which is enabled.
 bool HasEnabledTag(const Tag& tag, const void* lock) {
-  return tag.HasClass() && pfs_flags_enabled(tag.flags()) && tag.HasInstance() && Tag::IsOf(tag.instance(), lock);
+  return tag.HasClass() && pfs_flags_enabled_(tag.flags()) && tag.HasInstance() && Tag::IsOf(tag.instance(), lock);
 }
 
 // Gives a new lock at the address of an object its tag: `there` is the word that the lock came with. Several threads may take the lock for
@@ -324,7 +324,7 @@ bool CompleteTag(Object& object, const void* lock, TagWord word, uint64_t there)
   if (!Complete(object, lock, false)) return false;
   pfs_instance_t* const row = object.row.load(std::memory_order_acquire);
   (void)word.Replace(there, WordOf(object.class_index.load(std::memory_order_relaxed), row, lock));
-  return row != nullptr && pfs_flags_enabled(object.flags.load(std::memory_order_relaxed));
+  return row != nullptr && pfs_flags_enabled_(object.flags.load(std::memory_order_relaxed));
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ inline Object* ObjectAt(const void* address, Kind kind, const void* caller) {
 // Returns whether events of the object are instrumented. The object's instance is made here if it has none. `object` may be nullptr.
 [[gnu::noinline]] bool MakeInstance(Object& object);
 inline bool IsInstrumented(Object* object) {
-  if (object == nullptr || !pfs_flags_enabled(object->flags.load(std::memory_order_relaxed))) return false;
+  if (object == nullptr || !pfs_flags_enabled_(object->flags.load(std::memory_order_relaxed))) return false;
   return __builtin_expect(object->row.load(std::memory_order_acquire) != nullptr, 1) || MakeInstance(*object);
 }
 

@@ -21,7 +21,7 @@ namespace {
 class CondEvent {
  public:
   CondEvent(const pfs_cond_t* c, Operation operation, const char* file, uint32_t line) : object_(AsInstance(c->instance)) {
-    if (!pfs_flags_enabled(c->flags)) return;
+    if (!pfs_flags_enabled_(c->flags)) return;
     const auto& entry =
         *reinterpret_cast<const perfschema::ShmClass*>(reinterpret_cast<const char*>(c->flags) - offsetof(perfschema::ShmClass, flags));
     const uint32_t flags = entry.flags.load(perfschema::kRelaxed);

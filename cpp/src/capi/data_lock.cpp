@@ -1,5 +1,6 @@
 // capi/data_lock.cpp: inspectors of data locks, and the collection of their rows.
 #include "capi/guarded.h"
+#include "perfschema/server.h"
 #include "record/family/data_locks.h"
 
 extern "C" {

@@ -86,7 +86,7 @@ int pfs_mutex_is_contended(const pfs_instance_t* instance) {
 }
 
 void pfs_mutex_counted(pfs_instance_t* instance, enum pfs_lock_op op) {
-  if (!pfs_enabled(instance)) return;
+  if (!pfs_enabled_(instance)) return;
   ShmInstance& object = *perfschema::AsInstance(instance);
   const uint32_t flags = object.flags.load(perfschema::kRelaxed);
   perfschema::ThreadState* const thread = perfschema::CurrentThread();

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "capi/texts.h"
-#include "perfschema/pfs.h"
+#include "perfschema/server.h"
 
 using perfschema::ShmMetadataLock;
 using perfschema::Wait;

@@ -46,7 +46,7 @@ int Until(pfs_mutex_t* m, const char* file, uint32_t line, Wait wait) {
     int operator()() const { return wait(); }
     int attempt() const { return TryLock(this->object); }
   };
-  return pfs_flags_enabled(m->flags) ? LockOperation(Call{{m}, wait}, file, line, Operation::kTimedLock) : wait();
+  return pfs_flags_enabled_(m->flags) ? LockOperation(Call{{m}, wait}, file, line, Operation::kTimedLock) : wait();
 }
 
 }  // namespace

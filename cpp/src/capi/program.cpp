@@ -5,6 +5,7 @@
 
 #include "capi/guarded.h"
 #include "capi/texts.h"
+#include "perfschema/server.h"
 #include "record/declared/log.h"
 
 using namespace perfschema;

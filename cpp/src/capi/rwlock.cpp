@@ -73,7 +73,7 @@ int Until(pfs_rwlock_t* rw, Operation operation, bool is_legal, const char* file
     int operator()() const { return wait(); }
     int attempt() const { return kAttempt(this->object); }
   };
-  return is_legal && pfs_flags_enabled(rw->flags) ? LockOperation(Call{{rw}, wait}, file, line, operation) : wait();
+  return is_legal && pfs_flags_enabled_(rw->flags) ? LockOperation(Call{{rw}, wait}, file, line, operation) : wait();
 }
 
 }  // namespace

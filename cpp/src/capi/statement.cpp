@@ -5,7 +5,7 @@
 #include "base/traceparent.h"
 #include "capi/guarded.h"
 #include "capi/texts.h"
-#include "perfschema/pfs.h"
+#include "perfschema/server.h"
 #include "record/engine/classes.h"
 #include "record/family/programs.h"
 #include "record/family/statements.h"
@@ -99,10 +99,6 @@ void pfs_statement_set(pfs_statement_t* statement, enum pfs_statement_counter co
 void pfs_statement_add(pfs_statement_t* statement, enum pfs_statement_counter counter, uint64_t more) {
   if (static_cast<uint32_t>(counter) >= kSettable || In(statement).thread == nullptr) return;
   perfschema::SetStatementCounter(In(statement), static_cast<StatementCounter>(counter), CounterOf(In(statement), counter) + more);
-}
-
-void pfs_statement_set_lock_time(pfs_statement_t* statement, uint64_t microseconds) {
-  perfschema::SetStatementCounter(In(statement), StatementCounter::kLockTime, microseconds * 1'000'000);
 }
 
 void pfs_statement_set_error(pfs_statement_t* statement, int number, const char* sqlstate, const char* message) {

@@ -1,7 +1,7 @@
 // capi/table.cpp: tables of the program's own.
 #include <new>
 
-#include "perfschema/pfs.h"
+#include "perfschema/server.h"
 #include "record/family/tables.h"
 
 using namespace perfschema;

@@ -8,6 +8,7 @@
 #include "base/secrets.h"
 #include "capi/guarded.h"
 #include "capi/texts.h"
+#include "perfschema/server.h"
 #include "record/context/attach.h"
 #include "record/context/identity.h"
 #include "record/engine/classes.h"

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "capi/texts.h"
-#include "perfschema/pfs.h"
+#include "perfschema/server.h"
 #include "record/family/transactions.h"
 
 using perfschema::ShmTransactionRecord;

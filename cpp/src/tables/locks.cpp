@@ -1,4 +1,5 @@
 // metadata_locks; data_locks and data_lock_waits, which the program's inspectors fill at each read.
+#include "perfschema/server.h"
 #include "record/engine/runtime.h"
 #include "record/family/data_locks.h"
 #include "tables/tables.h"

@@ -1,5 +1,6 @@
 /* The header alone, as the first include, in strict C11: it needs nothing before it and asks for no feature-test macro. */
 #include <perfschema/pfs.h>
+#include <perfschema/server.h>
 
 static pfs_key_t key_queue, key_data, key_worker;
 static pfs_mutex_info_t mutexes[] = {{&key_queue, "LOCK_queue", 0, "Guards the queue."}};

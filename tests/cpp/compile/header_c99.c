@@ -9,7 +9,7 @@ int main(void) {
   pfs_mutex_t m = PFS_MUTEX_INITIALIZER;
   FILE* stream = pfs_fopen(0, "/dev/null", "w");
   if (stream == NULL || pfs_fprintf(stream, "no arguments\n") < 0 || pfs_fprintf(stream, "%d %s\n", 1, "two") < 0) return 1;
-  if (pfs_fputs("x", stream) < 0 || pfs_fputc('y', stream) != 'y' || pfs_fflush(stream) != 0 || pfs_feof(stream)) return 1;
+  if (pfs_fputs("x", stream) < 0 || pfs_fputc('y', stream) != 'y' || pfs_fflush(stream) != 0 || feof(stream)) return 1;
   if (pfs_mutex_timedlock(&m, &soon) != 0 || pfs_mutex_unlock(&m) != 0) return 1;
   if (pfs_mutex_clocklock(&m, CLOCK_MONOTONIC, &soon) != 0 || pfs_mutex_unlock(&m) != 0) return 1;
   return pfs_fclose(stream);

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <perfschema/pfs.h>
+#include <perfschema/server.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

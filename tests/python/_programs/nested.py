@@ -132,8 +132,7 @@ class Statement:
         return self
 
     def lock_time(self, microseconds: int) -> Statement:
-        _LIBRARY.pfs_statement_set_lock_time(self.room, ctypes.c_uint64(microseconds))
-        return self
+        return self.set("LOCK_TIME", microseconds * 1_000_000)
 
     def error(self, number: int, sqlstate: str | None = None, message: str | None = None) -> Statement:
         texts = [None if text is None else text.encode() for text in (sqlstate, message)]

@@ -1,5 +1,6 @@
 /* Tables, metadata locks, data locks and idle of the C API as plain functions, for ctypes: see tables.py. A part of driver.c's library. */
 #include <perfschema/pfs.h>
+#include <perfschema/server.h>
 #include <stdio.h>
 #include <string.h>
 

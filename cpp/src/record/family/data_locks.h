@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "perfschema/pfs.h"
+#include "perfschema/server.h"
 
 // Receives the rows of an inspector, behind the C API.
 struct pfs_data_locks {

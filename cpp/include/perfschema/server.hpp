@@ -1,4 +1,4 @@
-// perfschema/table.hpp: the program's own tables, metadata locks and idle time, recorded. A part of pfs.hpp, which the program includes.
+// perfschema/server.hpp: the tables and metadata locks of a server of databases, recorded. Unstable, as server.h says.
 //
 //     perfschema::table orders{"shop", "orders", {"PRIMARY", "by_name"}};
 //     {
@@ -12,18 +12,17 @@
 //     }
 //     orders.unlock();
 //
-// table.h, metadata.h and idle.h describe the rows of the tables.
+// table.h and metadata.h describe the rows of the tables.
 //
 // Threads: an object is for one thread at a time, but table_io and table_lock of many threads may use one table at once.
-#ifndef PERFSCHEMA_TABLE_HPP
-#define PERFSCHEMA_TABLE_HPP
-
-#ifndef PERFSCHEMA_PFS_HPP
-#error "include <perfschema/pfs.hpp>"
-#endif
+#ifndef PERFSCHEMA_SERVER_HPP
+#define PERFSCHEMA_SERVER_HPP
 
 #include <exception>
 #include <initializer_list>
+
+#include "perfschema/pfs.hpp"
+#include "perfschema/server.h"
 
 namespace perfschema {
 inline namespace PERFSCHEMA_BUILD {
@@ -151,24 +150,7 @@ class [[nodiscard]] metadata_wait {
   pfs_wait_t wait_;
 };
 
-// ---- Idle ----------------------------------------------------------------------------------------------------------------------------
-
-// The thread is idle during the lifetime of the object.
-class [[nodiscard]] idle {
- public:
-  explicit idle(PFS_CALLER_) {
-    wait_.instance = nullptr;
-    PFS_CALL_(idle_begin, &wait_);
-  }
-  ~idle() { pfs_idle_end(&wait_); }
-  idle(const idle&) = delete;
-  idle& operator=(const idle&) = delete;
-
- private:
-  pfs_wait_t wait_;
-};
-
 }  // namespace PERFSCHEMA_BUILD
 }  // namespace perfschema
 
-#endif  // PERFSCHEMA_TABLE_HPP
+#endif  // PERFSCHEMA_SERVER_HPP
