@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import re
+from pathlib import Path
 from typing import Any
 
 from tests.python._programs.driver import perfschema
@@ -11,8 +13,16 @@ STAGES, STATEMENTS, TRANSACTIONS = "events_stages", "events_statements", "events
 UNKNOWN, READ_UNCOMMITTED, READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE = range(5)
 PROGRESS, MUTABLE = 8, 2  # PFS_PROGRESS, PFS_MUTABLE
 
+_HEADERS = Path(__file__).resolve().parents[3] / "cpp/include/perfschema"
 _LIBRARY = perfschema()
 _SITE = (b"facts.c", ctypes.c_uint32(1))
+
+
+def room_of(name: str, header: str) -> Any:
+    """Memory for a struct of the header, which is so many words."""
+    words = re.search(rf"struct {name} {{\s+uint64_t opaque\[(\d+)\];", (_HEADERS / header).read_text())
+    assert words is not None, name
+    return (ctypes.c_uint64 * int(words[1]))()
 
 
 class Info(ctypes.Structure):
@@ -57,7 +67,7 @@ class Transaction:
     """A pfs_transaction_t that has begun."""
 
     def __init__(self, isolation: int = REPEATABLE_READ, read_only: bool = False, autocommit: bool = False) -> None:
-        self.room = (ctypes.c_uint64 * 6)()
+        self.room = room_of("pfs_transaction", "transaction.h")
         self.begun = _LIBRARY.pfs_transaction_begin_at(self.room, isolation, int(read_only), int(autocommit), *_SITE)
 
     def end(self, committed: bool = True) -> None:
@@ -102,7 +112,7 @@ class Statement:
     def __init__(
         self, of: str | int, text: str | bytes | None = None, schema: str | None = None, program: int | None = None
     ) -> None:
-        self.room = (ctypes.c_uint64 * 48)()
+        self.room = room_of("pfs_statement", "statement.h")
         key = key_of("statement", of) if isinstance(of, str) else of
         self.begun = _LIBRARY.pfs_statement_begin_at(self.room, key, ctypes.c_void_p(program), *_SITE)
         if schema is not None:
@@ -175,7 +185,7 @@ class Call:
     """A call of a stored program."""
 
     def __init__(self, of: int) -> None:
-        self.room = (ctypes.c_uint64 * 6)()
+        self.room = room_of("pfs_program_call", "statement.h")
         _LIBRARY.pfs_program_begin(self.room, ctypes.c_void_p(of))
 
     def end(self) -> None:
