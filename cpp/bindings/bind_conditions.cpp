@@ -42,8 +42,8 @@ PyObject* ConditionNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"name", "lock", nullptr};
   PyObject* name = nullptr;
   PyObject* lock = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|O:Condition", const_cast<char**>(names), &name, &lock)) return nullptr;
-  return Guarded([&] { return MakeCondition(type, BytesOf(name), lock); });
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|OO:Condition", const_cast<char**>(names), &name, &lock)) return nullptr;
+  return Guarded([&] { return MakeCondition(type, NameOr(name), lock); });
 }
 
 int ConditionTraverse(PyObject* object, visitproc visit, void* arg) {
@@ -361,7 +361,7 @@ PyObject* MakeConditionType(PyObject* module) {
   static PyGetSetDef properties[] = {{"name", ConditionName, nullptr, "Full name of the instrument.", nullptr},
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static const char doc[] =
-      "Condition(name, lock=None)\n--\n\n"
+      "Condition(name=None, lock=None)\n--\n\n"
       "A condition variable that is an instrumented condition: a drop-in for threading.Condition.\n\n"
       "Condition('myapp/COND_work') counts as wait/synch/cond/myapp/COND_work and has a row in cond_instances. `lock` is a pfs.Lock, a\n"
       "pfs.RLock or any other lock; without one the condition makes a pfs.RLock of its own, wait/synch/mutex/myapp/COND_work.\n\n"

@@ -34,8 +34,8 @@ PyObject* MakeLock(PyTypeObject* type, const std::string& name) {
 PyObject* LockNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"name", nullptr};
   PyObject* name = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U:Lock", const_cast<char**>(names), &name)) return nullptr;
-  return Guarded([&] { return MakeLock(type, BytesOf(name)); });
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:Lock", const_cast<char**>(names), &name)) return nullptr;
+  return Guarded([&] { return MakeLock(type, NameOr(name)); });
 }
 
 void LockDealloc(PyObject* object) {
@@ -283,9 +283,10 @@ PyTypeObject* MakeLockType(PyObject* module) {
       {"_at_fork_reinit", LockAtForkReinit, METH_NOARGS, nullptr},
       {nullptr, nullptr, 0, nullptr}};
   static const char doc[] =
-      "Lock(name)\n--\n\n"
+      "Lock(name=None)\n--\n\n"
       "A mutual-exclusion lock that is an instrumented mutex: a drop-in for threading.Lock.\n\n"
-      "Lock('myapp/LOCK_queue') counts as wait/synch/mutex/myapp/LOCK_queue; the full name is accepted too. One event per acquire;\n"
+      "Lock('myapp/LOCK_queue') counts as wait/synch/mutex/myapp/LOCK_queue; the full name is accepted too. Without a name it is\n"
+      "python/MODULE:LINE of the line that makes it. One event per acquire;\n"
       "SOURCE is the file and line of the caller. Waiting releases the GIL, and the time that is measured is that of the wait.\n\n"
       "Raises InvalidValue for a name that breaks the rules of instrument names.";
   return MakeType(module, "pfs.Lock", Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, LockRepr, methods, doc);
@@ -312,7 +313,7 @@ PyTypeObject* MakeRLockType(PyObject* module) {
       {"_at_fork_reinit", LockAtForkReinit, METH_NOARGS, nullptr},
       {nullptr, nullptr, 0, nullptr}};
   static const char doc[] =
-      "RLock(name)\n--\n\n"
+      "RLock(name=None)\n--\n\n"
       "A lock that its holder may take again: a drop-in for threading.RLock, as an instrumented mutex.\n\n"
       "RLock('myapp/LOCK_tree') counts as wait/synch/mutex/myapp/LOCK_tree. One event per acquire, also for those of the thread that\n"
       "holds it already. LOCKED_BY_THREAD_ID of mutex_instances is NULL again when the last level is released.\n\n"

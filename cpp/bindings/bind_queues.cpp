@@ -60,8 +60,8 @@ PyObject* MakeQueue(PyTypeObject* type, const std::string& name) {
 PyObject* QueueNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"name", nullptr};
   PyObject* name = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U:SimpleQueue", const_cast<char**>(names), &name)) return nullptr;
-  return Guarded([&] { return MakeQueue(type, BytesOf(name)); });
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:SimpleQueue", const_cast<char**>(names), &name)) return nullptr;
+  return Guarded([&] { return MakeQueue(type, NameOr(name)); });
 }
 
 int QueueTraverse(PyObject* object, visitproc visit, void* arg) {
@@ -217,7 +217,7 @@ PyObject* MakeQueueType(PyObject* module) {
   static PyGetSetDef properties[] = {{"name", QueueName, nullptr, "Full name of the instrument.", nullptr},
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static const char doc[] =
-      "SimpleQueue(name)\n--\n\n"
+      "SimpleQueue(name=None)\n--\n\n"
       "An unbounded queue, first in, first out, whose waits are recorded: a drop-in for queue.SimpleQueue. put() may be called from "
       "signal\n"
       "handlers and finalizers.\n\n"

@@ -94,8 +94,8 @@ PyObject* MakeRWLock(PyTypeObject* type, const std::string& name) {
 PyObject* RWLockNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"name", nullptr};
   PyObject* name = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U:RWLock", const_cast<char**>(names), &name)) return nullptr;
-  return Guarded([&] { return MakeRWLock(type, BytesOf(name)); });
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:RWLock", const_cast<char**>(names), &name)) return nullptr;
+  return Guarded([&] { return MakeRWLock(type, NameOr(name)); });
 }
 
 void RWLockDealloc(PyObject* object) {
@@ -293,7 +293,7 @@ PyObject* MakeRWLockType(PyObject* module) {
   static PyGetSetDef properties[] = {{"name", RWLockName, nullptr, "Full name of the instrument.", nullptr},
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static const char doc[] =
-      "RWLock(name)\n--\n\n"
+      "RWLock(name=None)\n--\n\n"
       "A lock for many readers or one writer, as an instrumented read-write lock.\n\n"
       "    lock = pfs.RWLock('myapp/RW_cache')\n"
       "    with lock.read(): ...\n"

@@ -48,6 +48,9 @@ struct CallSite {
   uint32_t line;
 };
 CallSite FindCallSite();
+// Returns the name that a user gives an object. None or nullptr: "python/<module>:<line>" of that frame, as pfs run names it. Throws
+// PythonError for another object.
+std::string NameOr(PyObject* name);
 void StartCallSites();  // before that
 
 // Gives the calling thread its name of Python at its first call; FindCallSite does so as well.

@@ -217,6 +217,33 @@ CallSite FindCallSite() {
   return site;
 }
 
+std::string NameOr(PyObject* given) {
+  if (given != nullptr && given != Py_None) {
+    if (!PyUnicode_Check(given)) {
+      PyErr_Format(PyExc_TypeError, "name must be str or None, not %s", Py_TYPE(given)->tp_name);
+      Checked(nullptr);  // throws
+    }
+    return BytesOf(given);
+  }
+  PyFrameObject* frame = PyEval_GetFrame();  // borrowed
+  Py_XINCREF(frame);
+  std::string name = "python/unknown";
+  while (frame != nullptr) {
+    const KnownSite known = SiteOf(frame);
+    const bool is_users = known.whose == Whose::kUsers;
+    if (is_users) {
+      const Object globals = Checked(PyFrame_GetGlobals(frame));
+      PyObject* module = PyDict_GetItemString(globals.get(), "__name__");  // borrowed
+      name = "python/" + (module != nullptr && PyUnicode_Check(module) ? BytesOf(module) : "unknown");
+      name += ":" + std::to_string(known.site.line);
+    }
+    PyFrameObject* caller = is_users ? nullptr : PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = caller;
+  }
+  return name;
+}
+
 void StartCallSites() {
   const auto folder_of = [](const char* module) {
     const Object imported = Checked(PyImport_ImportModule(module));

@@ -22,9 +22,9 @@ else:
 __all__ = ["Barrier", "BoundedSemaphore", "Event", "Semaphore"]
 
 
-def _condition(name: str) -> Condition:
+def _condition(name: str | None) -> Condition:
     """Returns a condition whose lock is a plain lock of the same name."""
-    return Condition(name, Lock(str.removeprefix(name, "wait/synch/cond/")))
+    return Condition(name, Lock(None if name is None else str.removeprefix(name, "wait/synch/cond/")))
 
 
 class _Named:
@@ -51,7 +51,7 @@ class Semaphore(_Named, threading.Semaphore):
 
     __module__ = "pfs"  # where users find it
 
-    def __init__(self, name: str, value: int = 1) -> None:
+    def __init__(self, name: str | None = None, value: int = 1) -> None:
         super().__init__(value)
         self._cond = _condition(name)
 
@@ -77,7 +77,7 @@ class Event(_Named, _StandardEvent):
 
     __module__ = "pfs"  # where users find it
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str | None = None) -> None:
         super().__init__()
         self._cond = _condition(name)
 

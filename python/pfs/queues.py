@@ -40,10 +40,10 @@ class Queue(_Queue[T]):
 
     __module__ = "pfs"  # where users find it
 
-    def __init__(self, name: str, maxsize: int = 0) -> None:
+    def __init__(self, name: str | None = None, maxsize: int = 0) -> None:
         super().__init__(maxsize)
         mutex = Lock(name)
-        short = name.removeprefix("wait/synch/mutex/")
+        short = mutex.name.removeprefix("wait/synch/mutex/")
         self.mutex = mutex  # type: ignore[assignment]
         self.not_empty = Condition(f"{short}/not_empty", mutex)  # type: ignore[assignment]
         self.not_full = Condition(f"{short}/not_full", mutex)  # type: ignore[assignment]

@@ -289,7 +289,7 @@ def test_names_and_instruments() -> None:
     with pytest.raises(pfs.InvalidValue, match="component"):
         pfs.Condition("COND")
     with pytest.raises(TypeError):
-        pfs.Condition()  # type: ignore[call-arg]
+        pfs.Condition(3)  # type: ignore[arg-type]
 
 
 def test_disabled_condition_works_and_is_not_counted() -> None:

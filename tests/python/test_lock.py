@@ -42,6 +42,21 @@ def held_by_another(lock: pfs.Lock, seconds: float, free: threading.Event | None
     return thread
 
 
+def test_without_a_name_it_is_named_by_its_line() -> None:
+    """As the classes of C++, and as pfs run names the locks of a program."""
+    made = [
+        *(pfs.Lock(), pfs.RLock(), pfs.RWLock(None), pfs.Condition(), pfs.Condition(lock=pfs.Lock("test/LOCK_named"))),
+        *(pfs.SimpleQueue[int](), pfs.Queue[int](maxsize=2).mutex, pfs.Semaphore(value=3), pfs.Event()),
+    ]
+    families = ["mutex", "mutex", "rwlock", "cond", "cond", "cond", "mutex", "cond", "cond"]
+    first = test_without_a_name_it_is_named_by_its_line.__code__.co_firstlineno + 3
+    lines = [first] * 5 + [first + 1] * 4
+    names = [f"wait/synch/{family}/python/{__name__}:{line}" for family, line in zip(families, lines, strict=True)]
+    assert [each.name for each in made] == names  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="name must be str or None, not int"):
+        pfs.Lock(3)  # type: ignore[arg-type]
+
+
 def test_acquire_and_release_as_documented(lock: pfs.Lock) -> None:
     assert lock.locked() is False
     assert lock.acquire() is True

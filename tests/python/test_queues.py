@@ -73,7 +73,7 @@ def test_names() -> None:
     with pytest.raises(pfs.InvalidValue):
         pfs.SimpleQueue("wait/synch/mutex/test/QUEUE")
     with pytest.raises(TypeError):
-        pfs.SimpleQueue()  # type: ignore[call-arg]
+        pfs.SimpleQueue(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("make", [pfs.Queue, pfs.SimpleQueue])
