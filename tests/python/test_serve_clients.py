@@ -142,13 +142,28 @@ cursor.execute("select version(), Max(THREAD_ID) from threads")
 print("titles:", *(column[0] for column in cursor.description))
 assert len(cursor.execute("select NAME from setup_instruments").fetchall()) == int(sys.argv[2])
 print("cursor:", sys.argv[2])
+columns = cursor.columns(table="threads").fetchall()
+assert [(row.column_name, row.data_type, row.type_name, row.column_size, row.buffer_length, row.nullable, row.sql_data_type)
+        for row in columns[:2]] == [
+    ("THREAD_ID", -5, "BIGINT UNSIGNED", 20, 20, 0, -5), ("NAME", -9, "VARCHAR", 128, 512, 0, -9)
+]
+print("columns:", len(columns))
+assert len(cursor.columns(table="file\\_summary%", column="COUNT%").fetchall()) > 5
+(key,) = cursor.primaryKeys("threads").fetchall()
+assert [row.column_name for row in cursor.rowIdColumns("threads").fetchall()] == [key.column_name]
+print("key:", key.column_name)
+assert [row.column_name for row in cursor.statistics("threads", unique=True).fetchall() if row.column_name] == [key.column_name]
+assert [cursor.procedures().fetchall(), cursor.procedureColumns().fetchall()] == [[], []]
+assert cursor.foreignKeys("threads").fetchall() == []
+assert {row.table_name for row in cursor.tables(table="thr%").fetchall()} == {"threads"}
+print("described:", columns[0].column_name, columns[0].type_name)
 """
 
 
 def test_odbc(place: Served) -> None:
     if importlib.util.find_spec("pyodbc") is None or not Path("/usr/lib/x86_64-linux-gnu/odbc/libmaodbc.so").exists():
         pytest.skip("needs pyodbc of PyPI, and odbc-mariadb of Debian")
-    check(place, "prepared titles cursor", sys.executable, "-c", ODBC, place.path, place.wanted["cursor"])
+    check(place, "prepared titles cursor columns key described", sys.executable, "-c", ODBC, place.path, place.wanted["cursor"])
 
 
 CONNECTORX = """

@@ -71,6 +71,43 @@ def test_statements_of_a_client(address: str, name: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+CATALOGS = [
+    (
+        """SELECT COLUMN_NAME, CASE DATA_TYPE WHEN 'bigint' THEN @kind:=(-5) WHEN 'double'
+        THEN @kind:=IF(NUMERIC_SCALE IS NULL, 8, 3) ELSE @kind:=(-9) END AS KIND,
+        IF(CHARACTER_OCTET_LENGTH IS NULL, @size:=8, @size:=CHARACTER_OCTET_LENGTH) AS SIZE,
+        @all:=CAST(CASE @kind WHEN (-5) THEN 20 ELSE @size END AS SIGNED) AS BYTES, @all + @kind AS BOTH_
+        FROM information_schema.columns WHERE TABLE_NAME = 'THREADS' AND COLUMN_NAME IN ('THREAD_ID', 'NAME') ORDER BY 1 DESC""",
+        [("THREAD_ID", -5, 8, 20, 15), ("NAME", -9, 512, 512, 503)],
+    ),
+    (
+        "SELECT COLUMN_NAME FROM INFORMATION_SCHEMA.COLUMNS WHERE COLUMN_KEY = 'pri' AND TABLE_NAME = 'threads'",
+        [("THREAD_ID",)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("sql", "rows"), CATALOGS)
+def test_catalogs_of_odbc(address: str, sql: str, rows: list[tuple[object, ...]]) -> None:
+    """Branches set variables that the same row reads; texts of information_schema are equal in any case."""
+    with connected(address, None) as client, client.cursor() as cursor:
+        cursor.execute(sql)
+        assert list(cursor.fetchall()) == rows
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT @row:=@row + 1, NAME FROM threads",
+        "SELECT CASE NAME WHEN 'a' THEN @b:=1 END, @b FROM threads",
+        "SELECT @a:=concat(NAME, NAME), " + ", ".join(["@a:=concat(@a, @a)"] * 20) + " FROM threads",
+    ],
+)
+def test_a_variable_of_another_row_is_refused(address: str, sql: str) -> None:
+    with connected(address, None) as client:
+        assert problem(client, {"sql": sql, "error": 1064}) is None
+
+
 def test_the_file_is_whole() -> None:
     """Each statement has an answer or an error with its reason; no statement is there twice for a client."""
     known = {"client", "for", "sql", "columns", "rows", "has", "error", "reason"}

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from pfs._serve.variables import Session, Value
 
-__all__ = ["replaced"]
+__all__ = ["replaced", "without_case"]
 
 
 def replaced(
@@ -41,6 +41,20 @@ def replaced(
 
     made: Any = tree.transform(change, copy=False)
     return made  # type: ignore[no-any-return]
+
+
+def without_case(tree: exp.Expression, database: str) -> exp.Expression:
+    """Returns a tree that compares columns of information_schema with texts as MySQL does: without regard to case."""
+    schemas = {(table.text("db") or database).lower() for table in tree.find_all(exp.Table)}
+    if schemas != {"information_schema"}:
+        return tree
+    tree = tree.copy()
+    for node in list(tree.find_all(exp.EQ)):
+        column, text = node.this, node.expression
+        if isinstance(column, exp.Column) and isinstance(text, exp.Literal) and text.is_string:
+            node.set("this", exp.Lower(this=column.copy()))
+            node.set("expression", exp.Literal.string(text.name.lower()))
+    return tree
 
 
 def _literal(value: Value | None) -> exp.Expression:

@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from pfs._serve import changes
 from pfs._serve.answers import MOST_ROWS, Answer, Rows, Waiting, answer_of, text_answer
-from pfs._serve.functions import replaced
+from pfs._serve.assigned import without_assignments
+from pfs._serve.functions import replaced, without_case
 from pfs._serve.information import SCHEMAS
 from pfs._serve.settings import set_all
 from pfs._serve.shows import select_of
@@ -211,7 +212,7 @@ class Client:
         else:
             tree = statement.tree(values)
         titles = statement.titles(tree)
-        tree = replaced(tree, self.variables, self._users, self._facts())
+        tree = replaced(without_assignments(tree), self.variables, self._users, self._facts())
         if isinstance(tree, exp.Use):
             self.use(tree.this.name)
             return Answer()
@@ -291,7 +292,7 @@ class Client:
         database = self.database or "performance_schema"
         limit = int(self.variables["sql_select_limit"]) if titles is not None else MOST_ROWS + 1
 
-        named = _named(tree.this if is_plan else tree, database)
+        named = _named(without_case(tree.this if is_plan else tree, database), database)
         if not is_plan and isinstance(named, exp.Query) and (describe or named.args.get("limit") is None):
             # DuckDB stops at an answer that is too large.
             named = named.limit(0 if describe else min(limit, MOST_ROWS + 1))

@@ -91,7 +91,7 @@ class Statement:
                 tokens.append(token)
         try:
             tree: Any
-            (tree,) = MySQL().parser().parse(tokens, self._whole)
+            (tree,) = MySQL().parser().parse(_with_brackets(tokens), self._whole)
         except (sqlglot.errors.SqlglotError, RecursionError, ValueError) as error:
             raise _no_sql(error) from None
         if tree is None:
@@ -146,6 +146,28 @@ class Statement:
             else:
                 found[-1].append(token)
         return found if all(found) else []
+
+
+def _with_brackets(tokens: list[Token]) -> list[Token]:
+    """Returns words in which each branch of CASE that sets a variable is in brackets: sqlglot reads none without."""
+    if not any(token.token_type == TokenType.COLON_EQ for token in tokens):
+        return tokens
+    found: list[Token] = []
+    open_at: list[int] = []  # depths at which a branch was opened
+    depth = 0
+    for place, token in enumerate(tokens):
+        kind = token.token_type
+        depth += (kind in (TokenType.L_PAREN, TokenType.CASE)) - (kind == TokenType.R_PAREN)
+        if open_at and open_at[-1] == depth and kind in (TokenType.WHEN, TokenType.ELSE, TokenType.END):
+            open_at.pop()
+            found.append(Token(TokenType.R_PAREN, ")"))
+        depth -= kind == TokenType.END
+        found.append(token)
+        at, _, sets = [*(each.token_type for each in tokens[place + 1 : place + 4]), None, None, None][:3]
+        if kind in (TokenType.THEN, TokenType.ELSE) and (at, sets) == (TokenType.PARAMETER, TokenType.COLON_EQ):
+            open_at.append(depth)
+            found.append(Token(TokenType.L_PAREN, "("))
+    return found
 
 
 def statements(text: str) -> list[Statement]:
