@@ -181,14 +181,21 @@ PFS_IN_EVERY_PROCESS void ContinueColdLockInChild(bool was_locked, bool has_segm
 }
 
 void AwaitLockFreePath() {
+  // A thread that has not left the path in all that time never will: the segment is damaged. Later calls do not wait for it again.
+  static int patience = kNapsForInsider;  // guarded by the cold lock
   if (!g_runtime.on) return;
   BarrierInAllThreads();  // a later thread on the path sees all earlier stores; pairs with OnLockFreePath
   const uint64_t used = g_runtime.segment.array(ArrayId::kFreeLists).used.load(kAcquire);
   for (uint64_t i = 1; i < used; ++i) {
     const HalfWord& is_busy = g_runtime.free_lists[i].is_busy;
-    for (int tries = 0; is_busy.load() != 0 && tries < kNapsForInsider; ++tries) {  // pairs with ~OnLockFreePath
-      if (tries > 1000) Nap();
+    bool has_napped = false;
+    for (int tries = 0; is_busy.load() != 0 && patience > 0; ++tries) {  // pairs with ~OnLockFreePath
+      if (tries <= 1000) continue;
+      has_napped = true;
+      --patience;
+      Nap();
     }
+    if (has_napped && patience > 0) patience = kNapsForInsider;
   }
 }
 
