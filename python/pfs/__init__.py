@@ -38,9 +38,8 @@ __version__ = _core.__version__
 PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
     "Reading": {
         "reading": (
-            "tables", "table", "now", "running", "blocked", "arrow", "describe", "ddl", "truncate", "digest",
+            "tables", "table", "now", "arrow", "describe", "ddl", "truncate", "digest",
         ),
-        "_tables.why": ("why",),
         "_outside.questions": ("sql", "view"),
         "setup": ("variables", "status"),
     },

@@ -14,14 +14,11 @@ from pfs import _core as _core
 from pfs.reading import tables as tables
 from pfs.reading import table as table
 from pfs.reading import now as now
-from pfs.reading import running as running
-from pfs.reading import blocked as blocked
 from pfs.reading import arrow as arrow
 from pfs.reading import describe as describe
 from pfs.reading import ddl as ddl
 from pfs.reading import truncate as truncate
 from pfs.reading import digest as digest
-from pfs._tables.why import why as why
 from pfs._outside.questions import sql as sql
 from pfs._outside.questions import view as view
 from pfs.setup import variables as variables
@@ -108,14 +105,11 @@ __all__ = [
     "tables",
     "table",
     "now",
-    "running",
-    "blocked",
     "arrow",
     "describe",
     "ddl",
     "truncate",
     "digest",
-    "why",
     "sql",
     "view",
     "variables",

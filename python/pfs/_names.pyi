@@ -3,6 +3,7 @@ from typing import Literal, TypeAlias
 
 TableName: TypeAlias = Literal[
     "accounts",
+    "blocked",
     "component_scheduler_tasks",
     "cond_instances",
     "connection_control_failed_login_attempts",
@@ -61,6 +62,7 @@ TableName: TypeAlias = Literal[
     "hosts",
     "lock_holds_summary_by_instance",
     "lock_holds_summary_global_by_event_name",
+    "lock_reasons",
     "memory_summary_by_account_by_event_name",
     "memory_summary_by_host_by_event_name",
     "memory_summary_by_thread_by_event_name",
@@ -73,6 +75,7 @@ TableName: TypeAlias = Literal[
     "performance_timers",
     "prepared_statements_instances",
     "processlist",
+    "running",
     "rwlock_instances",
     "session_account_connect_attrs",
     "session_connect_attrs",

@@ -90,7 +90,7 @@ def locks(source: Process | pd.DataFrame = None, *, ax: Axes | None = None) -> A
     """Draws who waits for whom: an arrow from each thread that waits for a lock to the thread that holds it. A deadlock is red.
 
     Args:
-        source: a process, or a frame of ``pfs.blocked()``. A snapshot does not say who waits.
+        source: a process, a snapshot, or a frame of the table ``blocked``.
         ax: where to draw. None makes a figure.
 
     Raises:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pfs._outside.questions import Asked
     from pfs._tables.units import Unit
 
-__all__ = ["arrow", "blocked", "ddl", "describe", "digest", "now", "running", "table", "tables", "truncate"]
+__all__ = ["arrow", "ddl", "describe", "digest", "now", "table", "tables", "truncate"]
 
 
 def tables() -> list[str]:
@@ -100,38 +100,6 @@ def now() -> int:
     """Returns the present time on the time line of the events, in picoseconds since the start of pfs: what TIMER_START of an
     event that begins now would be. It is 0 if pfs is off."""
     return _core.now(None)
-
-
-def running() -> pd.DataFrame:
-    """Returns the events that run now: the open transactions, statements, stages and waits of all threads.
-
-    Returns:
-        One row per event, by thread, the outermost event first. THREAD is the name of the thread; EVENT_TYPE is TRANSACTION,
-        STATEMENT, STAGE or WAIT; TIMER_WAIT is the time so far, or NULL if the event is not timed. The other columns are those
-        of the events_*_current tables.
-    """
-    from pfs._tables.running import view_frame
-
-    return view_frame("running")
-
-
-def blocked() -> pd.DataFrame:
-    """Returns the threads that wait for a lock now, those that wait longest first, and who holds the lock.
-
-    It covers mutexes, read-write locks, metadata locks and table locks. Conditions, files and sockets have no holder:
-    ``pfs.running()`` shows who waits for them.
-
-    Returns:
-        One row per waiting thread and holder. THREAD_ID to TIMER_WAIT say which thread waits for what, at which line, and for how
-        long. HOLDER_THREAD_ID holds the lock; it is NULL if only readers hold the lock (READ_LOCKED_BY_COUNT) or no holder is
-        recorded. HOLDER is the name of that thread, or NULL if the thread has ended, or was not copied by fork. HOLDER_SOURCE
-        and HOLDER_TIMER_WAIT say where it took the lock and for how long it has held it, if that event is still in a history
-        table. HOLDER_EVENT_* is the innermost event that the holder is in now. DEADLOCK is a circle of threads, such as
-        ``2 -> 3 -> 2``, in which each waits for the next one.
-    """
-    from pfs._tables.running import view_frame
-
-    return view_frame("blocked")
 
 
 def arrow(name: TableName | str, columns: Iterable[str] | None = None, source: Asked = None) -> _core.ArrowTable:

@@ -9,6 +9,7 @@
 #include "aggregate/resets.h"
 #include "live.h"
 #include "shm/fact.h"
+#include "snapshot/blocked.h"
 #include "synthetic_segment.h"
 
 namespace perfschema {
@@ -35,6 +36,15 @@ std::map<std::string, Lanes> Totals(const Snapshot& snapshot) {
 }
 
 void HideAll(SyntheticSegment& shm, uint32_t view) { HideEventsOf(shm.segment, Kind::kWait, view); }
+
+TEST(Circles, are_the_shortest_through_each_thread) {
+  using Found = std::map<uint64_t, std::vector<uint64_t>>;
+  EXPECT_EQ(Circles({}), Found());
+  EXPECT_EQ(Circles({{1, 2}, {2, 3}}), Found());
+  EXPECT_EQ(Circles({{7, 7}, {8, 7}}), Found({{7, {7, 7}}}));
+  EXPECT_EQ(Circles({{3, 1}, {1, 2}, {2, 3}, {9, 1}}), Found({{1, {1, 2, 3, 1}}, {2, {1, 2, 3, 1}}, {3, {1, 2, 3, 1}}}));
+  EXPECT_EQ(Circles({{1, 2}, {1, 3}, {3, 1}}), Found({{1, {1, 3, 1}}, {3, {1, 3, 1}}}));
+}
 
 TEST(Text, is_cut_at_its_width_but_not_inside_a_character) {
   EXPECT_EQ(Text<4>("abcdef").view(), "abcd");

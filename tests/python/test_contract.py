@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from contextlib import suppress
 from functools import partial
@@ -171,6 +172,22 @@ def load() -> None:
     blocks.free(blocks.malloc(100, worker), worker)
 
 
+def block() -> None:
+    """A thread waits for a lock that another holds, for as long as the process runs."""
+    lock, never, has_it = pfs.Lock("contract/LOCK_held"), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            has_it.set()
+            never.wait()
+
+    for work in (hold, lock.acquire):
+        threading.Thread(target=work, daemon=True).start()
+        has_it.wait()
+    while not rows("lock_reasons"):
+        time.sleep(0.01)
+
+
 def check_frame(table: str) -> int:
     """A frame of the table is as its declaration says. Gives its number of rows."""
     facts = _core.table_info(table)
@@ -261,6 +278,7 @@ def test_frames_keep_the_contract_with_something_of_everything() -> None:
     """Dtypes as declared, never object; no NA where NOT NULL; key unique; text within its width."""
     load()
     step_once()
+    block()
     assert {table for table in TABLES if check_frame(table) == 0} == set()
 
 
@@ -297,6 +315,7 @@ def test_frames_keep_the_contract_with_a_private_segment() -> None:
     """PFS_SEGMENT=private: the same tables."""
     load()
     step_once()
+    block()
     assert {table for table in TABLES if check_frame(table) == 0} == set()
 
 

@@ -83,7 +83,7 @@ def test_a_hang_shows_lock_holder_and_line(built: tuple[Path, Path], tmp_path: P
             time.sleep(0.05)
             for segment in (tmp_path / "segments").glob("*.pfs"):
                 with pfs.attach(str(segment)) as schema:
-                    blocked = schema.blocked()
+                    blocked = schema.table("blocked")
                     readable = Readable(schema._source)
                     sources = [readable.source(source) for source in blocked["SOURCE"]]
         assert blocked is not None

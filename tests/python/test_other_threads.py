@@ -88,7 +88,7 @@ def test_a_block_around_a_yield_is_recorded(advance: Advance, pools: list[Thread
     digest = digests.loc[f"SELECT ? FROM `{name}`"]
     assert (digest["COUNT_STAR"], digest["SUM_ROWS_SENT"], digest["SUM_ERRORS"]) == (1, 2, 1)
     assert digest["QUERY_SAMPLE_TEXT"] == f"select 4711 from {name}"
-    assert len(pfs.running()) == 0
+    assert len(pfs.table("running")) == 0
     assert lost() == before
 
 
@@ -121,7 +121,7 @@ def test_the_first_thread_goes_on_as_if_it_had_ended_there(advance: Advance, poo
     assert (alone["NESTING_EVENT_LEVEL"] == 0).all()
     assert count("statements", f"statement/elsewhere/{name}") == 20
     assert count("stages", f"stage/elsewhere/{name}") == 20
-    assert len(pfs.running()) == 0
+    assert len(pfs.table("running")) == 0
 
 
 def test_a_transaction_and_what_it_was_told() -> None:
@@ -155,9 +155,9 @@ def test_the_first_thread_has_ended() -> None:
             advance(second, generator.close)
     assert count("statements", "statement/elsewhere/orphan") == 2
     deadline = time.monotonic() + 10  # a thread that has been joined may still be at its end
-    while len(pfs.running()) and time.monotonic() < deadline:
+    while len(pfs.table("running")) and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert len(pfs.running()) == 0
+    assert len(pfs.table("running")) == 0
     new = {name: value - before.get(name, 0) for name, value in lost().items() if value != before.get(name, 0)}
     assert set(new) <= {"Performance_schema_locker_lost"}  # the stage of a thread that has gone
     assert sum(new.values()) <= 2
@@ -188,7 +188,7 @@ def test_a_wait_around_a_yield_is_recorded(advance: Advance, pools: list[ThreadP
         advance(pools[0], after)
     owners = pfs.table("threads").set_index("THREAD_OS_ID")["THREAD_ID"]
     assert lost() == before
-    assert len(pfs.running()) == 0
+    assert len(pfs.table("running")) == 0
     summary = pfs.table("events_waits_summary_by_thread_by_event_name").set_index(["THREAD_ID", "EVENT_NAME"])
     for event in (f"wait/app/elsewhere/{name}", "wait/io/table/sql/handler", "idle"):
         found = rows("waits", event)
@@ -234,7 +234,7 @@ def test_a_generator_that_is_collected_in_another_thread(pools: list[ThreadPoolE
         plainly(pools[0], lambda cell=cell: next(cell[0]))
         plainly(pools[1], lambda cell=cell: (cell.clear(), gc.collect()))
     assert count("statements", "statement/elsewhere/collected") == 10
-    assert len(pfs.running()) == 0
+    assert len(pfs.table("running")) == 0
 
 
 @fresh_process(options="performance_schema_events_statements_history_long_size=20000")
@@ -284,7 +284,7 @@ def test_any_order_of_threads_loses_nothing() -> None:
     found = rows("statements", "statement/elsewhere/any")
     assert int(found["ROWS_SENT"].sum()) == len(found)
     assert not found.duplicated(["THREAD_ID", "EVENT_ID"]).any()
-    assert len(pfs.running()) == 0
+    assert len(pfs.table("running")) == 0
     assert {name: value for name, value in lost().items() if "locker" in name} == {}
 
 
@@ -335,5 +335,5 @@ def test_fastapi_loses_no_request() -> None:
     assert count("statements", "statement/elsewhere/dependency") == 40
     assert count("statements", "statement/elsewhere/stream") == 20
     assert count("stages", "stage/elsewhere/stream") == 20
-    assert len(pfs.running()) == 0
+    assert len(pfs.table("running")) == 0
     assert lost() == before

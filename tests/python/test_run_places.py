@@ -59,7 +59,7 @@ def hanging(program: Path, mode: str, *options: str) -> Iterator[int]:
             there = pfs.processes()
             if list(there["STATE"]) == ["alive"]:
                 with pfs.attach(int(there["PID"].iloc[0])) as schema:
-                    if (schema.blocked()["TIMER_WAIT"] > 50e9).sum() == (2 if mode == "circle" else 1):
+                    if (schema.table("blocked")["TIMER_WAIT"] > 50e9).sum() == (2 if mode == "circle" else 1):
                         break
             time.sleep(0.05)
         yield int(there["PID"].iloc[0])
@@ -99,7 +99,7 @@ def test_a_circle_is_shown_also_after_the_program_was_killed(program: Path) -> N
         made, waits = line_of("makes heap_lock"), line_of("keeper waits")
         assert re.search(rf"held by \d+ stuck/keeper, now in \S+/make_lock\+0x\w+ \({made}\) at keeper\+0x\w+ \({waits}\)", text)
     with pfs.attach(path) as schema:
-        assert schema.running()["SOURCE"].str.contains(line_of("asker waits"), regex=False).sum() == 1
+        assert schema.table("running")["SOURCE"].str.contains(line_of("asker waits"), regex=False).sum() == 1
         assert set(schema.table("events_waits_current", ["SOURCE"])["SOURCE"].str.match(r"stuck\+0x\w+$")) == {
             True
         }  # as recorded
@@ -226,7 +226,7 @@ def test_own_names_in_top_show_and_report(program: Path, tmp_path: Path, monkeyp
         path = pfs.processes()["PATH"].iloc[0]
         top = output("top", str(pid), "--batch", "--count", "1")
         with pfs.attach(pid) as schema:
-            blocked = schema.blocked()
+            blocked = schema.table("blocked")
             recorded = set(schema.table("mutex_instances", ["NAME"])["NAME"])
     assert set(blocked["EVENT_NAME"]) == {"wait/synch/mutex/shop/LOCK_queue", "wait/synch/mutex/heap"}
     assert re.search(r"^wait/synch/mutex/shop/LOCK_queue ", top, re.MULTILINE)
@@ -238,10 +238,10 @@ def test_own_names_in_top_show_and_report(program: Path, tmp_path: Path, monkeyp
     later.write_text(f"wait/*/{offset} -> by its place\n")
     monkeypatch.setenv("PFS_NAMES", str(later))
     with pfs.attach(path) as schema:
-        assert "wait/synch/mutex/by its place" in set(schema.blocked()["EVENT_NAME"])
+        assert "wait/synch/mutex/by its place" in set(schema.table("blocked")["EVENT_NAME"])
     monkeypatch.setenv("PFS_NAMES", str(tmp_path / "nosuch"))
     with pfs.attach(path) as schema, pytest.raises(pfs.InvalidValue, match="nosuch cannot be read"):
-        schema.blocked()
+        schema.table("blocked")
 
 
 def test_own_names_in_the_report(tmp_path: Path) -> None:

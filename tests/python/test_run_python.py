@@ -79,7 +79,7 @@ threading.Thread(target=refund, name="refund").start()
 def test_a_deadlock_is_named_by_the_lines_of_its_locks(tmp_path: Path, kind: str) -> None:
     with running(tmp_path, sys.executable, written(tmp_path, DEADLOCK.replace("KIND", kind))) as schema:
         deadline = time.monotonic() + 60
-        while (rows := schema.blocked())["DEADLOCK"].notna().sum() < 2 and time.monotonic() < deadline:
+        while (rows := schema.table("blocked"))["DEADLOCK"].notna().sum() < 2 and time.monotonic() < deadline:
             time.sleep(0.1)
         rows = rows[rows["DEADLOCK"].notna()]
         locks = "wait/synch/mutex/python/__main__:"
@@ -97,7 +97,7 @@ def test_a_deadlock_is_named_by_the_lines_of_its_locks(tmp_path: Path, kind: str
             [shown] = [text for text in top.splitlines() if f"python/{name} waits" in text]
             assert shown.endswith(f" for {locks}{lock} (lock) at app.py:{line}, DEADLOCK {first} -> {second} -> {first}")
         # The main thread waits for a thread that does not end.
-        joins = schema.blocked()
+        joins = schema.table("blocked")
         assert "wait/synch/mutex/python/threading.Thread.join" in set(joins["EVENT_NAME"]) or sys.version_info >= (3, 13)
 
 

@@ -1,5 +1,5 @@
-"""What runs now: pfs.now, pfs.running, pfs.blocked, pfs.table(running="elapsed"), pfs top; of hung, stopped, dead and forked
-processes."""
+"""What runs now: pfs.now, the tables running and blocked, pfs.table(running="elapsed"), pfs top; of hung, stopped, dead and
+forked processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ import pytest
 import pfs
 from pfs._cli.blocked import blocked_lines
 from pfs._cli.top import Process, View, lines, screen_of
-from pfs._tables.running import deadlocks
 from tests.python._programs.fresh_process import fresh_process
 from tests.python._programs.subject import Subject, clean_environment, subject
 
@@ -68,11 +67,13 @@ def until(condition: Callable[[], Any], seconds: float = 30) -> Any:
 
 def hung(program: Subject, schema: pfs.Schema) -> None:
     program.do(HUNG)
-    until(lambda: len(schema.blocked()) == 2 and schema.running()["EVENT_NAME"].eq("wait/io/socket/app/quiet").any())
+    until(
+        lambda: len(schema.table("blocked")) == 2 and schema.table("running")["EVENT_NAME"].eq("wait/io/socket/app/quiet").any()
+    )
 
 
 def check_hung(rows: Any, longest: int) -> None:
-    """The rows of blocked() are those of HUNG."""
+    """The rows of `blocked` are those of HUNG."""
     assert sorted(rows["THREAD"].str.rpartition("/")[2]) == ["reader", "writer"]
     assert set(rows["EVENT_NAME"]) == {"wait/synch/mutex/app/LOCK_orders"}
     assert set(rows["SOURCE"]) == {"<string>:12"}
@@ -108,8 +109,8 @@ def test_now_is_on_the_time_line_of_the_events() -> None:
 @fresh_process("performance_schema=OFF")
 def test_of_a_process_that_records_nothing_there_is_nothing() -> None:
     assert pfs.now() == 0
-    assert pfs.running().empty
-    assert pfs.blocked().empty
+    assert pfs.table("running").empty
+    assert pfs.table("blocked").empty
 
 
 def test_now_of_another_process_goes_on_while_it_is_stopped(program: Subject) -> None:
@@ -142,7 +143,7 @@ def test_running_has_all_open_events_with_the_time_so_far() -> None:
     with pfs.transaction(), pfs.statement("app/query", text="SELECT 1"), pfs.stage("app/thinking"), pfs.wait("app/GPU"):
         time.sleep(0.05)
         before = pfs.now()
-        found = pfs.running()
+        found = pfs.table("running")
     assert found["EVENT_TYPE"].tolist() == ["TRANSACTION", "STATEMENT", "STAGE", "WAIT"]
     assert found["EVENT_ID"].is_monotonic_increasing
     assert found["SQL_TEXT"].tolist()[1] == "SELECT 1"
@@ -150,8 +151,8 @@ def test_running_has_all_open_events_with_the_time_so_far() -> None:
     assert (found["TIMER_START"] + found["TIMER_WAIT"] >= before).all()
     assert found["THREAD"].str.startswith("thread/").all()
     assert found["NESTING_EVENT_ID"].tolist()[1:] == found["EVENT_ID"].tolist()[:3]
-    assert pfs.running().empty
-    assert found.dtypes.equals(pfs.running().dtypes)
+    assert pfs.table("running").empty
+    assert found.dtypes.equals(pfs.table("running").dtypes)
 
 
 @fresh_process()
@@ -175,7 +176,7 @@ def test_what_is_not_timed_has_no_elapsed_time() -> None:
     with wait:
         row = pfs.table("events_waits_current", running="elapsed").iloc[-1]
         assert row[["TIMER_START", "TIMER_END", "TIMER_WAIT"]].isna().all()
-        assert pfs.running()[["TIMER_START", "TIMER_WAIT"]].isna().all(axis=None)
+        assert pfs.table("running")[["TIMER_START", "TIMER_WAIT"]].isna().all(axis=None)
 
 
 @fresh_process()
@@ -194,19 +195,19 @@ def test_hung_program(program: Subject) -> None:
         begin = time.monotonic()
         hung(program, schema)
         time.sleep(0.05)
-        check_hung(schema.blocked(), int((time.monotonic() - begin) * SECOND))
+        check_hung(schema.table("blocked"), int((time.monotonic() - begin) * SECOND))
         program.do("quiet[1].send(b'x')")
-        until(lambda: schema.blocked().empty)
+        until(lambda: schema.table("blocked").empty)
 
 
 def test_stopped_program(program: Subject) -> None:
     with pfs.attach(program.pid) as schema:
         hung(program, schema)
         program.process.send_signal(signal.SIGSTOP)
-        first = schema.blocked()
+        first = schema.table("blocked")
         check_hung(first, 60 * SECOND)
         time.sleep(0.1)
-        assert (schema.blocked()["TIMER_WAIT"] >= first["TIMER_WAIT"] + SECOND // 10).all()
+        assert (schema.table("blocked")["TIMER_WAIT"] >= first["TIMER_WAIT"] + SECOND // 10).all()
 
 
 def test_dead_program(program: Subject) -> None:
@@ -215,12 +216,12 @@ def test_dead_program(program: Subject) -> None:
         time.sleep(0.1)
         schema.now()
         program.kill()
-        rows = schema.blocked()
+        rows = schema.table("blocked")
         check_hung(rows, 60 * SECOND)
         assert (rows["TIMER_WAIT"] >= SECOND // 10).all()
-        assert schema.blocked().equals(rows)  # time stands still
+        assert schema.table("blocked").equals(rows)  # time stands still
     with pfs.attach(program.path) as later:
-        rows = later.blocked()
+        rows = later.table("blocked")
         assert rows["HOLDER_SOURCE"].tolist() == ["<string>:7"] * 2
         assert (rows["TIMER_WAIT"] <= later.now()).all()
 
@@ -229,7 +230,7 @@ def test_child_of_fork_waits_for_a_lock_of_a_thread_that_it_has_not(program: Sub
     """The usual hang after fork(): the thread that holds the lock was not copied."""
     program.do(HUNG)
     with pfs.attach(program.pid) as parent:
-        until(lambda: len(parent.blocked()) == 2)
+        until(lambda: len(parent.table("blocked")) == 2)
         program.do(
             """
             child = os.fork()
@@ -237,16 +238,16 @@ def test_child_of_fork_waits_for_a_lock_of_a_thread_that_it_has_not(program: Sub
                 lock.acquire()
             """
         )
-        check_hung(parent.blocked(), 60 * SECOND)
+        check_hung(parent.table("blocked"), 60 * SECOND)
     children = until(lambda: [int(pid) for pid in pfs.processes()["PID"] if pid != program.pid])
     try:
         with pfs.attach(children[0]) as child:
-            until(lambda: len(child.blocked()) == 1)
-            (row,) = child.blocked().to_dict("records")
+            until(lambda: len(child.table("blocked")) == 1)
+            (row,) = child.table("blocked").to_dict("records")
             assert row["EVENT_NAME"] == "wait/synch/mutex/app/LOCK_orders"
             assert row["SOURCE"] == "<string>:4"
             assert 0 < row["TIMER_WAIT"] < 60 * SECOND
-            assert child.blocked()["HOLDER"].isna().all()  # the child has no such thread
+            assert child.table("blocked")["HOLDER"].isna().all()  # the child has no such thread
     finally:
         for pid in children:
             os.kill(pid, signal.SIGKILL)
@@ -271,8 +272,8 @@ pfs.Thread(target=third, name="three", daemon=True).start()
 def test_deadlock_is_named(program: Subject) -> None:
     program.do(DEADLOCK)
     with pfs.attach(program.pid) as schema:
-        until(lambda: len(schema.blocked()) == 3)
-        rows = schema.blocked()
+        until(lambda: len(schema.table("blocked")) == 3)
+        rows = schema.table("blocked")
         number = dict(zip(rows["THREAD"].str.rpartition("/")[2], rows["THREAD_ID"], strict=True))
         one, two = sorted((number["one"], number["two"]))
         circle = f"{one} -> {two} -> {one}"
@@ -294,8 +295,8 @@ def test_thread_that_waits_for_itself(program: Subject) -> None:
     program.do("lock = pfs.Lock('app/LOCK'); lock.acquire()")
     program.send("lock.acquire()")
     with pfs.attach(program.pid) as schema:
-        until(lambda: len(schema.blocked()) == 1)
-        (row,) = schema.blocked().to_dict("records")
+        until(lambda: len(schema.table("blocked")) == 1)
+        (row,) = schema.table("blocked").to_dict("records")
         assert row["HOLDER_THREAD_ID"] == row["THREAD_ID"]
         assert row["DEADLOCK"] == f"{row['THREAD_ID']} -> {row['THREAD_ID']}"
 
@@ -312,10 +313,10 @@ def test_read_write_locks(program: Subject) -> None:
         """
     )
     with pfs.attach(program.pid) as schema:
-        until(lambda: len(schema.blocked()) == 1)
-        (row,) = schema.blocked().to_dict("records")
+        until(lambda: len(schema.table("blocked")) == 1)
+        (row,) = schema.table("blocked").to_dict("records")
         assert (row["OPERATION"], row["READ_LOCKED_BY_COUNT"]) == ("write_lock", 1)
-        assert schema.blocked()["HOLDER_THREAD_ID"].isna().all()
+        assert schema.table("blocked")["HOLDER_THREAD_ID"].isna().all()
 
 
 def test_table_locks(program: Subject) -> None:
@@ -331,18 +332,10 @@ def test_table_locks(program: Subject) -> None:
         """
     )
     with pfs.attach(program.pid) as schema:
-        until(lambda: len(schema.blocked()) == 1)
-        (row,) = schema.blocked().to_dict("records")
+        until(lambda: len(schema.table("blocked")) == 1)
+        (row,) = schema.table("blocked").to_dict("records")
         assert (row["EVENT_NAME"], row["OBJECT_NAME"]) == ("wait/lock/table/sql/handler", "orders")
         assert row["HOLDER"].endswith("/MainThread")
-
-
-def test_circles() -> None:
-    assert deadlocks([]) == {}
-    assert deadlocks([(1, 2), (2, 3)]) == {}
-    assert deadlocks([(7, 7), (8, 7)]) == {7: [7, 7]}
-    assert deadlocks([(3, 1), (1, 2), (2, 3), (9, 1)]) == {1: [1, 2, 3, 1], 2: [1, 2, 3, 1], 3: [1, 2, 3, 1]}
-    assert deadlocks([(1, 2), (1, 3), (3, 1)]) == {1: [1, 3, 1], 3: [1, 3, 1]}
 
 
 def test_waiting_for_locks_that_come_free_is_no_deadlock(program: Subject) -> None:
@@ -363,7 +356,7 @@ def test_waiting_for_locks_that_come_free_is_no_deadlock(program: Subject) -> No
 
         def has_seen_somebody_wait() -> bool:
             nonlocal seen
-            rows = schema.blocked()
+            rows = schema.table("blocked")
             assert rows["DEADLOCK"].isna().all()
             seen += len(rows)
             return seen > 0
@@ -401,7 +394,7 @@ def test_top_names_the_hung_threads_in_the_next_refresh(program: Subject, capsys
             r"held by \d+ \S+/holder for \S+ m?s from <string>:7, now in wait/io/socket/app/quiet at <string>:10", shown
         )
         program.do("quiet[1].send(b'x')")
-        until(lambda: schema.blocked().empty)
+        until(lambda: schema.table("blocked").empty)
         process.look()
         lines(process, View(1.0), 1, 10)
         assert "blocked" not in capsys.readouterr().out
@@ -417,7 +410,7 @@ def test_a_long_wait_counts_once(program: Subject) -> None:
     """What counted while the wait ran does not count again when it ends."""
     program.do(HUNG)
     with pfs.attach(program.pid) as schema:
-        until(lambda: len(schema.blocked()) == 2)
+        until(lambda: len(schema.table("blocked")) == 2)
         process = Process(schema)
         begin = process.after.taken
         total = 0.0
@@ -425,7 +418,7 @@ def test_a_long_wait_counts_once(program: Subject) -> None:
             time.sleep(0.1)
             if turn == 2:
                 program.do("quiet[1].send(b'x')")
-                until(lambda: schema.blocked().empty)
+                until(lambda: schema.table("blocked").empty)
             process.look()
             found = {row.name: row for row in process.rows(process_section("waits"))}
             row = found.get("wait/synch/mutex/app/LOCK_orders")
@@ -514,9 +507,9 @@ def test_processlist_time_is_the_age_of_the_statement() -> None:
     pfs.set_account("joe", "here")
     with pfs.statement("app/query", text="é" * 1000):
         time.sleep(1.1)
-        before = int(pfs.running()["TIMER_WAIT"].iloc[0]) // SECOND
+        before = int(pfs.table("running")["TIMER_WAIT"].iloc[0]) // SECOND
         (row,) = pfs.table("processlist").to_dict("records")
-        assert 1 <= before <= row["TIME"] <= int(pfs.running()["TIMER_WAIT"].iloc[0]) // SECOND
+        assert 1 <= before <= row["TIME"] <= int(pfs.table("running")["TIMER_WAIT"].iloc[0]) // SECOND
         assert row["INFO"] == "é" * 510 + "..."  # as SQL_TEXT
         with pfs.statement("app/inner", text="SELECT 2"):
             (row,) = pfs.table("processlist").to_dict("records")

@@ -132,7 +132,7 @@ def test_an_answer_is_the_same_for_events_in_any_order(program: Subject) -> None
     schema = pfs.attach(program.pid)
     for number in range(3):
         program.do(f"threads[{number}].start()")
-        until(lambda number=number: len(schema.blocked()) == number + 1)  # type: ignore[misc]
+        until(lambda number=number: len(schema.table("blocked")) == number + 1)  # type: ignore[misc]
     for number in (2, 0, 1):
         program.do(f"locks[{number}].release(); threads[{number}].join()")
     waits: list[list[tuple[int, int]]] = []

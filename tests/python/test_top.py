@@ -19,7 +19,7 @@ from rich.console import Console
 import pfs
 from pfs._cli.top import Process, View, lines, screen_of, shares
 from pfs._places.readable import Readable
-from pfs._tables.running import Blocked, Event
+from pfs._tables.present import Blocked
 from pfs._tables.samples import SECTIONS, Choice, Row, Sample, rows_between, take
 from tests.python._programs.subject import Subject, clean_environment, subject
 from tests.python._programs.terminal import Terminal
@@ -143,14 +143,11 @@ def test_all_is_read_before_names_are_looked_for(program: Subject) -> None:
 
 def test_a_deadlock_is_whole_on_a_small_screen(program: Subject) -> None:
     def blocked(waiter: int, holder: int) -> Blocked:
-        def event(thread: int, line: int) -> Event:
-            name = f"wait/synch/mutex/python/shop.inventory.locks:{thread}"
-            return Event("WAIT", thread, 1, name, f"request_handlers.py:{line}", 0, 6_370_000_000_000, None, operation="lock")
-
-        name = "thread/python/Thread-{} (process_request_thread)".format
-        row = Blocked(event(waiter, waiter), name(waiter), holder, 0)
-        row.holder_name, row.holder_event, row.deadlock = name(holder), event(holder, holder), "16 -> 17 -> 16"
-        return row
+        thread = "thread/python/Thread-{} (process_request_thread)".format
+        lock, line = "wait/synch/mutex/python/shop.inventory.locks:{}".format, "request_handlers.py:{}".format
+        waits = (waiter, thread(waiter), lock(waiter), "lock", None, line(waiter), 6_370_000_000_000)
+        held = (holder, thread(holder), None, None)
+        return Blocked(*waits, *held, lock(holder), line(holder), 6_370_000_000_000, 0, "16 -> 17 -> 16")
 
     with pfs.attach(program.path) as schema:
         process = Process(schema)

@@ -1,4 +1,4 @@
-"""Why a lock was held: pfs.why, pfs.fsync."""
+"""Why a lock was held: the table lock_reasons, pfs.fsync."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ def test_why_names_what_the_holder_did_while_others_waited() -> None:
     holder.join()
     with pfs.open("alone", "w", name="app/alone") as file:  # after the lock came free
         file.write("x")
-    for asked in (lock, lock.name, "app/LOCK_log", "LOCK_log"):
-        found = pfs.why(asked)
-        assert found["EVENT_NAME"].fillna("").tolist() == ["wait/io/socket/app/peer", ""]
+    found = pfs.table("lock_reasons", where="LOCK_NAME = 'wait/synch/mutex/app/LOCK_log'")
+    assert found["EVENT_NAME"].fillna("").tolist() == ["wait/io/socket/app/peer", ""]
+    assert pfs.sql("select SUM_TIMER_WAIT from lock_reasons where LOCK_NAME like '%/LOCK_log'").rows() == [
+        (time,) for time in found["SUM_TIMER_WAIT"]
+    ]
     first, second = found.to_dict("records")
     assert (first["LOCK_NAME"], first["OPERATION"], first["COUNT_STAR"]) == ("wait/synch/mutex/app/LOCK_log", "recv", 1)
     assert first["SOURCE"].startswith("test_why.py:")
@@ -65,10 +67,10 @@ def test_why_of_a_lock_that_is_held_now() -> None:
     for thread in threads:
         thread.start()
         time.sleep(0.1)
-    found = pfs.why(lock)
+    found = pfs.table("lock_reasons")
     assert found["EVENT_NAME"].tolist()[:1] == ["wait/io/socket/app/peer"]
     with pfs.attach(os.getpid()) as schema:
-        assert schema.why("app/LOCK")["EVENT_NAME"].tolist()[:1] == ["wait/io/socket/app/peer"]
+        assert schema.table("lock_reasons")["EVENT_NAME"].tolist()[:1] == ["wait/io/socket/app/peer"]
     ends[1].send(b"x")
     for thread in threads:
         thread.join()
@@ -76,15 +78,10 @@ def test_why_of_a_lock_that_is_held_now() -> None:
 
 @fresh_process()
 def test_why_of_a_lock_that_nobody_waited_for_is_empty() -> None:
-    import pytest
-
     lock = pfs.Lock("app/LOCK_free")
     with lock, pfs.open("file", "w", name="app/file") as file:
         file.write("x")
-    assert pfs.why(lock).empty
-    assert list(pfs.why(lock)) == list(pfs.why("LOCK_free"))
-    with pytest.raises(pfs.UnknownName, match="the nearest is 'wait/synch/mutex/app/LOCK_free'"):
-        pfs.why("app/LOCK_fre")
+    assert pfs.table("lock_reasons").empty
 
 
 @fresh_process()

@@ -6,6 +6,7 @@
 // clang-format off
 #define PFS_FOR_EACH_TABLE(X)                     \
   X(accounts)                                     \
+  X(blocked)                                      \
   X(component_scheduler_tasks)                    \
   X(cond_instances)                               \
   X(connection_control_failed_login_attempts)     \
@@ -64,6 +65,7 @@
   X(hosts)                                        \
   X(lock_holds_summary_by_instance)               \
   X(lock_holds_summary_global_by_event_name)      \
+  X(lock_reasons)                                 \
   X(memory_summary_by_account_by_event_name) \
   X(memory_summary_by_host_by_event_name) \
   X(memory_summary_by_thread_by_event_name) \
@@ -76,6 +78,7 @@
   X(performance_timers)                           \
   X(prepared_statements_instances)                \
   X(processlist)                                  \
+  X(running)                                      \
   X(rwlock_instances)                             \
   X(session_account_connect_attrs)                \
   X(session_connect_attrs)                        \

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from pfs._tables.running import Blocked
+from pfs._tables.present import Blocked
 from pfs._tables.show import plain, time_text
 
 __all__ = ["blocked_lines", "blocked_screen", "some", "wrapped"]
@@ -26,7 +26,7 @@ def blocked_lines(rows: Sequence[Blocked]) -> list[str]:
     """
     if not rows:
         return []
-    lines = [f"blocked now: {some(len({row.wait.thread for row in rows}), 'thread')}"]
+    lines = [f"blocked now: {some(len({row.thread_id for row in rows}), 'thread')}"]
     for row in rows:
         lines += [f"  {waiting_text(row)}", f"      {holder_text(row)}"]
     return [plain(line) for line in lines]
@@ -41,12 +41,11 @@ def blocked_screen(rows: Sequence[Blocked], width: int, height: int) -> list[str
     if not rows:
         return []
     circles = "; ".join(f"DEADLOCK {circle}" for circle in dict.fromkeys(row.deadlock for row in rows if row.deadlock))
-    heading = f"blocked now: {some(len({row.wait.thread for row in rows}), 'thread')}"
+    heading = f"blocked now: {some(len({row.thread_id for row in rows}), 'thread')}"
     lines = wrapped(plain(f"{heading}; {circles}" if circles else heading), width, 4)
     for done, row in enumerate(rows):
-        wait = row.wait
         name = _name_of(row).removeprefix("wait/synch/")
-        text = f"  {wait.thread} waits {time_text(wait.wait)} at {wait.source or '?'} for {name} ({wait.operation}), "
+        text = f"  {row.thread_id} waits {time_text(row.wait)} at {row.source or '?'} for {name} ({row.operation}), "
         more = wrapped(plain(text + row.thread.removeprefix("thread/")), width, 6)
         more += wrapped(plain(f"    {holder_text(row, is_short=True)}"), width, 6)
         is_last = done == len(rows) - 1
@@ -64,16 +63,14 @@ def wrapped(text: str, width: int, indent: int) -> list[str]:
 
 
 def _name_of(row: Blocked) -> str:
-    return row.wait.name if row.wait.object_name is None else f"{row.wait.name} {row.wait.object_name}"
+    return row.name if row.object_name is None else f"{row.name} {row.object_name}"
 
 
 def waiting_text(row: Blocked) -> str:
     """Returns '3 reader waits 12 s for wait/synch/mutex/app/LOCK (lock) at app.py:20'."""
-    wait = row.wait
-    text = (
-        f"{wait.thread} {row.thread.removeprefix('thread/')} waits {time_text(wait.wait)} for {_name_of(row)} ({wait.operation})"
-    )
-    return f"{text} at {wait.source or '?'}" + ("" if row.deadlock is None else f", DEADLOCK {row.deadlock}")
+    waiter = f"{row.thread_id} {row.thread.removeprefix('thread/')}"
+    text = f"{waiter} waits {time_text(row.wait)} for {_name_of(row)} ({row.operation})"
+    return f"{text} at {row.source or '?'}" + ("" if row.deadlock is None else f", DEADLOCK {row.deadlock}")
 
 
 def holder_text(row: Blocked, is_short: bool = False) -> str:
@@ -94,10 +91,10 @@ def holder_text(row: Blocked, is_short: bool = False) -> str:
         text += f" from {row.held_at}"
     if is_short and row.deadlock is not None:
         return text  # what the holder waits for has lines of its own
-    if (event := row.holder_event) is not None:
-        source = event.source or "?"
+    if row.doing is not None:
+        source = row.doing_at or "?"
         if is_short:
-            text += f", now at {source} in {event.name.removeprefix('wait/synch/')} for {time_text(event.wait)}"
+            text += f", now at {source} in {row.doing.removeprefix('wait/synch/')} for {time_text(row.doing_for)}"
         else:
-            text += f", now in {event.name} at {source} for {time_text(event.wait)}"
+            text += f", now in {row.doing} at {source} for {time_text(row.doing_for)}"
     return f"{text}, {name}" if is_short else text

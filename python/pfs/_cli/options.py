@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import click
@@ -67,11 +67,8 @@ class TableName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
     name = "table"
 
-    def __init__(self, more: Iterable[str] = ()) -> None:
-        self._more = tuple(more)
-
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        known = [*self._more, *pfs.tables()]
+        known = pfs.tables()
         if incomplete.startswith("sys"):
             from pfs._views.declared import VIEWS as SYS_VIEWS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console
@@ -24,7 +24,6 @@ from pfs._cli.options import (
     where_option,
 )
 from pfs._cli.rows import Choice, Rows, draw_texts, of_table, write, write_frame
-from pfs._tables.running import VIEWS
 from pfs._tables.show import plain
 from pfs._tables.where import Condition
 
@@ -148,7 +147,7 @@ def why_not_whole(path: str) -> str:
 
 @click.command()
 @process_argument
-@click.argument("table", metavar="TABLE", type=TableName(VIEWS))
+@click.argument("table", metavar="TABLE", type=TableName())
 @where_option
 @columns_option
 @sort_option
@@ -175,8 +174,7 @@ def show(
     Instead of PID, every command takes the name of a program that one process runs, or of its Python script or module; or the
     path of a segment: of a dead process, or of a container.
 
-    Two more tables are made by the reader: `running` has the events that run now, `blocked` the threads that wait for locks and
-    who holds the locks.
+    `running` has the events that run now, `blocked` the threads that wait for locks and who holds them, `lock_reasons` why.
 
     \b
     pfs show 4711 threads
@@ -200,8 +198,6 @@ def show(
             if is_view:
                 return pfs.view(table, process)
             with pfs.attach(process) as schema:
-                if table.lower() in VIEWS:
-                    return cast("DataFrame", getattr(schema, table.lower())())
                 return schema.table(table, running="elapsed" if elapsed else None)
 
         if is_tree:

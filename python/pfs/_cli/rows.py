@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pfs import _core, _paths
-from pfs._tables.running import VIEWS
+from pfs._places.readable import TABLES, Readable
 from pfs._tables.show import bytes_text, count_text, plain, storable, time_text, without_controls
 from pfs._tables.where import Condition, order_of, places
 from pfs.errors import AttachError, InvalidValue, UnknownColumn
@@ -80,16 +80,19 @@ def _any_count(value: float) -> str:
 
 
 def of_table(source: Source, table: str, elapsed: bool = False) -> Rows:
-    """Reads a table, or one of the reader's own: `running` and `blocked`."""
-    if (view := VIEWS.get(table.lower())) is not None:
-        found = view.rows(source, source.now())
-        rows = [tuple(column.value(row) for column in view.columns) for row in found]
-        return Rows([column.name for column in view.columns], rows, [column.kind == "integer" for column in view.columns])
+    """Reads a table."""
     columns = _core.table_info(table)["columns"]
     rows = source.rows(table, None, elapsed)
     times = [at for at, column in enumerate(columns) if column["kind"] == "timestamp"]
     if times:
         rows = [tuple(_time(value) if at in times else value for at, value in enumerate(row)) for row in rows]
+    if table.lower() in TABLES:
+        words = Readable(source)
+        made = [words.of_column(column["name"]) for column in columns]
+        rows = [
+            tuple(value if to is None or value is None else to(value) for to, value in zip(made, row, strict=True))
+            for row in rows
+        ]
     numbers = [column["kind"] not in ("text", "set", "enum", "timestamp") for column in columns]
     return Rows([column["name"] for column in columns], rows, numbers)
 
@@ -172,8 +175,6 @@ def write_lines(rows: list[Any], widths: Sequence[int], right: Sequence[bool], t
 
 
 def _units(table: str | None) -> dict[str, str]:
-    if table is not None and table.lower() in VIEWS:
-        return VIEWS[table.lower()].units()
     return {} if table is None else {column["name"]: column["unit"] for column in _core.table_info(table)["columns"]}
 
 

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pfs.fleet
-from pfs._tables.running import Blocked
+from pfs._tables.present import Blocked
 from pfs._tables.samples import UNTIMED, Choice, Row, Section
 from pfs._tables.show import plain
 from pfs.errors import Error

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pfs
 from pfs._outside.segment import SegmentSource
 from pfs._run.tree import Node, tree
-from pfs._tables.running import Blocked
+from pfs._tables.present import Blocked
 from pfs._tables.samples import BUSIEST, Choice, Row, Sample, Section, rows_between, take
 from pfs._tables.samples import SECTIONS as OF_PROCESS
 from pfs._tables.show import count_text, plain, rate_text, time_text
@@ -113,8 +112,7 @@ def _add(total: Sample, sample: Sample, node: Node) -> None:
         total.running["processes"][pid, command] = sum(running.values())
     total.lost += sample.lost
     total.blocked += [
-        replace(
-            row,
+        row._replace(
             thread=f"{row.thread} of process {pid}",
             holder_name=None if row.holder_name is None else f"{row.holder_name} of process {pid}",
         )

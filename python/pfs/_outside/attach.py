@@ -13,8 +13,7 @@ from pfs._outside.segment import SegmentSource
 from pfs._setup.values import Values
 from pfs._sql.query import run
 from pfs._sql.sources import ProcessTables
-from pfs._tables import running as views
-from pfs._tables import show, why
+from pfs._tables import show
 from pfs._tables.kinds import listed
 from pfs._views.declared import question_of
 from pfs.errors import AttachError
@@ -110,19 +109,6 @@ class Schema(setup.Tables):
         newest event, or later if this Schema has seen it alive since then. No system says when a process died.
         """
         return self._source.now()
-
-    def running(self) -> pd.DataFrame:
-        """Returns the events that run now, with the time so far: see ``pfs.running``. Events of a dead process ran until
-        ``now()``."""
-        return views.view_frame("running", self._source)
-
-    def blocked(self) -> pd.DataFrame:
-        """Returns the threads that wait for locks, and the holders of those locks: see ``pfs.blocked``."""
-        return views.view_frame("blocked", self._source)
-
-    def why(self, lock: str) -> pd.DataFrame:
-        """Says why threads had to wait for a lock: see ``pfs.why``."""
-        return why.why_of(lock, self._source)
 
     def arrow(self, name: TableName | str, columns: Iterable[str] | None = None) -> _core.ArrowTable:
         """Returns the current rows of a table for readers of Arrow, as ``pfs.arrow`` does for this process."""

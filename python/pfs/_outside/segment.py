@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SegmentSource"]
 
 
-_TABLES_OF_NOW = ("threads", "processlist")  # PROCESSLIST_TIME
+_TABLES_OF_NOW = ("threads", "processlist", "running", "blocked", "lock_reasons")  # times so far
 
 
 class _Changes(Protocol):

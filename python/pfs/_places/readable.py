@@ -15,9 +15,15 @@ from pfs._places.own_names import names_for
 from pfs._places.symbols import Place, place_of, symbol_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pfs._source import Source
 
-__all__ = ["Readable", "in_words"]
+__all__ = ["TABLES", "Readable", "in_words"]
+
+# Tables that people ask in a hurry: names and places in them are always in words.
+TABLES = frozenset(("blocked", "lock_reasons", "running"))
+_NAMES = frozenset(("EVENT_NAME", "HOLDER", "HOLDER_EVENT_NAME", "LOCK_NAME", "THREAD"))
 
 _IN_NAME = re.compile(r"(?:code|data)\+0x[0-9a-f]+$")
 _SOURCE = re.compile(r"(?P<module>[^/]+)\+0x(?P<offset>[0-9a-f]+)$")
@@ -74,6 +80,10 @@ class Readable:
             words = None if module is None else in_words(Place(module[0], int(match["offset"], 16), module[1], is_return=True))
             self._sources[text] = text if words is None else words
         return self._sources[text]
+
+    def of_column(self, column: str) -> Callable[[str], str | None] | None:
+        """Returns what makes a column's texts readable: `name`, `source`, or None if they are neither."""
+        return self.name if column in _NAMES else self.source if column.endswith("SOURCE") else None
 
     def _read(self) -> None:
         self._about = {}

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     class Readable(Protocol):
         def table(self, name: str, /) -> pd.DataFrame: ...
-        def blocked(self) -> pd.DataFrame: ...
 
     Process = Readable | Mapping[str, pd.DataFrame] | None
     What = pd.DataFrame | Process

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pfs._plot.axes import GREY, cut, empty, new_axes
-from pfs._plot.events import short, thread_title
+from pfs._plot.events import short, table_of, thread_title
 from pfs._tables.show import time_text
 from pfs.errors import InvalidValue
 
@@ -43,7 +43,7 @@ class Graph:
 
 
 def graph_of(blocked: pd.DataFrame) -> Graph:
-    """Returns the graph of a frame of ``pfs.blocked()``.
+    """Returns the graph of a frame of the table ``blocked``.
 
     Raises:
         InvalidValue: it is no such frame.
@@ -52,7 +52,7 @@ def graph_of(blocked: pd.DataFrame) -> Graph:
 
     missing = [name for name in _NEEDED if name not in blocked]
     if missing:
-        raise InvalidValue(f"a picture of locks needs a frame of pfs.blocked(): {', '.join(missing)} is missing")
+        raise InvalidValue(f"a picture of locks needs a frame of the table blocked: {', '.join(missing)} is missing")
     graph = Graph()
     for number, row in enumerate(blocked.to_dict("records")):
         value = {name: None if pd.isna(cell) else cell for name, cell in row.items()}
@@ -144,14 +144,4 @@ def _arrow(ax: Axes, wait: Wait, spots: dict[str, tuple[float, float]], letters:
 def _blocked(what: What) -> pd.DataFrame:
     import pandas as pd
 
-    if isinstance(what, pd.DataFrame):
-        return what
-    if what is None:
-        from pfs._tables.running import view_frame
-
-        return view_frame("blocked")
-    found = getattr(what, "blocked", None)
-    if found is None:
-        raise InvalidValue("a snapshot does not say who waits: give what pfs.attach returns, or a frame of pfs.blocked()")
-    frame: pd.DataFrame = found()
-    return frame
+    return what if isinstance(what, pd.DataFrame) else table_of(what, "blocked")

@@ -15,6 +15,7 @@ from pfs._tables import at_exit  # noqa: F401  (before pandas)
 import numpy as np
 import pandas as pd
 
+from pfs._places import readable
 from pfs._source import OWN
 from pfs._tables.columns import ArrayColumn
 from pfs._tables.dtypes import TEXT, column_of, fits_signed
@@ -86,6 +87,9 @@ def frame(
         # The arrays of a part are views of the core's memory: only the chosen rows are copied.
         chosen = choice.rows(rows, parts)
         rows, parts = len(chosen), [_taken(part, chosen) for part in parts[: len(names)]]
+    if table.lower() in readable.TABLES:
+        words = readable.Readable(source)
+        parts = [_in_words(part, words) for part in parts]
     result = made(rows, 0, parts, is_signed=True, cells=cells_of_notebook() if source.pid == os.getpid() else None)
     if unit is not None:
         to_unit(result, table, unit)
@@ -97,6 +101,13 @@ def _names_of(table: str, columns: Iterable[str] | None) -> list[str]:
     """Returns names of columns as the declaration spells them. Names that it lacks stay as they are: the core refuses them."""
     known = {column["name"].lower(): column["name"] for column in _core.table_info(table)["columns"]}
     return list(known.values()) if columns is None else [known.get(name.lower(), name) for name in columns]
+
+
+def _in_words(part: _core.Part, words: readable.Readable) -> _core.Part:
+    name, kind, nullable, values, mask, texts = part
+    if (readable_text := words.of_column(name)) is None or texts is None:
+        return part
+    return name, kind, nullable, values, mask, [text if text is None else readable_text(text) for text in texts]
 
 
 def _taken(part: _core.Part, rows: Any) -> _core.Part:
@@ -189,9 +200,6 @@ def check(unit: str | None, limit: int | None) -> None:
         raise InvalidValue(f"bad limit {limit!r}: legal is a number of rows from 0")
 
 
-_LINES = ("SOURCE", "LONGEST_SOURCE")  # columns of file and line
-
-
 def to_unit(table_frame: pd.DataFrame, table: str, unit: str) -> None:
     """Changes the columns of times: floating point of a unit, or timedelta64[ns]. NULL becomes NaN or NaT."""
     if unit == "ps":
@@ -274,7 +282,7 @@ def made(
     for name, kind, nullable, values, mask, texts in parts:
         if is_signed and kind == "uint64" and fits_signed(values):
             values = values.view(np.int64)
-        if cells and name in _LINES:
+        if cells and name.endswith("SOURCE"):
             texts = _in_cells(texts, cells)
         data[name] = column_of(kind, nullable, values, mask, texts, places)
     return pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)

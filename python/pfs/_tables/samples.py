@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pfs._places.readable import Readable
-from pfs._tables.running import Blocked, Event, blocked, events
+from pfs._tables.present import Blocked, Event, blocked, running
 from pfs._tables.where import Condition, order_of, places
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def take(
     missing = lost(source)
     # After the sums: an event that ends in between is missing for one interval, and counts in none twice.
     taken, now = time.monotonic(), source.now()
-    open_events = events(source, now)
+    open_events = running(source, now)
     is_any = any(event.kind == "WAIT" for event in open_events)
     waiting = blocked(source, now, 0 if is_dead else SHORTEST_BLOCK) if is_any else []
 
@@ -153,11 +153,11 @@ def take(
             old = sums.get(key)
             sums[key] = list(numbers) if old is None else [a + b for a, b in zip(old, numbers, strict=True)]
         sample.sums[section.name] = sums
-    running = [event.in_words(names) for event in open_events]
-    for event in running:
+    in_words = [event.in_words(names) for event in open_events]
+    for event in in_words:
         if event.kind != "TRANSACTION":
             sample.now[event.thread] = event.name
-    sample.running = _running_times(running)
+    sample.running = _running_times(in_words)
     sample.blocked = [row.in_words(names) for row in waiting]
     return sample
 
@@ -166,14 +166,14 @@ def _columns(section: Section) -> list[str]:
     return [*section.key, *section.sums, *(["EVENT_NAME"] if section.name == "threads" else [])]
 
 
-def _running_times(running: Sequence[Event]) -> dict[str, dict[tuple[Any, ...], int]]:
+def _running_times(events: Sequence[Event]) -> dict[str, dict[tuple[Any, ...], int]]:
     """Returns the times so far of running events, by section and key."""
     times: dict[str, dict[tuple[Any, ...], int]] = {section.name: {} for section in SECTIONS}
 
     def add(section: str, key: tuple[Any, ...], time: int) -> None:
         times[section][key] = times[section].get(key, 0) + time
 
-    for event in running:
+    for event in events:
         if event.wait is None or event.name == _IDLE:
             continue
         if event.kind == "WAIT":
