@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "perfschema/pfs.h"
+#include "perfschema/server.h"
 #include "shm/records.h"
 #include "snapshot/moment.h"
 #include "snapshot/snapshot.h"
