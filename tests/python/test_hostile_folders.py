@@ -16,7 +16,7 @@ import pytest
 from pfs import _paths
 from pfs._cli.sql import history_file
 from pfs._places.own_names import names_for
-from tests.python._programs.subject import Subject, clean_environment, subject
+from tests.python._programs.subject import Subject, clean_environment, subject, subject_with_a_lock
 from tests.python.test_run import PFS
 
 NOBODY = 65534
@@ -32,9 +32,7 @@ def pfs_command(*words: str | Path, **more: Any) -> subprocess.CompletedProcess[
 
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Subject]:
-    (tmp_path / "segments").mkdir(mode=0o700)
-    with subject(tmp_path / "segments") as running:
-        running.do('lock = pfs.Lock("app/LOCK_a")\nwith lock: pass\n')
+    with subject_with_a_lock(tmp_path) as running:
         yield running
 
 

@@ -20,7 +20,7 @@ from pfs import _core, _installed
 from pfs._outside import processes
 from pfs._outside.remote import Remote
 from tests.conftest import Build
-from tests.python._programs.subject import Subject, clean_environment, subject
+from tests.python._programs.subject import Subject, clean_environment, subject, subject_with_a_lock
 from tests.python.test_programs import environment
 
 NOBODY = 65534
@@ -37,9 +37,7 @@ PLANTED = [
 
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Subject]:
-    (tmp_path / "segments").mkdir(mode=0o700)
-    with subject(tmp_path / "segments") as running:
-        running.do('lock = pfs.Lock("app/LOCK_a")\nwith lock: pass\n')
+    with subject_with_a_lock(tmp_path) as running:
         yield running
 
 

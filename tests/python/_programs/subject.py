@@ -114,3 +114,12 @@ def copy_header(path: Path, to: Path) -> None:
     with path.open("rb") as file:
         to.write_bytes(file.read(HEADER_ROOM))
     os.truncate(to, path.stat().st_size)
+
+
+@contextmanager
+def subject_with_a_lock(folder: Path) -> Iterator[Subject]:
+    """Starts one in a new folder "segments", which has taken a lock."""
+    (folder / "segments").mkdir(mode=0o700)
+    with subject(folder / "segments") as running:
+        running.do('lock = pfs.Lock("app/LOCK_a")\nwith lock: pass\n')
+        yield running
