@@ -497,7 +497,7 @@ def test_the_first_operation_of_a_signal_handler_on_a_file_is_counted_or_its_cel
     in_thread = count(segment, pipe, "events_waits_summary_by_thread_by_event_name")
     assert in_thread + lost == calls == 500
     assert 0 < cells_lost < calls  # else no call came where it matters
-    assert count(segment, pipe) + cells_lost == in_thread
+    assert in_thread - cells_lost <= count(segment, pipe) <= in_thread  # the instrument has the events whose file found no cell
     assert count(segment, pipe, "file_summary_by_event_name") == count(segment, pipe)
 
 

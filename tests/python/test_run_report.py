@@ -166,7 +166,7 @@ def test_names_that_are_no_utf_8_are_in_the_report(tmp_path: Path, output: str, 
     """Of the command, and of files."""
     file = os.fsencode(tmp_path) + b"/caf\xe9"
     Path(os.fsdecode(file)).touch()
-    command = [*PFS, "run", *options, "-o", output, "--", "cat", file]
+    command: list[str | bytes] = [*PFS, "run", *options, "-o", output, "--", "cat", file]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     said = (done.stdout if output == "-" else (tmp_path / output).read_bytes()).decode()

@@ -87,7 +87,7 @@ reveal_type(ask)
 WRONG = """
 import pfs
 
-pfs.Lock()
+pfs.Lock(3)
 pfs.setup_instruments["x"].enabled = 3
 pfs.setup_instruments.update(colour=True)
 pfs.table(3)

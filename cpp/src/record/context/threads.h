@@ -224,8 +224,9 @@ struct ThreadState : ThreadWork {
   // A chunk of each kind that the slot's last thread has left and that no view shows (KeepSpare); 0 = none. The next thread writes it
   // while it is in the cache.
   uint32_t spare_chunks[kEventKinds];
-  uint32_t forks;   // of the process when they were filled: a forked child has other cells and chunks
-  NameStash names;  // zeros at first
+  bool has_lost_cell;  // the event's object found no cell, which is counted; if its class finds none either, that is the same loss
+  uint32_t forks;      // of the process when they were filled: a forked child has other cells and chunks
+  NameStash names;     // zeros at first
   // Of these two, what `holds` and `statement_depth` count is in use. A new thread leaves the rest as it is: clearing it takes longer
   // than all else that makes a thread.
   HeldChunk held_chunks[kEventKinds][ChunkHold::kMaxHeld];

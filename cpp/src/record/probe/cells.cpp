@@ -328,7 +328,8 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfW
   }
   errno = error;
   if (found == 0) {
-    if (!is_dead) CountLoss(Loss::kStatistics);
+    const bool is_counted = std::exchange(thread.has_lost_cell, std::is_same_v<List, ShmCellList> && !is_dead);
+    if (!is_dead && !is_counted) CountLoss(Loss::kStatistics);
     return nullptr;
   }
   RememberCell(thread, key, found);
@@ -341,6 +342,7 @@ void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool ti
   ShmClass& entry = g_runtime.classes[class_index];
   ShmCell* cell = FindCell(thread, CellKey(CellKind::kClass, class_index, 0, lane), entry.lanes[lane]);
   if (cell != nullptr) AddToCell(*cell, Generation(ClassDomain(static_cast<Family>(entry.family))), timed, wait_ps, amount, count);
+  thread.has_lost_cell = false;
 }
 
 void AddToStaleCell(ThreadState& thread, ShmCell& cell, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps, uint64_t count) {
