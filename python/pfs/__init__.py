@@ -87,6 +87,9 @@ MODULES = ("dask", "errors", "fleet", "metrics", "otel", "plot", "server", "setu
 _module_of = {name: module for modules in PUBLIC.values() for module, names in modules.items() for name in names}
 __all__ = [*_module_of, "__version__"]
 
+# Those of the core are there at once: a program that has given up its rights, or changed its root, may find no module any more.
+globals().update((name, getattr(_core, name)) for name in PUBLIC["Instrumenting"]["_core"])
+
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
