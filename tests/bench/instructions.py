@@ -98,7 +98,7 @@ CASES = {
     # A statement of 107 bytes that has been seen before.
     "statement/all": Case("statement"),
     # One of 113 bytes whose literals are new each time.
-    "newtext/all": Case("newtext", runs=5),
+    "newtext/all": Case("newtext", runs=12),
     # pfs_malloc and pfs_free of 64 bytes, controlled.
     "block/disabled": Case("block", "performance_schema_instrument='memory/%=OFF'"),
     "block/counted": Case("block"),
