@@ -212,12 +212,12 @@ def test_from_outside_and_in_top(tmp_path: Path) -> None:
         shown = command(program, "top", str(program.pid), "--count", "1")
         assert "of at most 2 %" in shown
         assert "counted" in shown
-        command(program, "set", str(program.pid), "process", "--table", "setup_overhead", "--limit", "0")
+        command(program, "set", str(program.pid), "process", "--table", "setup_overhead", "--limit-ppm", "0")
         with pfs.attach(program.path) as schema:
             assert schema.table("setup_overhead")["LIMIT_PPM"].item() == 0
             assert set(schema.table("setup_instruments")["OVERHEAD_STEP"]) == {"FULL"}
         assert "of at most" not in command(program, "top", str(program.pid), "--count", "1")
-        command(program, "set", str(program.pid), "process", "--table", "setup_overhead", "--limit", "3.5%")
+        command(program, "set", str(program.pid), "process", "--table", "setup_overhead", "--limit-ppm", "3.5%")
         with pfs.attach(program.path) as schema:
             assert schema.table("setup_overhead")["LIMIT_PPM"].item() == 35_000
             before = schema.table("setup_overhead")["PERIODS"].item()

@@ -19,6 +19,9 @@ from tests.python._programs.segment_file import PAGE, SegmentFile
 _OF_NOW = {
     "threads": {"PROCESSLIST_TIME"},
     "processlist": {"TIME"},
+    "running": {"TIMER_WAIT"},
+    "blocked": {"TIMER_WAIT", "HOLDER_TIMER_WAIT", "HOLDER_EVENT_WAIT"},
+    "lock_reasons": {"SUM_TIMER_WAIT", "COUNT_STAR"},
     "performance_timers": {"TIMER_FREQUENCY", "TIMER_RESOLUTION", "TIMER_OVERHEAD"},
 }
 

@@ -138,7 +138,7 @@ void AddDeadlocks(const Snapshot& snapshot, std::vector<BlockedRow>* rows) {
     if (std::find(circle.begin(), circle.end(), *row.holder) == circle.end()) continue;
     std::string text;
     for (const uint64_t thread : circle) text += (text.empty() ? "" : " -> ") + std::to_string(thread);
-    row.deadlock = LongText(snapshot.Keep(text));
+    row.deadlock = snapshot.Keep(text);
   }
 }
 

@@ -22,7 +22,7 @@ struct BlockedRow {
   std::optional<Text<128>> holder_event;
   std::optional<Text<64>> holder_event_source;
   std::optional<uint64_t> holder_event_wait;
-  std::optional<LongText> deadlock;  // the shortest circle through this thread: "1 -> 2 -> 1"
+  std::optional<Text<1024>> deadlock;  // the shortest circle through this thread: "1 -> 2 -> 1"
 };
 
 // Returns those who wait longest first. A lock with several holders gives several rows.
