@@ -90,8 +90,10 @@ status=0
 if (($#)); then
   python -m pytest "$@" || status=$?
 elif ((all)); then
-  "${together[@]}" -q --tier quick --record tests || exit # a broken change fails in minutes
-  "${together[@]}" --tier rest --record --durations=60 --durations-min=5 -m "not alone" tests || status=$?
+  # The first run writes the record, which may not choose for the second.
+  cp tests/durations.json "$venv/durations.json"
+  "${together[@]}" -q --tier quick --by "$venv/durations.json" --record tests || exit # a broken change fails in minutes
+  "${together[@]}" --tier rest --by "$venv/durations.json" --record --durations=60 --durations-min=5 -m "not alone" tests || status=$?
   # Those that measure, or load all processors.
   mapfile -t alone < <(grep -rl 'mark\.alone' tests --include='test_*.py')
   python -m pytest --record --durations=20 --durations-min=3 -m alone "${alone[@]}" || status=$?

@@ -2,8 +2,8 @@
 
 The quick tier (--tier quick) runs, of each file, all tests that took at most QUICK seconds, or else the cheapest. The limit is
 lower if these would take more than TOGETHER. A test without a record is new, or took less than SHORT: it is quick. What
-tests/needs.py keeps out is not. The gate runs the quick tier first, and then the rest (--tier rest): no test twice. The gate
-writes the record (--record); a gate's own test looks at the whole.
+tests/needs.py keeps out is not. The gate runs the quick tier first, and then the rest (--tier rest): no test twice, for both
+are chosen by the record as it was (--by). The gate writes the record (--record); a gate's own test looks at the whole.
 """
 
 from __future__ import annotations
@@ -89,8 +89,9 @@ def seconds(chosen: set[Case], cases: list[Case], record: Times) -> float:
     )
 
 
-def read() -> Times:
-    times: Times = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+def read(path: Path | None = None) -> Times:
+    path = path or RECORD
+    times: Times = json.loads(path.read_text()) if path.exists() else {}
     return times
 
 
@@ -164,6 +165,7 @@ _now: list[pytest.Item] = []  # the test that runs
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tiers")
     group.addoption("--tier", choices=("quick", "rest"), help="the quick tests of each file, or all others: tests/tiers.py")
+    group.addoption("--by", type=Path, metavar="FILE", help="the record that chooses the tests of a tier")
     group.addoption("--record", action="store_true", help=f"write what each test took to tests/{RECORD.name}")
 
 
@@ -179,7 +181,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[CASES] = list(cases.values())
     if hasattr(config, "workerinput"):
         config.workeroutput["collected"] = [(case.file, case.name) for case in cases.values()]  # type: ignore[attr-defined]
-    record = read()
+    record = read(config.getoption("--by"))
     tier = config.getoption("--tier")
     if tier is not None:
         chosen = quick(config.stash[CASES], record)
