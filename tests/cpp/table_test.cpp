@@ -166,7 +166,8 @@ TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
   // Returns true if this segment has no rows of the table: other kinds of records, objects of statements, and rows
   // that only the program can declare.
   const auto has_nothing = [](std::string_view name) {
-    for (const std::string_view begin : {"data_lock",
+    for (const std::string_view begin : {"blocked",
+                                         "data_lock",
                                          "events_stages_current",
                                          "events_stages_history",
                                          "events_statements_current",
@@ -176,7 +177,9 @@ TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
                                          "events_statements_histogram_by_digest",
                                          "events_transactions_current",
                                          "events_transactions_history",
+                                         "lock_reasons",
                                          "prepared_statements_instances",
+                                         "running",
                                          "setup_meters",
                                          "setup_metrics",
                                          "setup_loggers",

@@ -15,6 +15,7 @@ LOCKS_AND_FILES = """
 import sys, threading, unittest
 from test import lock_tests, test_fileio
 import pfs
+from pfs.files import File
 
 class Locks(lock_tests.LockTests):
     locktype = staticmethod(lambda: pfs.Lock("test/LOCK_cpython"))
@@ -44,13 +45,13 @@ class Barriers(lock_tests.BarrierTests):
     barriertype = staticmethod(lambda *arguments, **named: pfs.Barrier("test/BARRIER_cpython", *arguments, **named))
 
 class Files(test_fileio.AutoFileTests, unittest.TestCase):
-    FileIO = staticmethod(pfs.files.File)
+    FileIO = staticmethod(File)
     modulename = "pfs"
     # They look for the text "FileIO".
     testRepr = testReprNoCloseFD = None
 
 class OtherFiles(test_fileio.OtherFileTests, unittest.TestCase):
-    FileIO = staticmethod(pfs.files.File)
+    FileIO = staticmethod(File)
     modulename = "pfs"
 
 unittest.main(argv=["x"])
