@@ -328,8 +328,9 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, List& list, const HalfW
   }
   errno = error;
   if (found == 0) {
-    const bool is_counted = std::exchange(thread.has_lost_cell, std::is_same_v<List, ShmCellList> && !is_dead);
-    if (!is_dead && !is_counted) CountLoss(Loss::kStatistics);
+    constexpr bool kOfObject = std::is_same_v<List, ShmCellList>;
+    if (!is_dead && (kOfObject || !thread.has_lost_cell)) CountLoss(Loss::kStatistics);
+    thread.has_lost_cell = kOfObject && !is_dead;
     return nullptr;
   }
   RememberCell(thread, key, found);
