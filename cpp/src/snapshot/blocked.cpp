@@ -116,12 +116,11 @@ void AddAcquisitions(const Snapshot& snapshot, std::vector<BlockedRow>* rows) {
       found->second = {row.event.event_id, row.event.source, row.event.timer_end};
     });
   }
-  const uint64_t now = ReadMoment::Now(snapshot.header());
   for (BlockedRow& row : *rows) {
     if (!row.holder || row.wait.object.value_or(0) == 0) continue;
     const Taken& taken = newest[{*row.holder, *row.wait.object}];
     row.held_at = taken.source;
-    if (taken.end) row.held = std::max(now, *taken.end) - *taken.end;
+    if (taken.end) row.held = ReadMoment::Since(snapshot.header(), *taken.end);
   }
 }
 
@@ -189,8 +188,7 @@ std::vector<BlockedRow> BlockedThreads(const Snapshot& snapshot) {
     still[KeyOf(event)] = &event;
     innermost[event.event.thread_id] = &event;
   }
-  std::unordered_map<uint64_t, Text<128>> names;
-  for (const ThreadRow& row : snapshot.Threads()) names[row.thread_id] = row.name;
+  const std::unordered_map<uint64_t, Text<128>> names = ThreadNames(snapshot);
   for (const OpenEvent& wait : waits) {
     const auto now = still.find(KeyOf(wait));
     if (KindOf(wait.event.event_name.view()) == LockKind::kNone || now == still.end()) continue;

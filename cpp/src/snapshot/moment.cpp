@@ -1,5 +1,7 @@
 #include "snapshot/moment.h"
 
+#include <algorithm>
+
 #include "base/clock.h"
 
 namespace perfschema {
@@ -24,6 +26,8 @@ uint64_t ReadMoment::Now(const ShmHeader& header) {
   if (!t_moment->now_) t_moment->now_ = PresentOf(header);
   return *t_moment->now_;
 }
+
+uint64_t ReadMoment::Since(const ShmHeader& header, uint64_t start) { return std::max(Now(header), start) - start; }
 
 uint64_t ReadMoment::NowSeconds(const ShmHeader& header) {
   if (t_moment == nullptr || !t_moment->is_given_) return WallSeconds();

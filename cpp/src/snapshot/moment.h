@@ -26,7 +26,9 @@ class ReadMoment {
   // Returns the moment of this thread's reading, in picoseconds since the epoch of the process that the header is of. It stays the same
   // during the reading.
   static uint64_t Now(const ShmHeader& header);
-  // Returns the same in seconds since 1970.
+  // Returns the time from `start` to that moment, in picoseconds; 0 if it is later.
+  static uint64_t Since(const ShmHeader& header, uint64_t start);
+  // Returns that moment in seconds since 1970.
   static uint64_t NowSeconds(const ShmHeader& header);
   static bool ShowsElapsed();
   static bool AnyOrder();

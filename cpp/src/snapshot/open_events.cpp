@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <tuple>
-#include <unordered_map>
 
 #include "shm/records.h"
 #include "snapshot/moment.h"
@@ -16,13 +15,19 @@ OpenEvent Begun(const Snapshot& snapshot, NestingType kind, const EventRow& row)
   OpenEvent open{};
   open.kind = kind;
   open.event = row;
-  if (row.timer_start) open.event.timer_wait = std::max(ReadMoment::Now(snapshot.header()), *row.timer_start) - *row.timer_start;
+  if (row.timer_start) open.event.timer_wait = ReadMoment::Since(snapshot.header(), *row.timer_start);
   return open;
 }
 
 bool IsOpen(const EventRow& row) { return !row.end_event_id; }
 
 }  // namespace
+
+std::unordered_map<uint64_t, Text<128>> ThreadNames(const Snapshot& snapshot) {
+  std::unordered_map<uint64_t, Text<128>> names;
+  for (const ThreadRow& row : snapshot.Threads()) names[row.thread_id] = row.name;
+  return names;
+}
 
 std::vector<OpenEvent> OpenWaits(const Snapshot& snapshot) {
   std::vector<OpenEvent> found;
@@ -57,8 +62,7 @@ std::vector<OpenEvent> OpenEvents(const Snapshot& snapshot) {
   std::sort(found.begin(), found.end(), [](const OpenEvent& a, const OpenEvent& b) {
     return std::tie(a.event.thread_id, a.event.event_id) < std::tie(b.event.thread_id, b.event.event_id);
   });
-  std::unordered_map<uint64_t, Text<128>> names;
-  for (const ThreadRow& row : snapshot.Threads()) names[row.thread_id] = row.name;
+  std::unordered_map<uint64_t, Text<128>> names = ThreadNames(snapshot);
   for (OpenEvent& open : found) open.thread = names[open.event.thread_id];
   return found;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "snapshot/rows.h"
@@ -26,7 +27,9 @@ struct OpenEvent {
   std::optional<LongText> sql_text, digest_text;
 };
 
-// Returns the open events of a kind, with thread names that are still empty.
+// Returns the names of live threads, by THREAD_ID.
+std::unordered_map<uint64_t, Text<128>> ThreadNames(const Snapshot& snapshot);
+// Returns the open waits. `thread` is empty.
 std::vector<OpenEvent> OpenWaits(const Snapshot& snapshot);
 // Returns the open events of all threads, by thread, the outermost first.
 std::vector<OpenEvent> OpenEvents(const Snapshot& snapshot);

@@ -77,8 +77,7 @@ std::vector<ThreadRow> ThreadsAtWork(const Snapshot& snapshot) {
     const bool is_running = !statement.event.end_event_id;
     if (!row.command) row.command = Text<16>(is_running ? CommandOf(statement.event.event_name.view()) : "Sleep");
     const std::optional<uint64_t> since = is_running ? statement.event.timer_start : statement.event.timer_end;
-    if (!row.seconds && since)
-      row.seconds = static_cast<int64_t>(std::max(ReadMoment::Now(snapshot.header()), *since) - *since) / 1'000'000'000'000;
+    if (!row.seconds && since) row.seconds = static_cast<int64_t>(ReadMoment::Since(snapshot.header(), *since)) / 1'000'000'000'000;
     if (!is_running) continue;
     if (!row.db) row.db = statement.schema;
     if (!row.info && statement.sql_text) row.info = LongText(CutText(statement.sql_text->view(), sizeof(ShmThreadTexts::info)));
