@@ -159,22 +159,12 @@ def options_table() -> str:
 
 def commands_page() -> str:
     """Returns the help of each command of pfs, as a terminal of 84 columns shows it."""
-    import click
-
-    from pfs._cli.commands import pfs_command
+    from pfs._cli.manual import contexts
 
     lines = ["# Commands", "", "`man pfs-top` and `pfs top --help` say the same on a terminal.", ""]
-
-    def add(command: click.Command, name: str, parent: click.Context | None) -> None:
-        context = click.Context(command, info_name=name, parent=parent, terminal_width=84, max_content_width=84)
-        lines.extend([f"## {context.command_path}", "", "```text", context.get_help(), "```", ""])
-        if isinstance(command, click.Group):
-            for child in command.list_commands(context):
-                inner = command.get_command(context, child)
-                assert inner is not None
-                add(inner, child, context)
-
-    add(pfs_command, "pfs", None)
+    for context in contexts():
+        context.terminal_width = context.max_content_width = 84
+        lines += [f"## {context.command_path}", "", "```text", context.get_help(), "```", ""]
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ import click
 from pfs import __version__
 from pfs._cli.commands import pfs_command
 
-__all__ = ["pages"]
+__all__ = ["contexts", "pages"]
 
 
 def _escaped(text: str) -> str:
@@ -79,16 +79,17 @@ def _page(command: click.Command, context: click.Context) -> str:
 
 def pages() -> dict[str, str]:
     """Returns the man pages by the names of their files, such as pfs-top.1."""
-    found = {}
+    return {context.command_path.replace(" ", "-") + ".1": _page(context.command, context) for context in contexts()}
 
-    def add(command: click.Command, name: str, parent: click.Context | None) -> None:
-        context = click.Context(command, info_name=name, parent=parent, **command.context_settings)
-        found[context.command_path.replace(" ", "-") + ".1"] = _page(command, context)
-        if isinstance(command, click.Group):
-            for child in command.list_commands(context):
-                inner = command.get_command(context, child)
-                assert inner is not None
-                add(inner, child, context)
 
-    add(pfs_command, "pfs", None)
-    return found
+def contexts(
+    command: click.Command = pfs_command, name: str = "pfs", parent: click.Context | None = None
+) -> Iterator[click.Context]:
+    """Yields the context of each command, a group before its commands."""
+    context = click.Context(command, info_name=name, parent=parent, **command.context_settings)
+    yield context
+    if isinstance(command, click.Group):
+        for child in command.list_commands(context):
+            inner = command.get_command(context, child)
+            assert inner is not None
+            yield from contexts(inner, child, context)
