@@ -124,6 +124,18 @@ def test_a_run_is_recorded_without_its_shared_fixture(pytester: pytest.Pytester,
     assert lines["fixture slow"] >= 0.2
 
 
+def test_a_run_over_folders_is_recorded(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest leaves the conftest of a folder out for tests of another one: it compares plugins for that."""
+    monkeypatch.setattr(tiers, "RECORD", pytester.path / "durations.json")
+    for folder in ("one", "two"):
+        (pytester.path / folder).mkdir()
+        (pytester.path / folder / "conftest.py").write_text("def pytest_runtest_logreport(report): pass\n")
+        (pytester.path / folder / f"test_{folder}.py").write_text("import time\ndef test_a(): time.sleep(0.15)\n")
+    done = pytester.inline_run("--record", "-p", "tests.tiers", "-p", "no:cacheprovider", "-n", "0")
+    done.assertoutcome(passed=2)
+    assert [set(lines) for lines in tiers.read().values()] == [{"test_a"}, {"test_a"}]
+
+
 @for_each("name", needs.NEEDS)
 def test_each_need_says_what_to_do(name: str) -> None:
     assert needs.NEEDS[name].mend
