@@ -65,8 +65,9 @@ pip install --quiet --no-compile cmake ninja "${needs[@]}"
 if command -v ccache >/dev/null; then
   export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=time_macros
 fi
-pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$venv" --config-settings build-dir="$PFS_BUILD_DIR/release" \
-  --config-settings cmake.define.PFS_DEVELOPER=ON --config-settings cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON . &
+settings=(--config-settings build-dir="$PFS_BUILD_DIR/release" --config-settings cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON)
+((all == 0)) || settings+=(--config-settings cmake.define.PFS_DEVELOPER=ON) # the C++ tests, which need GoogleTest
+pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$venv" "${settings[@]}" . &
 building=$!
 # Meanwhile, what it and its tests need: the extras, and those that they name.
 list_needs='import re, sys, tomllib
