@@ -9,6 +9,7 @@
 #include "pybind.h"  // comes first
 #include "segment.h"
 #include "table/arrow.h"
+#include "table/table_def.h"
 #include "tables/timers.h"
 
 namespace perfschema::bindings {
@@ -33,12 +34,13 @@ py::object Capsule(std::unique_ptr<Struct> exported, const char* name) {
 
 std::shared_ptr<ArrowTable> Arrow(const std::string& name, const ColumnList& columns, const AttachedSegment* segment,
                                   const std::optional<uint64_t>& now, bool any_order) {
-  const TableFacts& table = GetTable(name);
+  const NamedTable& table = GetTable(name);
   const std::vector<size_t> chosen = GetColumns(table, columns);
   std::vector<ArrowField> fields;
   for (const size_t index : chosen) {
-    const ColumnFacts& facts = table.columns[index];
-    fields.push_back({std::string(facts.name), facts.kind, facts.nullable, {facts.values.begin(), facts.values.end()}});
+    const Column& column = table.def->columns[index];
+    const SqlType& type = column.type;
+    fields.push_back({std::string(column.name.view()), type.kind, type.nullable, {type.values.begin(), type.values.end()}});
   }
   return ArrowTable::Of(std::move(fields), ReadColumns(table, chosen, segment, {now, false, any_order}));
 }

@@ -34,7 +34,7 @@ using Assignments = std::vector<std::pair<std::string, std::optional<std::string
 // Calls change(table, where, values) without the GIL. Only a column can be unknown in a known table.
 template <typename Change>
 void Apply(const std::string& name, const Conditions& conditions, const Assignments& assignments, Change change) {
-  const TableFacts* table = nullptr;
+  const NamedTable* table = nullptr;
   RaiseIfBad(FindTable(name, &table), "UnknownTable");
   std::vector<Condition> where;
   for (const auto& [column, pattern, like] : conditions) where.push_back({column, pattern, like});

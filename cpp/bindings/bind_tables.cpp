@@ -14,35 +14,36 @@
 #include "perfschema/pfs.h"
 #include "pybind.h"  // comes first
 #include "segment.h"
+#include "table/table_def.h"
 
 namespace perfschema::bindings {
 
 namespace {
 
-std::string ColumnNames(const TableFacts& table) {
+std::string ColumnNames(const NamedTable& table) {
   std::string names;
-  for (const ColumnFacts& column : table.columns) names += (names.empty() ? "" : ", ") + std::string(column.name);
+  for (const Column& column : table.def->columns) names += (names.empty() ? "" : ", ") + std::string(column.name.view());
   return names;
 }
 
 }  // namespace
 
-const TableFacts& GetTable(const std::string& name) {
-  const TableFacts* table = nullptr;
+const NamedTable& GetTable(const std::string& name) {
+  const NamedTable* table = nullptr;
   RaiseIfBad(FindTable(name, &table), "UnknownTable");
   return *table;
 }
 
-std::vector<size_t> GetColumns(const TableFacts& table, const ColumnList& names) {
+std::vector<size_t> GetColumns(const NamedTable& table, const ColumnList& names) {
   std::vector<size_t> positions;
   if (!names) {
-    for (size_t i = 0; i < table.columns.size(); ++i) positions.push_back(i);
+    for (size_t i = 0; i < table.def->columns.size(); ++i) positions.push_back(i);
     return positions;
   }
   for (const std::string& name : *names) {
     size_t position = 0;
-    while (position < table.columns.size() && !EqualsIgnoringCase(table.columns[position].name, name)) ++position;
-    if (position == table.columns.size()) {
+    while (position < table.def->columns.size() && !EqualsIgnoringCase(table.def->columns[position].name.view(), name)) ++position;
+    if (position == table.def->columns.size()) {
       throw StatusError(Status(Code::kNotFound, std::string(table.name) + " has no column '" + name + "': legal are " + ColumnNames(table)),
                         "UnknownColumn");
     }
@@ -63,7 +64,7 @@ void RaiseIfUnreadable(Status status, const AttachedSegment* segment) {
   RaiseIfBad(std::move(status), is_damaged ? "AttachError" : nullptr);
 }
 
-TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, const AttachedSegment* segment, const ReadTime& time) {
+TableData ReadColumns(const NamedTable& table, std::vector<size_t> columns, const AttachedSegment* segment, const ReadTime& time) {
   if (columns.empty()) columns.push_back(0);  // no columns: the number of rows is still wanted
   TableData data{};
   RaiseIfUnreadable(WithoutGil([&] { return ReadTableAt(time, table, ViewOf(segment), columns, &data); }), segment);
@@ -145,17 +146,18 @@ py::tuple NamesOf(const List& values) {
 }
 
 // Returns (name, kind, nullable, values or codes, mask or None, texts or None): see _frame.py. Without codes each row has its own text.
-py::tuple Part(const ColumnFacts& facts, ColumnData&& data, size_t rows) {
+py::tuple Part(const Column& column, ColumnData&& data, size_t rows) {
+  const SqlType& type = column.type;
   py::object values, mask = py::none(), texts = py::none();
-  switch (facts.kind) {
+  switch (type.kind) {
     case ColumnKind::kText:
     case ColumnKind::kSet:
       values = data.has_own_texts ? py::object(py::none()) : py::object(Codes<int32_t>(data));
       texts = Texts(data.texts);
       break;
     case ColumnKind::kEnum:
-      values = facts.values.size() < 127 ? Codes<int8_t>(data) : Codes<int16_t>(data);
-      texts = NamesOf(facts.values);
+      values = type.values.size() < 127 ? Codes<int8_t>(data) : Codes<int16_t>(data);
+      texts = NamesOf(type.values);
       break;
     case ColumnKind::kTimestamp:
       for (size_t i = 0; i < data.nulls.size(); ++i) {
@@ -182,34 +184,35 @@ py::tuple Part(const ColumnFacts& facts, ColumnData&& data, size_t rows) {
       values = Converted<int32_t>(data.words);
       break;
   }
-  if (facts.nullable) {
+  if (type.nullable) {
     LargeVector<uint8_t> nulls = std::move(data.nulls);
     nulls.resize(rows, 0);
     mask = AsArray(std::move(nulls)).attr("view")("bool");
   }
-  return py::make_tuple(py::str(facts.name.data(), facts.name.size()), KindName(facts.kind), facts.nullable, values, mask, texts);
+  return py::make_tuple(py::str(column.name.view().data(), column.name.view().size()), KindName(type.kind), type.nullable, values, mask,
+                        texts);
 }
 
 using Moment = std::optional<uint64_t>;
 
 py::tuple Read(const std::string& name, const ColumnList& columns, const AttachedSegment* segment, bool elapsed, const Moment& now,
                bool only_used) {
-  const TableFacts& table = GetTable(name);
+  const NamedTable& table = GetTable(name);
   const std::vector<size_t> chosen = GetColumns(table, columns);
   TableData data = ReadColumns(table, chosen, segment, {now, elapsed, false, only_used});
   py::list parts;
-  for (size_t i = 0; i < chosen.size(); ++i) parts.append(Part(table.columns[chosen[i]], std::move(data.columns[i]), data.rows));
+  for (size_t i = 0; i < chosen.size(); ++i) parts.append(Part(table.def->columns[chosen[i]], std::move(data.columns[i]), data.rows));
   return py::make_tuple(data.rows, data.skipped, parts);
 }
 
-py::object Cell(const ColumnFacts& facts, const ColumnData& data, size_t row) {
-  if (facts.nullable && row < data.nulls.size() && data.nulls[row] != 0) return py::none();
-  switch (facts.kind) {
+py::object Cell(const SqlType& type, const ColumnData& data, size_t row) {
+  if (type.nullable && row < data.nulls.size() && data.nulls[row] != 0) return py::none();
+  switch (type.kind) {
     case ColumnKind::kText:
     case ColumnKind::kSet:
       return py::reinterpret_steal<py::object>(Decoded(data.texts[data.codes[row]]).Release());
     case ColumnKind::kEnum:
-      return py::str(facts.values[data.codes[row]].data(), facts.values[data.codes[row]].size());
+      return py::str(type.values[data.codes[row]].data(), type.values[data.codes[row]].size());
     case ColumnKind::kUInt64:
     case ColumnKind::kUInt32:
       return py::int_(data.words[row]);
@@ -225,13 +228,13 @@ py::object Cell(const ColumnFacts& facts, const ColumnData& data, size_t row) {
 }
 
 py::list Rows(const std::string& name, const ColumnList& columns, const AttachedSegment* segment, bool elapsed, const Moment& now) {
-  const TableFacts& table = GetTable(name);
+  const NamedTable& table = GetTable(name);
   const std::vector<size_t> chosen = GetColumns(table, columns);
   const TableData data = ReadColumns(table, chosen, segment, {now, elapsed});
   py::list rows(data.rows);
   for (size_t row = 0; row < data.rows; ++row) {
     py::tuple cells(chosen.size());
-    for (size_t i = 0; i < chosen.size(); ++i) cells[i] = Cell(table.columns[chosen[i]], data.columns[i], row);
+    for (size_t i = 0; i < chosen.size(); ++i) cells[i] = Cell(table.def->columns[chosen[i]].type, data.columns[i], row);
     rows[row] = cells;
   }
   return rows;
@@ -239,26 +242,27 @@ py::list Rows(const std::string& name, const ColumnList& columns, const Attached
 
 py::dict Facts(const std::string& name) {
   using namespace py::literals;
-  const TableFacts& table = GetTable(name);
+  const NamedTable& table = GetTable(name);
   py::list columns, operations;
-  for (const ColumnFacts& column : table.columns) {
-    columns.append(py::dict("name"_a = std::string(column.name), "sql_type"_a = std::string(column.sql_type),
-                            "kind"_a = KindName(column.kind), "unit"_a = std::string(column.unit), "doc"_a = std::string(column.doc),
-                            "nullable"_a = column.nullable, "writable"_a = column.writable, "values"_a = NamesOf(column.values),
-                            "combine"_a = std::string(column.combine), "across"_a = std::string(column.across),
-                            "literals"_a = column.literals));
+  for (const Column& column : table.def->columns) {
+    const SqlType& type = column.type;
+    columns.append(py::dict("name"_a = column.name.view(), "sql_type"_a = type.text(), "kind"_a = KindName(type.kind),
+                            "unit"_a = kUnitNames[static_cast<size_t>(column.unit)], "doc"_a = column.doc.view(),
+                            "nullable"_a = type.nullable, "writable"_a = column.is_writable, "values"_a = NamesOf(type.values),
+                            "combine"_a = kCombineNames[static_cast<size_t>(column.combine)],
+                            "across"_a = kAcrossNames[static_cast<size_t>(column.merge)], "literals"_a = column.has_literals));
   }
   static constexpr const char* kOperationNames[] = {"SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE"};
   for (size_t bit = 0; bit < std::size(kOperationNames); ++bit) {
-    if ((table.operations >> bit & 1) != 0) operations.append(kOperationNames[bit]);
+    if ((table.def->ops >> bit & 1) != 0) operations.append(kOperationNames[bit]);
   }
-  return py::dict("name"_a = std::string(table.name), "doc"_a = std::string(table.doc), "columns"_a = columns, "key"_a = NamesOf(table.key),
-                  "operations"_a = py::tuple(operations), "available_when_disabled"_a = table.available_when_disabled);
+  return py::dict("name"_a = table.name, "doc"_a = table.def->doc, "columns"_a = columns, "key"_a = NamesOf(table.def->key.get()),
+                  "operations"_a = py::tuple(operations), "available_when_disabled"_a = table.def->available_when_disabled);
 }
 
 std::vector<std::string> TableNames() {
   std::vector<std::string> names;
-  for (const TableFacts& table : AllTables()) names.emplace_back(table.name);
+  for (const NamedTable& table : AllTables()) names.emplace_back(table.name);
   return names;
 }
 
@@ -269,7 +273,7 @@ uint64_t Now(const AttachedSegment* segment) {
 }
 
 void Truncate(const std::string& name) {
-  const TableFacts& table = GetTable(name);
+  const NamedTable& table = GetTable(name);
   RaiseIfBad(WithoutGil([&] { return TruncateTable(table); }));
 }
 

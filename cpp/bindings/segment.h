@@ -38,12 +38,12 @@ class AttachedSegment {
 using ColumnList = std::optional<std::vector<std::string>>;  // nullopt = all
 
 const char* KindName(ColumnKind kind);
-const TableFacts& GetTable(const std::string& name);  // throws UnknownTable
+const NamedTable& GetTable(const std::string& name);  // throws UnknownTable
 // Returns the positions of the columns. Throws UnknownColumn, and InvalidArgument for a column that is named twice.
-std::vector<size_t> GetColumns(const TableFacts& table, const ColumnList& names);
+std::vector<size_t> GetColumns(const NamedTable& table, const ColumnList& names);
 SegmentView ViewOf(const AttachedSegment* segment);  // nullptr: this process
 void RaiseIfUnreadable(Status status, const AttachedSegment* segment);
 // Reads columns of this process, or of the segment. Releases the GIL meanwhile.
-TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, const AttachedSegment* segment, const ReadTime& time = {});
+TableData ReadColumns(const NamedTable& table, std::vector<size_t> columns, const AttachedSegment* segment, const ReadTime& time = {});
 
 }  // namespace perfschema::bindings

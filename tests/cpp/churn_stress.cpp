@@ -279,7 +279,7 @@ TEST(Churn, slots_of_another_class_leave_a_full_list) {
 }
 
 TEST(Churn, flags_are_those_of_the_setup) {
-  const TableFacts* table = nullptr;
+  const NamedTable* table = nullptr;
   ASSERT_TRUE(FindTable("setup_instruments", &table).ok());
   bool enabled = true;
   std::atomic<bool> stop{false};

@@ -18,7 +18,7 @@ constexpr char kGlobal[] = "events_waits_summary_global_by_event_name", kByThrea
 constexpr char kMutexName[] = "wait/synch/mutex/live/tried", kLockName[] = "wait/synch/rwlock/live/tried";
 
 void Set(std::string_view table_name, const char* pattern, const char* column, const char* value) {
-  const TableFacts* table = nullptr;
+  const NamedTable* table = nullptr;
   ASSERT_TRUE(FindTable(table_name, &table).ok());
   const Condition where{"NAME", pattern, true};
   const Assignment set{column, value};

@@ -15,7 +15,7 @@ constexpr char kByObject[] = "lock_holds_summary_by_instance", kByEvent[] = "loc
 constexpr char kName[] = "wait/synch/mutex/live/held";
 
 void Switch(const char* value) {
-  const TableFacts* table = nullptr;
+  const NamedTable* table = nullptr;
   ASSERT_TRUE(FindTable("setup_consumers", &table).ok());
   const Condition where{"NAME", "lock_holds", true};
   const Assignment set{"ENABLED", value};

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "perfschema/pfs.h"
-#include "table/registry.h"
+#include "table/table_def.h"
 
 namespace perfschema {
 
@@ -27,14 +27,14 @@ namespace perfschema {
 class Frame {
  public:
   Frame(std::string_view table, std::vector<std::string_view> columns, SegmentView view = OwnSegment()) {
-    EXPECT_TRUE(FindTable(table, &facts_).ok()) << table;
+    EXPECT_TRUE(FindTable(table, &table_).ok()) << table;
     for (const std::string_view name : columns) {
       size_t index = 0;
-      while (index < facts_->columns.size() && facts_->columns[index].name != name) ++index;
-      EXPECT_LT(index, facts_->columns.size()) << table << "." << name;
+      while (index < table_->def->columns.size() && table_->def->columns[index].name.view() != name) ++index;
+      EXPECT_LT(index, table_->def->columns.size()) << table << "." << name;
       chosen_.push_back(index);
     }
-    EXPECT_TRUE(ReadTable(*facts_, view, chosen_, &data_).ok());
+    EXPECT_TRUE(ReadTable(*table_, view, chosen_, &data_).ok());
   }
   size_t rows() const { return data_.rows; }
   uint64_t skipped() const { return data_.skipped; }
@@ -46,12 +46,12 @@ class Frame {
   std::string_view text(size_t row, size_t column) const {
     if (is_null(row, column)) return {};
     const ColumnData& data = data_.columns[column];
-    const ColumnFacts& facts = facts_->columns[chosen_[column]];
-    return facts.kind == ColumnKind::kEnum ? facts.values[data.codes[row]] : std::string_view(data.texts[data.codes[row]]);
+    const SqlType& type = table_->def->columns[chosen_[column]].type;
+    return type.kind == ColumnKind::kEnum ? type.values[data.codes[row]] : std::string_view(data.texts[data.codes[row]]);
   }
 
  private:
-  const TableFacts* facts_ = nullptr;
+  const NamedTable* table_ = nullptr;
   std::vector<size_t> chosen_;
   TableData data_;
 };
@@ -76,7 +76,7 @@ inline uint64_t StatusNumber(std::string_view name) {
 }
 
 inline void Truncate(std::string_view name) {
-  const TableFacts* table = nullptr;
+  const NamedTable* table = nullptr;
   ASSERT_TRUE(FindTable(name, &table).ok());
   ASSERT_TRUE(TruncateTable(*table).ok());
 }

@@ -9,7 +9,7 @@
 #include "base/number_map.h"
 #include "snapshot/sort_by_time.h"
 #include "synthetic_segment.h"
-#include "table/facts.h"
+#include "table/table_def.h"
 
 namespace perfschema {
 namespace {
@@ -43,7 +43,8 @@ Cells SlowCells(const TableDef& def, const SegmentView& view) {
   return cells;
 }
 
-Cells FastCells(const TableFacts& table, const TableDef& def, const SegmentView& view) {
+Cells FastCells(const NamedTable& table, const SegmentView& view) {
+  const TableDef& def = *table.def;
   TableData data;
   EXPECT_TRUE(ReadTable(table, view, {}, &data).ok());
   Cells cells(data.rows);
@@ -95,13 +96,12 @@ TEST(ReadTable, batches_of_rows_are_the_rows_one_by_one) {
     }
     for (uint16_t i = 1; i < 200; ++i) shm.AddFile(i, 2, 1 + 4 * (i % 20), 0);
     size_t rows = 0;
-    for (const TableFacts& table : AllTables()) {
+    for (const NamedTable& table : AllTables()) {
       if (table.name == "performance_timers") continue;  // measured again each time
       SCOPED_TRACE(std::string(table.name));
-      const TableDef& def = *DefOf(table);
-      const Cells slow = SlowCells(def, shm.view());
+      const Cells slow = SlowCells(*table.def, shm.view());
       rows += slow.size();
-      EXPECT_EQ(FastCells(table, def, shm.view()), slow);
+      EXPECT_EQ(FastCells(table, shm.view()), slow);
     }
     EXPECT_GT(rows, 24u * 32u);
   }

@@ -27,7 +27,7 @@ constexpr char kMutexName[] = "wait/synch/mutex/live/sampled", kLockName[] = "wa
 constexpr const char* kNames[] = {kMutexName, kLockName, kFileName};
 
 void SetTimed(const char* name, const char* value) {
-  const TableFacts* table = nullptr;
+  const NamedTable* table = nullptr;
   ASSERT_TRUE(FindTable("setup_instruments", &table).ok());
   const Condition where{"NAME", name, false};
   const Assignment set{"TIMED", value};

@@ -154,7 +154,7 @@ TEST_F(DamagedSegment, may_change_while_it_is_read) {
   while (NowNanos() < end) {
     std::unique_ptr<SegmentFile> file;
     if (!SegmentFile::Open(image.file(), &file).ok()) continue;
-    for (const TableFacts& table : AllTables()) {
+    for (const NamedTable& table : AllTables()) {
       TableData data;
       EXPECT_TRUE(ReadTable(table, file->view(), {}, &data).ok());
       CheckTable(table, data);
@@ -169,8 +169,8 @@ TEST_F(DamagedSegment, may_change_while_it_is_read) {
 
 TEST_F(DamagedSegment, may_be_cut_short_while_it_is_read) {
   std::mt19937_64 random(Seed());
-  std::vector<const TableFacts*> tables;
-  for (const TableFacts& table : AllTables()) tables.push_back(&table);
+  std::vector<const NamedTable*> tables;
+  for (const NamedTable& table : AllTables()) tables.push_back(&table);
   int cut = 0, rows = 0;
   for (int round = 0; round < 20; ++round) {
     Image image(std::getenv("PFS_FUZZ_SEGMENT"));
@@ -338,7 +338,7 @@ TEST_F(DamagedSegment, that_claims_more_than_can_be_added_up_is_left_out_in_time
   close(fd);
   std::unique_ptr<SegmentFile> file;
   ASSERT_TRUE(SegmentFile::Open(image.file(), &file).ok());
-  const TableFacts* table = nullptr;
+  const NamedTable* table = nullptr;
   ASSERT_TRUE(FindTable("events_waits_summary_by_account_by_event_name", &table).ok());
   TableData data;
   const uint64_t start = NowNanos();

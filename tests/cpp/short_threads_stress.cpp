@@ -22,7 +22,7 @@ namespace {
 constexpr char kWaitsLong[] = "events_waits_history_long", kStatementsLong[] = "events_statements_history_long";
 
 void SetConsumer(const char* name, bool is_on) {
-  const TableFacts* table = nullptr;
+  const NamedTable* table = nullptr;
   ASSERT_TRUE(FindTable("setup_consumers", &table).ok());
   const Condition where{"NAME", name, true};
   const Assignment set{"ENABLED", is_on ? "YES" : "NO"};

@@ -36,7 +36,7 @@ pfs_key_t LockKey() {
 uint64_t Count(std::string_view table, const char* name) { return SumWhere(table, "EVENT_NAME", name, "COUNT_STAR"); }
 
 void Enable(bool enabled) {
-  const TableFacts* table = nullptr;
+  const NamedTable* table = nullptr;
   ASSERT_TRUE(FindTable("setup_instruments", &table).ok());
   const Condition where{"NAME", kLockName, false};
   const Assignment set{"ENABLED", enabled ? "YES" : "NO"};

@@ -12,16 +12,16 @@
 namespace perfschema {
 namespace {
 
-const TableFacts& Table(std::string_view name) {
-  const TableFacts* table = nullptr;
+const NamedTable& Table(std::string_view name) {
+  const NamedTable* table = nullptr;
   const Status status = FindTable(name, &table);
   EXPECT_TRUE(status.ok()) << status.message();
   return *table;
 }
 
-size_t ColumnIndex(const TableFacts& table, std::string_view name) {
-  for (size_t i = 0; i < table.columns.size(); ++i) {
-    if (table.columns[i].name == name) return i;
+size_t ColumnIndex(const NamedTable& table, std::string_view name) {
+  for (size_t i = 0; i < table.def->columns.size(); ++i) {
+    if (table.def->columns[i].name.view() == name) return i;
   }
   ADD_FAILURE() << "no column " << name;
   return 0;
@@ -35,7 +35,7 @@ std::vector<std::string> Texts(const ColumnData& column) {
 
 // Returns cells as text, NULL as "NULL".
 std::vector<std::vector<std::string>> Read(std::string_view name, std::vector<std::string_view> names, const SegmentView& view) {
-  const TableFacts& table = Table(name);
+  const NamedTable& table = Table(name);
   std::vector<size_t> chosen;
   for (const std::string_view column : names) chosen.push_back(ColumnIndex(table, column));
   TableData data;
@@ -45,13 +45,13 @@ std::vector<std::vector<std::string>> Read(std::string_view name, std::vector<st
   std::vector<std::vector<std::string>> rows(data.rows);
   for (size_t c = 0; c < chosen.size(); ++c) {
     const ColumnData& column = data.columns[c];
-    const ColumnFacts& facts = table.columns[chosen[c]];
+    const SqlType& type = table.def->columns[chosen[c]].type;
     for (size_t r = 0; r < data.rows; ++r) {
       if (!column.nulls.empty() && column.nulls.at(r) != 0)
         rows[r].push_back("NULL");
-      else if (facts.kind == ColumnKind::kEnum)
-        rows[r].emplace_back(facts.values[column.codes.at(r)]);
-      else if (facts.kind == ColumnKind::kText || facts.kind == ColumnKind::kSet)
+      else if (type.kind == ColumnKind::kEnum)
+        rows[r].emplace_back(type.values[column.codes.at(r)]);
+      else if (type.kind == ColumnKind::kText || type.kind == ColumnKind::kSet)
         rows[r].emplace_back(column.texts[column.codes.at(r)]);
       else
         rows[r].push_back(std::to_string(static_cast<int64_t>(column.words.at(r))));
@@ -62,18 +62,18 @@ std::vector<std::vector<std::string>> Read(std::string_view name, std::vector<st
 using Rows = std::vector<std::vector<std::string>>;
 
 // Checks that a table has columns of its declared shape; called for every table, in every state.
-void CheckShape(const TableFacts& table, const TableData& data) {
-  ASSERT_EQ(data.columns.size(), table.columns.size());
-  for (size_t c = 0; c < table.columns.size(); ++c) {
-    const ColumnFacts& facts = table.columns[c];
+void CheckShape(const NamedTable& table, const TableData& data) {
+  ASSERT_EQ(data.columns.size(), table.def->columns.size());
+  for (size_t c = 0; c < table.def->columns.size(); ++c) {
+    const SqlType& type = table.def->columns[c].type;
     const ColumnData& column = data.columns[c];
-    SCOPED_TRACE(std::string(table.name) + "." + std::string(facts.name));
-    const bool is_coded = facts.kind == ColumnKind::kText || facts.kind == ColumnKind::kEnum || facts.kind == ColumnKind::kSet;
+    SCOPED_TRACE(std::string(table.name) + "." + std::string(table.def->columns[c].name.view()));
+    const bool is_coded = type.kind == ColumnKind::kText || type.kind == ColumnKind::kEnum || type.kind == ColumnKind::kSet;
     EXPECT_EQ(column.words.size(), is_coded ? 0 : data.rows);
     EXPECT_EQ(column.codes.size(), is_coded ? data.rows : 0);
     EXPECT_TRUE(column.nulls.empty() || column.nulls.size() == data.rows);
-    EXPECT_TRUE(facts.nullable || column.nulls.empty());
-    const size_t limit = facts.kind == ColumnKind::kEnum ? facts.values.size() : column.texts.size();
+    EXPECT_TRUE(type.nullable || column.nulls.empty());
+    const size_t limit = type.kind == ColumnKind::kEnum ? type.values.size() : column.texts.size();
     for (const uint32_t code : column.codes) EXPECT_LT(code, limit);
     const std::vector<std::string> texts = Texts(column);
     if (column.has_own_texts) {
@@ -87,21 +87,21 @@ void CheckShape(const TableFacts& table, const TableData& data) {
 
 TEST(Registry, tables_are_sorted_and_documented) {
   std::string_view last;
-  for (const TableFacts& table : AllTables()) {
+  for (const NamedTable& table : AllTables()) {
     EXPECT_LT(last, table.name);
     last = table.name;
-    EXPECT_EQ(table.doc.back(), '.');
-    EXPECT_NE(table.operations & kSelect, 0u);
-    for (const ColumnFacts& column : table.columns) {
-      EXPECT_EQ(column.doc.back(), '.') << table.name << "." << column.name;
-      EXPECT_EQ(column.sql_type.empty(), false);
+    EXPECT_EQ(table.def->doc.back(), '.');
+    EXPECT_NE(table.def->ops & kSelect, 0u);
+    for (const Column& column : table.def->columns) {
+      EXPECT_EQ(column.doc.view().back(), '.') << table.name << "." << column.name.view();
+      EXPECT_EQ(column.type.text().empty(), false);
     }
   }
   EXPECT_GE(AllTables().size(), 17u);
 }
 
 TEST(Registry, unknown_table_names_the_nearest) {
-  const TableFacts* table = nullptr;
+  const NamedTable* table = nullptr;
   const Status status = FindTable("mutex_instance", &table);
   EXPECT_EQ(status.code(), Code::kNotFound);
   EXPECT_NE(status.message().find("'mutex_instances'"), std::string::npos) << status.message();
@@ -109,20 +109,20 @@ TEST(Registry, unknown_table_names_the_nearest) {
 }
 
 TEST(Registry, types_derive_from_members) {
-  const TableFacts& table = Table("setup_instruments");
-  const auto type = [&](std::string_view name) { return table.columns[ColumnIndex(table, name)]; };
-  EXPECT_EQ(type("NAME").sql_type, "varchar(128)");
-  EXPECT_FALSE(type("NAME").nullable);
-  EXPECT_EQ(type("TIMED").sql_type, "enum('YES','NO','CONTENDED','SAMPLED')");
-  EXPECT_TRUE(type("TIMED").nullable && type("TIMED").writable);
-  EXPECT_EQ(type("PROPERTIES").sql_type, "set('singleton','progress','user','global_statistics','mutable','controlled_by_default')");
-  EXPECT_EQ(type("VOLATILITY").sql_type, "int");
-  EXPECT_EQ(type("DOCUMENTATION").sql_type, "longtext");
-  EXPECT_EQ(table.columns.back().name, "OVERHEAD_STEP");
-  const TableFacts& files = Table("file_summary_by_instance");
-  EXPECT_EQ(files.columns.size(), 26u);
-  EXPECT_EQ(files.columns[ColumnIndex(files, "SUM_NUMBER_OF_BYTES_READ")].sql_type, "bigint");
-  EXPECT_EQ(files.columns[ColumnIndex(files, "COUNT_STAR")].sql_type, "bigint unsigned");
+  const NamedTable& table = Table("setup_instruments");
+  const auto column = [&](std::string_view name) { return table.def->columns[ColumnIndex(table, name)]; };
+  EXPECT_EQ(column("NAME").type.text(), "varchar(128)");
+  EXPECT_FALSE(column("NAME").type.nullable);
+  EXPECT_EQ(column("TIMED").type.text(), "enum('YES','NO','CONTENDED','SAMPLED')");
+  EXPECT_TRUE(column("TIMED").type.nullable && column("TIMED").is_writable);
+  EXPECT_EQ(column("PROPERTIES").type.text(), "set('singleton','progress','user','global_statistics','mutable','controlled_by_default')");
+  EXPECT_EQ(column("VOLATILITY").type.text(), "int");
+  EXPECT_EQ(column("DOCUMENTATION").type.text(), "longtext");
+  EXPECT_EQ(table.def->columns.get().back().name.view(), "OVERHEAD_STEP");
+  const NamedTable& files = Table("file_summary_by_instance");
+  EXPECT_EQ(files.def->columns.size(), 26u);
+  EXPECT_EQ(files.def->columns[ColumnIndex(files, "SUM_NUMBER_OF_BYTES_READ")].type.text(), "bigint");
+  EXPECT_EQ(files.def->columns[ColumnIndex(files, "COUNT_STAR")].type.text(), "bigint unsigned");
 }
 
 TEST(Registry, ddl_says_everything) {
@@ -130,7 +130,7 @@ TEST(Registry, ddl_says_everything) {
   EXPECT_NE(ddl.find("CREATE TABLE `performance_schema`.`mutex_instances` ("), std::string::npos) << ddl;
   EXPECT_NE(ddl.find("LOCKED_BY_THREAD_ID"), std::string::npos);
   EXPECT_NE(ddl.find("PRIMARY KEY (`OBJECT_INSTANCE_BEGIN`)"), std::string::npos);
-  for (const TableFacts& table : AllTables()) EXPECT_EQ(TableDdl(table).substr(0, 35), "CREATE TABLE `performance_schema`.`") << table.name;
+  for (const NamedTable& table : AllTables()) EXPECT_EQ(TableDdl(table).substr(0, 35), "CREATE TABLE `performance_schema`.`") << table.name;
 }
 
 TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
@@ -200,7 +200,7 @@ TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
     return false;
   };
   SyntheticSegment empty;
-  for (const TableFacts& table : AllTables()) {
+  for (const NamedTable& table : AllTables()) {
     TableData data;
     ASSERT_TRUE(ReadTable(table, shm.view(), {}, &data).ok());
     CheckShape(table, data);
@@ -209,9 +209,9 @@ TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
     CheckShape(table, data);
     ASSERT_TRUE(ReadTable(table, SegmentView(), {}, &data).ok());
     CheckShape(table, data);
-    EXPECT_TRUE((data.rows != 0) == table.available_when_disabled || has_nothing(table.name)) << table.name;
+    EXPECT_TRUE((data.rows != 0) == table.def->available_when_disabled || has_nothing(table.name)) << table.name;
     // Keys are unique.
-    std::vector<std::string_view> key(table.key.begin(), table.key.end());
+    std::vector<std::string_view> key(table.def->key.get().begin(), table.def->key.get().end());
     if (key.empty()) continue;
     const Rows rows = Read(table.name, key, shm.view());
     EXPECT_EQ(std::set<std::vector<std::string>>(rows.begin(), rows.end()).size(), rows.size()) << table.name;
@@ -235,7 +235,7 @@ TEST(ReadTable, texts_are_built_once) {
   shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
   shm.AddChunk(1, 2, 1, 7, 0);
   for (uint32_t i = 0; i < 32; ++i) shm.AddRecord(1, i, 1 + i, 100 * i, 10);
-  const TableFacts& table = Table("events_waits_history_long");
+  const NamedTable& table = Table("events_waits_history_long");
   TableData data;
   ASSERT_TRUE(ReadTable(table, shm.view(), {}, &data).ok());
   EXPECT_EQ(data.rows, 32u);
@@ -394,9 +394,9 @@ TEST_F(OwnProcess, consumers_and_timers_are_updated) {
 }
 
 TEST_F(OwnProcess, truncate_is_allowed_where_declared) {
-  for (const TableFacts& table : AllTables()) {
+  for (const NamedTable& table : AllTables()) {
     const Status status = TruncateTable(table);
-    if ((table.operations & kTruncate) != 0) {
+    if ((table.def->ops & kTruncate) != 0) {
       EXPECT_TRUE(status.ok()) << table.name;
     } else {
       EXPECT_EQ(status.code(), Code::kNotAllowed) << table.name;

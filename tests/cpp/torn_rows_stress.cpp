@@ -397,7 +397,7 @@ TEST(TornRows, files_under_concurrent_writers) {
 
 // Each thread writes the chunk that the last one has left, while readers read it.
 TEST(TornRows, recycled_events_under_concurrent_writers) {
-  const TableFacts* table = nullptr;
+  const NamedTable* table = nullptr;
   ASSERT_TRUE(FindTable("setup_consumers", &table).ok());
   const Condition where{"NAME", "events_waits_history_long", true};
   const auto set = [&](const char* value) {

@@ -10,12 +10,12 @@ namespace {
 constexpr char kName[] = "wait/synch/mutex/live/traced";
 
 void Set(std::string_view table, const char* key, const char* pattern, const char* value) {
-  const TableFacts* facts = nullptr;
-  ASSERT_TRUE(FindTable(table, &facts).ok());
+  const NamedTable* found = nullptr;
+  ASSERT_TRUE(FindTable(table, &found).ok());
   const Condition where{key, pattern, true};
   const Assignment set{"TRACE_ENABLED", value};
   uint64_t changed = 0;
-  const Status status = UpdateTable(*facts, {&where, 1}, {&set, 1}, &changed);
+  const Status status = UpdateTable(*found, {&where, 1}, {&set, 1}, &changed);
   ASSERT_TRUE(status.ok()) << status.message();
 }
 void SetInstrument(const char* value) { Set("setup_instruments", "NAME", kName, value); }

@@ -19,7 +19,7 @@ constexpr char kMutexName[] = "wait/synch/mutex/live/truncated", kFileName[] = "
 // Returns the summaries that count events of mutexes, or of files.
 std::vector<std::string> Summaries() {
   std::vector<std::string> names;
-  for (const TableFacts& table : AllTables()) {
+  for (const NamedTable& table : AllTables()) {
     if (table.name.starts_with("events_waits_summary_") || table.name.starts_with("file_summary_")) names.emplace_back(table.name);
   }
   return names;

@@ -22,7 +22,7 @@
 
 #include "shm/attach.h"
 #include "shm/extents.h"
-#include "table/registry.h"
+#include "table/table_def.h"
 
 #if defined(__SANITIZE_ADDRESS__) || (defined(__clang__) && !defined(PFS_FUZZ_ALONE))
 #include <sanitizer/asan_interface.h>
@@ -237,7 +237,7 @@ class Image {
 // With an image of which nothing can be read, whatever the reason, every damage would pass.
 bool ShowsThreads(const Image& image) {
   std::unique_ptr<SegmentFile> file;
-  const TableFacts* threads = nullptr;
+  const NamedTable* threads = nullptr;
   TableData data;
   return SegmentFile::Open(image.file(), &file).ok() && FindTable("threads", &threads).ok() &&
          ReadTable(*threads, SegmentView(image.copy(), image.bytes(), file.get()), {}, &data).ok() && data.rows != 0;
@@ -251,18 +251,18 @@ Image& TheImage() {
 }
 
 // What whoever shows a table relies on.
-void CheckTable(const TableFacts& table, const TableData& data) {
-  Require(data.columns.size() == table.columns.size(), "columns are missing");
+void CheckTable(const NamedTable& table, const TableData& data) {
+  Require(data.columns.size() == table.def->columns.size(), "columns are missing");
   for (size_t i = 0; i < data.columns.size(); ++i) {
     const ColumnData& column = data.columns[i];
-    const ColumnFacts& facts = table.columns[i];
-    const bool is_enum = facts.kind == ColumnKind::kEnum;
-    const bool is_text = is_enum || facts.kind == ColumnKind::kText || facts.kind == ColumnKind::kSet;
+    const SqlType& type = table.def->columns[i].type;
+    const bool is_enum = type.kind == ColumnKind::kEnum;
+    const bool is_text = is_enum || type.kind == ColumnKind::kText || type.kind == ColumnKind::kSet;
     Require((is_text ? column.codes.size() : column.words.size()) == data.rows, "a column is shorter than the table");
     Require(column.nulls.empty() || column.nulls.size() == data.rows || column.nulls.size() < data.rows, "more NULLs than rows");
     for (size_t row = 0; row < column.codes.size(); ++row) {
       const bool is_null = row < column.nulls.size() && column.nulls[row] != 0;
-      Require(is_null || column.codes[row] < (is_enum ? facts.values.size() : column.texts.size()), "a code without a text");
+      Require(is_null || column.codes[row] < (is_enum ? type.values.size() : column.texts.size()), "a code without a text");
     }
   }
 }
@@ -293,7 +293,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
     ASAN_POISON_MEMORY_REGION(image.copy() + bytes, image.bytes() - bytes);
     static const char* const only = std::getenv("PFS_FUZZ_TABLE");
     static const bool is_timed = std::getenv("PFS_FUZZ_TIMES") != nullptr;
-    for (const TableFacts& table : AllTables()) {
+    for (const NamedTable& table : AllTables()) {
       if (only != nullptr && table.name != only) continue;
       if (group != 255 && number++ % 8 != group % 8) continue;
       if (table.name == "performance_timers") continue;  // measures clocks, and reads no segment

@@ -4,7 +4,8 @@
 
 #include "base/nearest.h"
 #include "setup/setup.h"
-#include "table/facts.h"
+#include "table/errors.h"
+#include "table/table_def.h"
 
 namespace perfschema {
 namespace {
@@ -14,35 +15,41 @@ struct Wanted {
   const std::string* text;  // nullptr = NULL
 };
 
-Status FindColumn(const TableFacts& table, const std::string& name, size_t* index) {
-  for (size_t i = 0; i < table.columns.size(); ++i) {
-    if (!EqualsIgnoringCase(table.columns[i].name, name)) continue;
+Status FindColumn(const NamedTable& table, const std::string& name, size_t* index) {
+  const ColumnList& columns = table.def->columns;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (!EqualsIgnoringCase(columns[i].name.view(), name)) continue;
     *index = i;
     return {};
   }
-  const std::string_view nearest = Nearest(name, table.columns, [](const ColumnFacts& column) { return column.name; });
+  const std::string_view nearest = Nearest(name, columns.get(), [](const Column& column) { return column.name.view(); });
   return Status(Code::kNotFound,
                 std::string(table.name) + " has no column '" + name.substr(0, 128) + "': the nearest is '" + std::string(nearest) + "'");
 }
 
-std::string LegalValues(const ColumnFacts& column) {
+std::string LegalValues(const SqlType& type) {
   std::string text;
-  if (column.kind == ColumnKind::kUInt32) text = "a whole number that fits " + std::string(column.sql_type);
-  if (column.kind == ColumnKind::kText) text = "text as wide as " + std::string(column.sql_type);
-  for (size_t i = 0; i < column.values.size(); ++i) {
-    const bool is_last = i + 1 == column.values.size();
-    text += (i == 0 ? "" : is_last ? " or " : ", ") + std::string(column.values[i]);
+  if (type.kind == ColumnKind::kUInt32) text = "a whole number that fits " + type.text();
+  if (type.kind == ColumnKind::kText) text = "text as wide as " + type.text();
+  for (size_t i = 0; i < type.values.size(); ++i) {
+    const bool is_last = i + 1 == type.values.size();
+    text += (i == 0 ? "" : is_last ? " or " : ", ") + std::string(type.values[i]);
   }
-  if (column.kind == ColumnKind::kSet) text = "a comma-separated list of " + text;
-  return text + (column.nullable ? " or NULL" : "");
+  if (type.kind == ColumnKind::kSet) text = "a comma-separated list of " + text;
+  return text + (type.nullable ? " or NULL" : "");
 }
 
-Status BadValue(const TableFacts& table, const ColumnFacts& column, const std::string* value) {
+// Returns "column C of T", for errors.
+std::string Of(const NamedTable& table, const Column& column) {
+  return "column " + std::string(column.name.view()) + " of " + std::string(table.name);
+}
+
+Status BadValue(const NamedTable& table, const Column& column, const std::string* value) {
   const std::string shown = value == nullptr ? "NULL" : "'" + value->substr(0, 128) + "'";
-  std::string message =
-      "column " + std::string(column.name) + " of " + std::string(table.name) + " takes " + LegalValues(column) + ", not " + shown;
-  if (value != nullptr && column.values.size() > 2) {
-    message += ": the nearest is '" + std::string(Nearest(*value, column.values, [](std::string_view v) { return v; })) + "'";
+  std::string message = Of(table, column) + " takes " + LegalValues(column.type) + ", not " + shown;
+  const std::span<const std::string_view> values = column.type.values;
+  if (value != nullptr && values.size() > 2) {
+    message += ": the nearest is '" + std::string(Nearest(*value, values, [](std::string_view v) { return v; })) + "'";
   }
   return Status(Code::kInvalidArgument, message);
 }
@@ -68,39 +75,37 @@ bool Assign(const TableDef& def, const Wanted& wanted, void* row) {
 
 // Tries the value on a temporary row. `may_be_set` says which columns are legal here.
 template <typename MayBeSet>
-Status CheckAssignment(const TableFacts& table, const TableDef& def, const Assignment& assignment, MayBeSet may_be_set,
-                       std::vector<Wanted>* wanted) {
+Status CheckAssignment(const NamedTable& table, const Assignment& assignment, MayBeSet may_be_set, std::vector<Wanted>* wanted) {
   size_t index = 0;
   if (Status status = FindColumn(table, assignment.column, &index); !status.ok()) return status;
-  const ColumnFacts& column = table.columns[index];
-  if (!may_be_set(index)) {
+  const Column& column = table.def->columns[index];
+  if (!may_be_set(column)) {
     std::string legal;
-    for (size_t i = 0; i < table.columns.size(); ++i) {
-      if (may_be_set(i)) legal += (legal.empty() ? "" : ", ") + std::string(table.columns[i].name);
+    for (const Column& other : table.def->columns) {
+      if (may_be_set(other)) legal += (legal.empty() ? "" : ", ") + std::string(other.name.view());
     }
-    return Status(Code::kNotAllowed,
-                  "column " + std::string(column.name) + " of " + std::string(table.name) + " cannot be set; these can: " + legal);
+    return Status(Code::kNotAllowed, Of(table, column) + " cannot be set; these can: " + legal);
   }
   for (const Wanted& other : *wanted) {
-    if (other.column == index) return Status(Code::kInvalidArgument, "column " + std::string(column.name) + " is set twice");
+    if (other.column == index) return Status(Code::kInvalidArgument, "column " + std::string(column.name.view()) + " is set twice");
   }
   const Wanted one{index, assignment.value ? &*assignment.value : nullptr};
-  RowBuffer scratch(def);
-  if (!Assign(def, one, scratch.get())) return BadValue(table, column, one.text);
+  RowBuffer scratch(*table.def);
+  if (!Assign(*table.def, one, scratch.get())) return BadValue(table, column, one.text);
   wanted->push_back(one);
   return {};
 }
 
 // Returns the text of a cell as SQL would compare it; false = NULL.
-bool CellText(const ColumnFacts& column, const ColumnData& data, size_t row, std::string* text) {
+bool CellText(const SqlType& type, const ColumnData& data, size_t row, std::string* text) {
   if (!data.nulls.empty() && data.nulls[row] != 0) return false;
-  switch (column.kind) {
+  switch (type.kind) {
     case ColumnKind::kText:
     case ColumnKind::kSet:
       *text = data.texts[data.codes[row]];
       break;
     case ColumnKind::kEnum:
-      *text = column.values[data.codes[row]];
+      *text = type.values[data.codes[row]];
       break;
     case ColumnKind::kInt64:
     case ColumnKind::kInt32:
@@ -119,9 +124,9 @@ bool CellText(const ColumnFacts& column, const ColumnData& data, size_t row, std
 }
 
 // Texts that are not patterns are compared case-sensitively, because keys such as users are.
-bool Holds(const ColumnFacts& column, const Condition& condition, const std::string& text) {
+bool Holds(const SqlType& type, const Condition& condition, const std::string& text) {
   if (condition.like) return Like(text, condition.pattern);
-  return column.kind == ColumnKind::kText ? text == condition.pattern : EqualsIgnoringCase(text, condition.pattern);
+  return type.kind == ColumnKind::kText ? text == condition.pattern : EqualsIgnoringCase(text, condition.pattern);
 }
 
 // Keeps every row, and the columns that the conditions use.
@@ -156,13 +161,14 @@ class KeepingSink final : public RawSink {
 };
 
 // Finds the columns that the conditions use, in the order of the conditions.
-Status CheckConditions(const TableFacts& table, std::span<const Condition> where, std::vector<size_t>* columns) {
+Status CheckConditions(const NamedTable& table, std::span<const Condition> where, std::vector<size_t>* columns) {
   for (const Condition& condition : where) {
     size_t index = 0;
     if (Status status = FindColumn(table, condition.column, &index); !status.ok()) return status;
-    const ColumnFacts& column = table.columns[index];
+    const Column& column = table.def->columns[index];
+    const std::span<const std::string_view> values = column.type.values;
     const auto is_pattern = [&](std::string_view value) { return EqualsIgnoringCase(value, condition.pattern); };
-    if (!condition.like && column.kind == ColumnKind::kEnum && std::none_of(column.values.begin(), column.values.end(), is_pattern)) {
+    if (!condition.like && column.type.kind == ColumnKind::kEnum && std::none_of(values.begin(), values.end(), is_pattern)) {
       return BadValue(table, column, &condition.pattern);
     }
     columns->push_back(index);
@@ -173,23 +179,22 @@ Status CheckConditions(const TableFacts& table, std::span<const Condition> where
 // Calls change(row) for each row of the own segment that meets all conditions, if check(row) accepts all of them.
 // `changed` counts the rows that still existed.
 template <typename Check, typename Change>
-Status ChangeRows(const TableFacts& table, const TableDef& def, std::span<const Condition> where, uint64_t* changed, Check check,
-                  Change change) {
+Status ChangeRows(const NamedTable& table, std::span<const Condition> where, uint64_t* changed, Check check, Change change) {
   std::vector<size_t> columns;
   if (Status status = CheckConditions(table, where, &columns); !status.ok()) return status;
   const SegmentView view = OwnSegment();
   if (!view.ok()) return {};
   const Snapshot snapshot(view, QuiesceFor(view));
-  KeepingSink sink(def, columns);
-  def.scan.call(snapshot, sink);
+  KeepingSink sink(*table.def, columns);
+  table.def->scan.call(snapshot, sink);
   const std::vector<ColumnData> data = sink.Finish();
   std::string text;
   std::vector<const void*> chosen;
   for (size_t row = 0; row < sink.rows(); ++row) {
     bool matches = true;
     for (size_t i = 0; i < where.size() && matches; ++i) {
-      const ColumnFacts& column = table.columns[columns[i]];
-      matches = CellText(column, data[i], row, &text) && Holds(column, where[i], text);
+      const SqlType& type = table.def->columns[columns[i]].type;
+      matches = CellText(type, data[i], row, &text) && Holds(type, where[i], text);
     }
     if (matches) chosen.push_back(sink.row(row));
   }
@@ -210,53 +215,50 @@ Status ChangeRows(const TableFacts& table, const TableDef& def, std::span<const 
 
 }  // namespace
 
-Status UpdateTable(const TableFacts& table, std::span<const Condition> where, std::span<const Assignment> set, uint64_t* rows_changed) {
+Status UpdateTable(const NamedTable& table, std::span<const Condition> where, std::span<const Assignment> set, uint64_t* rows_changed) {
   *rows_changed = 0;
-  const TableDef* def = DefOf(table);
-  if (def == nullptr) return NoSuchTable(table.name);
-  if (def->update.call == nullptr) return NotAllowed(table, "UPDATE");
+  const TableDef& def = *table.def;
+  if (def.update.call == nullptr) return NotAllowed(table, "UPDATE");
   std::vector<Wanted> wanted;
   if (set.empty()) return Status(Code::kInvalidArgument, "UPDATE of " + std::string(table.name) + " sets no column");
-  const auto may_be_set = [&](size_t column) { return table.columns[column].writable; };
+  const auto may_be_set = [](const Column& column) { return column.is_writable; };
   for (const Assignment& assignment : set) {
-    if (Status status = CheckAssignment(table, *def, assignment, may_be_set, &wanted); !status.ok()) return status;
+    if (Status status = CheckAssignment(table, assignment, may_be_set, &wanted); !status.ok()) return status;
   }
-  RowBuffer after(*def);
+  RowBuffer after(def);
   const auto with = [&](const UpdateFunction& function) {
     return [&](const void* before) {
       if (function.call == nullptr) return Status();
-      std::memcpy(after.get(), before, def->scan.row_bytes);
-      for (const Wanted& one : wanted) (void)Assign(*def, one, after.get());
+      std::memcpy(after.get(), before, def.scan.row_bytes);
+      for (const Wanted& one : wanted) (void)Assign(def, one, after.get());
       return function.call(before, after.get());
     };
   };
-  return ChangeRows(table, *def, where, rows_changed, with(def->check_update), with(def->update));
+  return ChangeRows(table, where, rows_changed, with(def.check_update), with(def.update));
 }
 
-Status InsertRow(const TableFacts& table, std::span<const Assignment> values) {
-  const TableDef* def = DefOf(table);
-  if (def == nullptr) return NoSuchTable(table.name);
-  if (def->insert.call == nullptr) return NotAllowed(table, "INSERT");
+Status InsertRow(const NamedTable& table, std::span<const Assignment> values) {
+  const TableDef& def = *table.def;
+  if (def.insert.call == nullptr) return NotAllowed(table, "INSERT");
   std::vector<Wanted> wanted;
-  const auto may_be_set = [&](size_t column) { return def->columns[column].is_assignable; };
+  const auto may_be_set = [](const Column& column) { return column.is_assignable; };
   for (const Assignment& assignment : values) {
-    if (Status status = CheckAssignment(table, *def, assignment, may_be_set, &wanted); !status.ok()) return status;
+    if (Status status = CheckAssignment(table, assignment, may_be_set, &wanted); !status.ok()) return status;
   }
   if (!OwnSegment().ok()) return {};
-  RowBuffer row(*def);
-  def->insert.make_default(row.get());
-  for (const Wanted& one : wanted) (void)Assign(*def, one, row.get());
+  RowBuffer row(def);
+  def.insert.make_default(row.get());
+  for (const Wanted& one : wanted) (void)Assign(def, one, row.get());
   const SetupBatch batch;
-  return def->insert.call(row.get());
+  return def.insert.call(row.get());
 }
 
-Status DeleteRows(const TableFacts& table, std::span<const Condition> where, uint64_t* rows_deleted) {
+Status DeleteRows(const NamedTable& table, std::span<const Condition> where, uint64_t* rows_deleted) {
   *rows_deleted = 0;
-  const TableDef* def = DefOf(table);
-  if (def == nullptr) return NoSuchTable(table.name);
-  if (def->remove.call == nullptr) return NotAllowed(table, "DELETE");
+  const TableDef& def = *table.def;
+  if (def.remove.call == nullptr) return NotAllowed(table, "DELETE");
   return ChangeRows(
-      table, *def, where, rows_deleted, [](const void*) { return Status(); }, def->remove.call);
+      table, where, rows_deleted, [](const void*) { return Status(); }, def.remove.call);
 }
 
 }  // namespace perfschema

@@ -4,7 +4,7 @@
 
 namespace perfschema {
 
-Status ReadTableAt(const ReadTime& time, const TableFacts& table, const SegmentView& view, std::span<const size_t> columns,
+Status ReadTableAt(const ReadTime& time, const NamedTable& table, const SegmentView& view, std::span<const size_t> columns,
                    TableData* data) {
   const ReadMoment moment(time.now, time.shows_elapsed, time.any_order, time.only_used);
   return ReadTable(table, view, columns, data);

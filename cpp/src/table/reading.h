@@ -16,7 +16,7 @@ struct ReadTime {
 };
 
 // Reads a table as ReadTable() does.
-PFS_API Status ReadTableAt(const ReadTime& time, const TableFacts& table, const SegmentView& view, std::span<const size_t> columns,
+PFS_API Status ReadTableAt(const ReadTime& time, const NamedTable& table, const SegmentView& view, std::span<const size_t> columns,
                            TableData* data);
 
 // Returns the present on the time line of a process's events, in picoseconds since its epoch; 0 if the view is not ok().

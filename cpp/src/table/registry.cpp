@@ -7,51 +7,11 @@
 #include "record/declared/facts.h"
 #include "record/engine/cold_lock.h"
 #include "record/engine/runtime.h"
-#include "table/facts.h"
+#include "table/errors.h"
 #include "table/table_def.h"
 
 namespace perfschema {
 namespace {
-
-std::string SqlTypeText(const SqlType& type) {
-  std::string text(type.name);
-  if (type.width != 0) return text + "(" + std::to_string(type.width) + ")";
-  if (type.values.empty()) return text;
-  text += "(";
-  for (const std::string_view value : type.values) text += (text.back() == '(' ? "'" : ",'") + std::string(value) + "'";
-  return text + ")";
-}
-
-// The facts of all tables, made from their declarations at first use. They are never destroyed, so late readers find
-// them.
-// Threads: immutable.
-struct Catalog {
-  std::vector<std::vector<std::string>> type_texts;
-  std::vector<std::vector<ColumnFacts>> columns;
-  std::vector<TableFacts> tables;
-
-  Catalog() {
-    for (const NamedTable& table : TableList()) {
-      const TableDef& def = *table.def;
-      std::vector<std::string>& texts = type_texts.emplace_back();
-      texts.reserve(def.columns.size());  // the facts point into it
-      std::vector<ColumnFacts>& facts = columns.emplace_back();
-      for (const Column& column : def.columns) {
-        texts.push_back(SqlTypeText(column.type));
-        facts.push_back({column.name.view(), texts.back(), column.doc.view(), kUnitNames[static_cast<size_t>(column.unit)],
-                         column.type.kind, column.type.nullable, column.is_writable, column.type.values,
-                         kCombineNames[static_cast<size_t>(column.combine)], kAcrossNames[static_cast<size_t>(column.merge)],
-                         column.has_literals});
-      }
-      tables.push_back({table.name, def.doc, facts, std::span(def.key.names).first(def.key.count), def.ops, def.available_when_disabled});
-    }
-  }
-};
-
-const Catalog& TheCatalog() {
-  static const Catalog* catalog = new Catalog;
-  return *catalog;
-}
 
 // Appends rows to the builders of the chosen columns, a few rows at a time. These rows stay in the L1 cache while
 // each column takes its member of them.
@@ -105,30 +65,17 @@ class FrameSink final : public RawSink {
 
 }  // namespace
 
-std::span<const TableFacts> AllTables() { return TheCatalog().tables; }
-
-const TableDef* DefOf(const TableFacts& table) {
-  for (const NamedTable& named : TableList()) {
-    if (named.name == table.name) return named.def;
-  }
-  return nullptr;
-}
-
-Status NoSuchTable(std::string_view name) {
-  const std::string_view nearest = Nearest(name, AllTables(), [](const TableFacts& table) { return table.name; });
-  return Status(Code::kNotFound, "unknown table '" + std::string(name.substr(0, 128)) + "': the nearest is '" + std::string(nearest) + "'");
-}
-
-Status FindTable(std::string_view name, const TableFacts** table) {
+Status FindTable(std::string_view name, const NamedTable** table) {
   constexpr std::string_view kSchema = "performance_schema.";
   const bool is_qualified = EqualsIgnoringCase(name.substr(0, kSchema.size()), kSchema);
   const std::string_view wanted = is_qualified ? name.substr(kSchema.size()) : name;
-  for (const TableFacts& facts : AllTables()) {
-    if (!EqualsIgnoringCase(facts.name, wanted)) continue;
-    *table = &facts;
+  for (const NamedTable& named : AllTables()) {
+    if (!EqualsIgnoringCase(named.name, wanted)) continue;
+    *table = &named;
     return {};
   }
-  return NoSuchTable(name);
+  const std::string_view nearest = Nearest(name, AllTables(), [](const NamedTable& named) { return named.name; });
+  return Status(Code::kNotFound, "unknown table '" + std::string(name.substr(0, 128)) + "': the nearest is '" + std::string(nearest) + "'");
 }
 
 std::string OperationNames(uint32_t operations) {
@@ -144,9 +91,9 @@ std::string OperationNames(uint32_t operations) {
   return names;
 }
 
-Status NotAllowed(const TableFacts& table, const char* operation) {
-  return Status(Code::kNotAllowed, std::string(operation) + " is not allowed on " + std::string(table.name) + ": it allows " +
-                                       OperationNames(table.operations));
+Status NotAllowed(const NamedTable& table, const char* operation) {
+  return Status(Code::kNotAllowed,
+                std::string(operation) + " is not allowed on " + std::string(table.name) + ": it allows " + OperationNames(table.def->ops));
 }
 
 Snapshot::Quiesce QuiesceFor(const SegmentView& view) {
@@ -160,23 +107,22 @@ Snapshot::Quiesce QuiesceFor(const SegmentView& view) {
   };
 }
 
-Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<const size_t> columns, TableData* data) {
-  const TableDef* def = DefOf(table);
-  if (def == nullptr) return NoSuchTable(table.name);
+Status ReadTable(const NamedTable& table, const SegmentView& view, std::span<const size_t> columns, TableData* data) {
+  const TableDef& def = *table.def;
   std::vector<size_t> chosen(columns.begin(), columns.end());
   for (const size_t index : chosen) {
-    if (index < def->columns.size()) continue;
+    if (index < def.columns.size()) continue;
     return Status(Code::kInvalidArgument, std::string(table.name) + " has no column number " + std::to_string(index) + ": it has " +
-                                              std::to_string(def->columns.size()) + ", counted from 0");
+                                              std::to_string(def.columns.size()) + ", counted from 0");
   }
   if (chosen.empty()) {
-    for (size_t i = 0; i < def->columns.size(); ++i) chosen.push_back(i);
+    for (size_t i = 0; i < def.columns.size(); ++i) chosen.push_back(i);
   }
   const ReadGuard reading(view.file());
   const Snapshot::Quiesce quiesce = QuiesceFor(view);
   const Snapshot snapshot(view, quiesce, view.ok() ? SegmentView() : FactsWhileOff());
-  FrameSink sink(*def, chosen);
-  if (snapshot.ok() || def->available_when_disabled) def->scan.call(snapshot, sink);
+  FrameSink sink(def, chosen);
+  if (snapshot.ok() || def.available_when_disabled) def.scan.call(snapshot, sink);
   sink.Finish(data);
   data->skipped = snapshot.skipped();
   if (quiesce && data->skipped != 0) CountLoss(Loss::kTornRows, data->skipped);  // this process's own segment
@@ -186,11 +132,8 @@ Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<con
   return view.file()->Check();
 }
 
-Status TruncateTable(const TableFacts& table) {
-  const TableDef* def = DefOf(table);
-  if (def == nullptr) return NoSuchTable(table.name);
-  if (!def->truncate.is_set) return NotAllowed(table, "TRUNCATE");
-  return def->truncate.call();
+Status TruncateTable(const NamedTable& table) {
+  return table.def->truncate.is_set ? table.def->truncate.call() : NotAllowed(table, "TRUNCATE");
 }
 
 SegmentView OwnSegment() { return EnsureStarted() ? OwnSegmentState().view() : SegmentView(); }

@@ -34,25 +34,15 @@ enum class ColumnKind : uint8_t {
   kDouble
 };
 
-// Threads: immutable, like TableFacts. Valid as long as the process runs.
-struct ColumnFacts {
-  std::string_view name, sql_type, doc, unit;
-  ColumnKind kind;
-  bool nullable, writable;
-  std::span<const std::string_view> values;  // enum/set
-  std::string_view combine;                  // how readings combine: "", sum, least, most, mean or derived, see table/column.h
-  std::string_view across;                   // how processes merge: see Across in table/column.h
-  bool literals;                             // the text can hold values of the program
-};
-
 inline constexpr uint32_t kSelect = 1, kInsert = 2, kUpdate = 4, kDelete = 8, kTruncate = 16;
 
-struct TableFacts {
-  std::string_view name, doc;
-  std::span<const ColumnFacts> columns;
-  std::span<const std::string_view> key;
-  uint32_t operations;  // bits kSelect ...
-  bool available_when_disabled;
+struct TableDef;
+
+// A table: its name in tables/tables.h, and its declaration (table/table_def.h).
+// Threads: immutable. Valid as long as the process runs.
+struct NamedTable {
+  std::string_view name;
+  const TableDef* def;
 };
 
 struct ColumnData {
@@ -83,21 +73,21 @@ struct Assignment {
 };
 
 // Threads: any thread may call any of these functions.
-PFS_API std::span<const TableFacts> AllTables();                            // sorted by name
-PFS_API Status FindTable(std::string_view name, const TableFacts** table);  // kNotFound names the nearest table
+PFS_API std::span<const NamedTable> AllTables();                            // sorted by name; from tables/list.cpp
+PFS_API Status FindTable(std::string_view name, const NamedTable** table);  // kNotFound names the nearest table
 // Reads a table. `columns` = indices, empty = all. A view that is not ok() reads as empty, except for tables that are
 // available while pfs is off.
-PFS_API Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<const size_t> columns, TableData* data);
+PFS_API Status ReadTable(const NamedTable& table, const SegmentView& view, std::span<const size_t> columns, TableData* data);
 // Truncates a table of this process. kNotAllowed says what is allowed.
-PFS_API Status TruncateTable(const TableFacts& table);
+PFS_API Status TruncateTable(const NamedTable& table);
 // Changes rows of this process that meet all conditions. It checks everything before it changes anything.
 // `rows_changed` counts rows whose value was set.
-PFS_API Status UpdateTable(const TableFacts& table, std::span<const Condition> where, std::span<const Assignment> set,
+PFS_API Status UpdateTable(const NamedTable& table, std::span<const Condition> where, std::span<const Assignment> set,
                            uint64_t* rows_changed);
 // Inserts one row. Columns without a value get their defaults.
-PFS_API Status InsertRow(const TableFacts& table, std::span<const Assignment> values);
-PFS_API Status DeleteRows(const TableFacts& table, std::span<const Condition> where, uint64_t* rows_deleted);
-PFS_API std::string TableDdl(const TableFacts& table);  // CREATE TABLE
+PFS_API Status InsertRow(const NamedTable& table, std::span<const Assignment> values);
+PFS_API Status DeleteRows(const NamedTable& table, std::span<const Condition> where, uint64_t* rows_deleted);
+PFS_API std::string TableDdl(const NamedTable& table);  // CREATE TABLE
 PFS_API SegmentView OwnSegment();                       // starts pfs if needed; not ok() if pfs is off
 // Opens the file of any process. ReadTable() of its view returns kCorrupt if the file was truncated meanwhile.
 PFS_API Status AttachSegmentFile(const std::string& path, std::shared_ptr<SegmentFile>* file);

@@ -25,6 +25,13 @@ size_t CharacterAt(std::string_view text, size_t at) {
 
 }  // namespace
 
+std::string SqlType::text() const {
+  if (width != 0) return std::string(name) + "(" + std::to_string(width) + ")";
+  std::string text(name);
+  for (const std::string_view value : values) text += (text.size() == name.size() ? "('" : ",'") + std::string(value) + "'";
+  return values.empty() ? text : text + ")";
+}
+
 void SqlText::AddWord(uint64_t word) {
   char digits[32];
   std::to_chars_result made{};

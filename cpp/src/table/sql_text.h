@@ -17,6 +17,7 @@ struct SqlType {
   uint32_t width = 0;  // varchar
   bool nullable = false;
   std::span<const std::string_view> values = {};
+  PFS_API std::string text() const;  // "varchar(64)"
 };
 
 // Takes the same calls as a batch of a ColumnBuilder, and appends the values to a text.

@@ -124,6 +124,7 @@ struct KeyColumns {
     if (list.size() > kMost) throw "too many key columns";
     for (const std::string_view name : list) names[count++] = name;
   }
+  constexpr std::span<const std::string_view> get() const { return std::span(names).first(count); }
 };
 
 // Threads: immutable.
@@ -141,13 +142,6 @@ struct TableDef {
   RemoveFunction remove{};
   bool available_when_disabled = false;
 };
-
-struct NamedTable {
-  std::string_view name;
-  const TableDef* def;
-};
-// All tables, sorted by name. Defined in tables/list.cpp.
-std::span<const NamedTable> TableList();
 
 namespace internal {
 constexpr bool IsSentence(std::string_view doc) { return doc.size() > 1 && doc.back() == '.'; }
@@ -179,9 +173,9 @@ constexpr bool ok(const TableDef& table) {
   if (((table.ops & kInsert) != 0) != (table.insert.row != 0) || ((table.ops & kDelete) != 0) != (table.remove.row != 0)) return false;
   if (table.insert.row != 0 && table.insert.row != table.scan.row) return false;
   if (table.remove.row != 0 && table.remove.row != table.scan.row) return false;
-  for (size_t k = 0; k < table.key.count; ++k) {
+  for (const std::string_view name : table.key.get()) {
     bool found = false;
-    for (const Column& column : table.columns) found |= column.name.view() == table.key.names[k];
+    for (const Column& column : table.columns) found |= column.name.view() == name;
     if (!found) return false;
   }
   return true;

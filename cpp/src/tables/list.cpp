@@ -20,6 +20,6 @@ static_assert(IsSorted(), "PFS_FOR_EACH_TABLE must be sorted by name");
 
 }  // namespace
 
-std::span<const NamedTable> TableList() { return kTables; }
+std::span<const NamedTable> AllTables() { return kTables; }
 
 }  // namespace perfschema

@@ -1,5 +1,4 @@
-// table/facts.h: functions that the files of this folder share: the declaration of a TableFacts, and errors that say
-// what is legal.
+// table/errors.h: errors that say what is legal, and other functions that the files of this folder share.
 #pragma once
 
 #include <string>
@@ -11,9 +10,7 @@
 
 namespace perfschema {
 
-const TableDef* DefOf(const TableFacts& table);  // nullptr: unknown table
-Status NoSuchTable(std::string_view name);
-Status NotAllowed(const TableFacts& table, const char* operation);
+Status NotAllowed(const NamedTable& table, const char* operation);
 std::string OperationNames(uint32_t operations);  // "SELECT, UPDATE"
 // Returns the cold lock if `view` is this process's own segment, else nothing.
 Snapshot::Quiesce QuiesceFor(const SegmentView& view);
