@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pfs
-from pfs import _installed
+from pfs._base import installed
 
 PROGRAM = """
 #include <perfschema/pfs.h>
@@ -78,7 +78,7 @@ def cmake_package_is_whole() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "CMakeLists.txt").write_text(PROJECT)
         Path(folder, "program.c").write_text(PROGRAM)
-        output("cmake", "-S", folder, "-B", f"{folder}/build", f"-DPerfSchema_DIR={_installed.cmake_dir()}")
+        output("cmake", "-S", folder, "-B", f"{folder}/build", f"-DPerfSchema_DIR={installed.cmake_dir()}")
         output("cmake", "--build", f"{folder}/build")
         for kind in ("perfschema", "perfschema_static"):
             assert output(f"{folder}/build/{kind}", PFS_DIR=folder) == "on\n"

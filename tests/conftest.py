@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import pfs
-from pfs import _installed
+from pfs._base import installed
 from tests import MAY_FORK
 
 pytest_plugins = ["tests.tiers"]
@@ -113,7 +113,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     More flags make another program."""
     assert shutil.which("pkg-config"), "pkg-config is needed: see tests/run.sh"
     folder = tmp_path_factory.mktemp("programs")
-    env = {**os.environ, "PKG_CONFIG_PATH": f"{_installed.library_dir()}/pkgconfig"}
+    env = {**os.environ, "PKG_CONFIG_PATH": f"{installed.library_dir()}/pkgconfig"}
 
     def build(name: str, disabled: bool = False, flags: tuple[str, ...] = ()) -> Path:
         program = folder / "".join([name, "-plain" * disabled, *flags]).replace("/", "-")
@@ -129,7 +129,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
             source = PROGRAMS / f"{name}.cpp"
             compiler = ["g++", "-std=c++17"]
         command = [*compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(program), *library, *flags]
-        command += ["-DPFS_DISABLE", "-lpthread"] if disabled else [f"-Wl,-rpath,{_installed.library_dir()}"]
+        command += ["-DPFS_DISABLE", "-lpthread"] if disabled else [f"-Wl,-rpath,{installed.library_dir()}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return program

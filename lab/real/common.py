@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pfs
-from pfs import _installed
+from pfs._base import installed
 
 GOAL = 0.01  # the overhead to stay below, as a median
 
@@ -392,7 +392,7 @@ def build(shim: Path, folder: Path, prefix: Path | None, targets: Iterable[str],
     """Configures and builds a folder of ours with find_package(PerfSchema), as a user's program."""
     if shutil.which("cmake") is None:
         raise Unavailable("cmake is needed: pip install cmake ninja, or the extra perfschema[test]")
-    where = prefix if prefix is not None else Path(_installed.cmake_dir())
+    where = prefix if prefix is not None else Path(installed.cmake_dir())
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     commands = [
         ["cmake", "-S", str(shim), "-B", str(folder), *generator, f"-DCMAKE_PREFIX_PATH={where}", "-DCMAKE_BUILD_TYPE=Release"]

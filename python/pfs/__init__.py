@@ -25,7 +25,7 @@ except ImportError as error:
             "pfs: the compiled module pfs._core is missing or broken. Install the package with 'pip install .' in the root of "
             "the source tree (it needs g++ and libmd-dev), and do not run Python from inside its python/ folder."
         )
-        from pfs._namesake import namesake
+        from pfs._base.namesake import namesake
 
         if other := namesake():
             error.add_note(f"pfs: {other}")

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from pfs import _installed
+from pfs._base import installed
 
 HERE = Path(__file__).resolve().parent
 BASELINE = HERE / "baseline.json"
@@ -126,9 +126,9 @@ def build(folder: Path, padding: int = 0) -> Path:
 
 def compile_c(source: str, target: Path, *more: str) -> Path:
     """A file of this folder, as a user compiles it. `more` may ask for a shared library."""
-    library = _installed.library_dir()
+    library = installed.library_dir()
     link = [f"-L{library}", f"-Wl,-rpath,{library}", "-lperfschema", "-lpthread"]
-    flags = ["-std=c11", "-O2", f"-I{_installed.include_dir()}", *more]
+    flags = ["-std=c11", "-O2", f"-I{installed.include_dir()}", *more]
     subprocess.run(["gcc", *flags, str(HERE / source), "-o", str(target), *link], check=True)
     return target
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pfs
-from pfs import _core, _installed
+from pfs import _core
+from pfs._base import installed
 
 HERE = Path(__file__).resolve().parent
 ENDS = {"end": "0126", "kill": "345", "outside": "K"}
@@ -51,9 +52,9 @@ class Programs:
 
 def build(folder: Path, *flags: str) -> Programs:
     """Compiles them as a user does."""
-    env = {**os.environ, "PKG_CONFIG_PATH": f"{_installed.library_dir()}/pkgconfig"}
+    env = {**os.environ, "PKG_CONFIG_PATH": f"{installed.library_dir()}/pkgconfig"}
     ask = subprocess.run(["pkg-config", "--cflags", "--libs", "perfschema"], env=env, capture_output=True, text=True, check=True)
-    library = [*ask.stdout.split(), f"-Wl,-rpath,{_installed.library_dir()}"]
+    library = [*ask.stdout.split(), f"-Wl,-rpath,{installed.library_dir()}"]
     include = [word for word in library if word.startswith("-I")]
     common = ["gcc", "-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
     made = Programs(folder / "watched", folder / "plain")

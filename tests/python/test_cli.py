@@ -14,7 +14,7 @@ import click
 import pytest
 
 import pfs
-from pfs import _installed, demo
+from pfs import demo
 from pfs._cli import commands
 
 
@@ -85,10 +85,8 @@ def test_tables_and_ddl() -> None:
 
 def test_config() -> None:
     text = pfs_command("config", "--libs", "--cflags").stdout
-    assert (
-        text == f"-I{_installed.include_dir()} -L{_installed.library_dir()} -Wl,-rpath,{_installed.library_dir()} -lperfschema\n"
-    )
-    assert pfs_command("config", "--cmakedir").stdout.strip() == _installed.cmake_dir()
+    assert text == f"-I{installed.include_dir()} -L{installed.library_dir()} -Wl,-rpath,{installed.library_dir()} -lperfschema\n"
+    assert pfs_command("config", "--cmakedir").stdout.strip() == installed.cmake_dir()
     assert "--cflags" in pfs_command("config", status=2).stderr
     pfs_command("config", "--nothing", status=2)
 

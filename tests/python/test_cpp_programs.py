@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 import pfs
-from pfs import _installed
+from pfs._base import installed
 from tests.conftest import PROGRAMS, ROOT
 from tests.python.test_programs import count, environment, rows, run, segments_in
 
 SOURCE = PROGRAMS / "cpp_names.cpp"
-INCLUDE = f"-I{_installed.include_dir()}"
+INCLUDE = f"-I{installed.include_dir()}"
 STRICT = ["-Wall", "-Wextra", "-Wshadow", "-Wold-style-cast", "-Wconversion", "-pedantic", "-Werror"]
 
 
@@ -31,7 +31,7 @@ def shell(*command: str | Path, cwd: Path | None = None, **environment: str) -> 
 
 
 def linker_flags() -> list[str]:
-    return [f"-L{_installed.library_dir()}", "-lperfschema", f"-Wl,-rpath,{_installed.library_dir()}"]
+    return [f"-L{installed.library_dir()}", "-lperfschema", f"-Wl,-rpath,{installed.library_dir()}"]
 
 
 @pytest.mark.parametrize("flags", [["-std=c++17"], ["-std=c++20"], ["-std=c++20", "-DPFS_DISABLE"]], ids=" ".join)
@@ -136,7 +136,7 @@ def needed(program: Path) -> list[str]:
 
 
 def pkg_config(package: str, *flags: str) -> list[str]:
-    folder = f"{_installed.library_dir()}/pkgconfig"
+    folder = f"{installed.library_dir()}/pkgconfig"
     return shell("pkg-config", *flags, package, PKG_CONFIG_PATH=folder).split()
 
 
@@ -158,7 +158,7 @@ def test_a_static_program_needs_no_library_and_shows_the_c_api_alone(tmp_path: P
     assert run(tmp_path / "program", cwd=tmp_path, env={"PFS_KEEP": "1"}) == "on\n"
     (segment,) = segments_in(tmp_path)
     assert count(tmp_path / segment, "wait/synch/mutex/test/LOCK_built") == 1
-    names = shell("nm", "--defined-only", "-g", Path(_installed.library_dir()) / "libperfschema.a").splitlines()
+    names = shell("nm", "--defined-only", "-g", Path(installed.library_dir()) / "libperfschema.a").splitlines()
     # "u": constants of templates, which the linker joins with their like.
     assert not [line for line in names if " " in line and not re.search(r"( pfs_\w+| u _Z\w+)$", line)]
 
@@ -199,7 +199,7 @@ def configured(folder: Path, text: str) -> str:
     (folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.22)\nproject(consumer CXX)\n" + text)
     settings = [
         f"-DCMAKE_MAKE_PROGRAM={ninja}",
-        f"-DPerfSchema_DIR={_installed.cmake_dir()}",
+        f"-DPerfSchema_DIR={installed.cmake_dir()}",
         "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
     ]
     shell(program, "-S", ".", "-B", "build", "-G", "Ninja", *settings, cwd=folder)

@@ -62,8 +62,8 @@ pfs.server.set_user_variable("mine", 1)
 cakes = pfs.Table("shop.cakes", ["by_name"])
 with cakes.fetch("by_name") as io: io.rows = 3
 import ctypes, glob
-from pfs import _installed
-library = ctypes.CDLL(glob.glob(_installed.library_dir() + "/libperfschema.so.*")[0])  # the one that pfs uses
+from pfs._base import installed
+library = ctypes.CDLL(glob.glob(installed.library_dir() + "/libperfschema.so.*")[0])  # the one that pfs uses
 for made in (library.pfs_prepared_create, library.pfs_metadata_lock_create_at, library.pfs_program):
     made.restype = ctypes.c_void_p
 identity = ctypes.create_string_buffer(8)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pfs import _paths
+from pfs._base import paths
 from pfs._cli.sql import history_file
 from pfs._places.own_names import names_for
 from tests.python._programs.subject import Subject, clean_environment, subject, subject_with_a_lock
@@ -184,23 +184,23 @@ def test_only_a_plain_file_is_opened(tmp_path: Path, what: str) -> None:
     (target := tmp_path / "target").write_text("text")
     plant(tmp_path / "planted", what, target)
     with pytest.raises(OSError, match=r"no plain file|Too many levels|Is a directory"):
-        _paths.opened(tmp_path / "planted")
+        paths.opened(tmp_path / "planted")
     if what == "link":
-        os.close(_paths.opened(tmp_path / "planted", follow=True))
+        os.close(paths.opened(tmp_path / "planted", follow=True))
     with pytest.raises(FileNotFoundError):
-        _paths.opened(tmp_path / "absent")
-    os.close(_paths.opened(target, owners=[os.geteuid()]))
+        paths.opened(tmp_path / "absent")
+    os.close(paths.opened(target, owners=[os.geteuid()]))
     with pytest.raises(PermissionError, match="belongs to another user"):
-        _paths.opened(target, owners=[USER])
+        paths.opened(target, owners=[USER])
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     (path := tmp_path / "file").write_text("old")
     os.link(path, tmp_path / "second")
-    with pytest.raises(TypeError), _paths.replaced(path) as file:
+    with pytest.raises(TypeError), paths.replaced(path) as file:
         file.write("no bytes")  # type: ignore[call-overload]
     assert path.read_text() == "old"
-    with _paths.replaced(path, 0o644) as file:
+    with paths.replaced(path, 0o644) as file:
         file.write(b"new")
         assert path.read_text() == "old"
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o644)
@@ -211,12 +211,12 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
 def test_an_output_may_be_a_pipe_or_a_link_of_this_user(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "link").symlink_to("target")
-    for way in (_paths.replaced, lambda path: _paths.appended(path)):
+    for way in (paths.replaced, lambda path: paths.appended(path)):
         with way(tmp_path / "link") as file:
             file.write(b"text\n")
     assert (tmp_path / "target").read_text() == "text\ntext\n"
     reader, writer = os.pipe()
-    with _paths.replaced(f"/dev/fd/{writer}") as file:
+    with paths.replaced(f"/dev/fd/{writer}") as file:
         file.write(b"text")
     assert os.read(reader, 10) == b"text"
     os.close(reader)
@@ -232,12 +232,12 @@ def test_nothing_is_written_to_what_another_user_has_put_there(theirs: Path, tmp
     os.chown(path, owner, owner, follow_symlinks=False)
     if (what, owner) != ("pipe", 0) and (what, owner) != ("file", 0):
         with pytest.raises(OSError, match=OTHERS):
-            _paths.appended(path)
+            paths.appended(path)
     if what == "link" or (what, owner) == ("pipe", NOBODY):
-        with pytest.raises(OSError, match=OTHERS), _paths.replaced(path) as file:
+        with pytest.raises(OSError, match=OTHERS), paths.replaced(path) as file:
             file.write(b"secret")
     elif what == "file":
-        with _paths.replaced(path) as file:
+        with paths.replaced(path) as file:
             file.write(b"secret")
         assert (path.stat().st_uid, path.stat().st_mode & 0o777) == (0, 0o600)
     assert precious.read_text() == "precious"
@@ -246,9 +246,9 @@ def test_nothing_is_written_to_what_another_user_has_put_there(theirs: Path, tmp
 @ROOT_ONLY
 @pytest.mark.parametrize("what", ["link", "of another user", "open"])
 def test_a_folder_is_made_or_is_ones_own(theirs: Path, tmp_path: Path, what: str) -> None:
-    _paths.own_folder(str(tmp_path / "above" / "new"))
+    paths.own_folder(str(tmp_path / "above" / "new"))
     assert (tmp_path / "above" / "new").stat().st_mode & 0o777 == 0o700
-    _paths.own_folder(str(tmp_path / "above" / "new"))
+    paths.own_folder(str(tmp_path / "above" / "new"))
     path = tmp_path / "planted"
     if what == "link":
         path.symlink_to(tmp_path / "above")
@@ -259,7 +259,7 @@ def test_a_folder_is_made_or_is_ones_own(theirs: Path, tmp_path: Path, what: str
             path.chmod(0o700)
             os.chown(path, NOBODY, NOBODY)
     with pytest.raises(OSError, match=OTHERS):
-        _paths.own_folder(str(path))
+        paths.own_folder(str(path))
 
 
 # ---- Modes of what is written

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pfs
-from pfs import _installed
+from pfs._base import installed
 from pfs._places.readable import Readable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,9 +24,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     program, library = folder / "interposed-program-of-long-name", folder / "interposer.so"
     subprocess.run(["cc", "-O1", "-g", "-o", program, PROGRAM, "-lpthread"], check=True)
     where = [
-        f"-I{_installed.include_dir()}",
-        f"-L{_installed.library_dir()}",
-        f"-Wl,-rpath,{_installed.library_dir()}",
+        f"-I{installed.include_dir()}",
+        f"-L{installed.library_dir()}",
+        f"-Wl,-rpath,{installed.library_dir()}",
         "-lperfschema",
     ]
     source = ROOT / "tests/programs/interposer.c"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import pfs
-from pfs import _installed
+from pfs._base import installed
 from tests.conftest import Run
 
 
@@ -153,7 +153,7 @@ def test_import_error_says_how_to_build(tmp_path: Path, fresh: Run) -> None:
 def test_version_is_the_same_everywhere(root: Path) -> None:
     from importlib.metadata import version
 
-    header = (Path(_installed.include_dir()) / "perfschema/pfs.h").read_text()
+    header = (Path(installed.include_dir()) / "perfschema/pfs.h").read_text()
     match = re.search(r'#define PFS_VERSION "(.*)"', header)
     assert match is not None
     assert match[1] == pfs.__version__ == version("perfschema")
@@ -200,11 +200,11 @@ def test_package_has_library_headers_cmake_pkgconfig_and_demo() -> None:
 def test_a_man_page_of_each_command_is_installed() -> None:
     from pfs._cli.manual import pages
 
-    installed = Path(sysconfig.get_path("data")) / "share/man/man1"
+    folder = Path(sysconfig.get_path("data")) / "share/man/man1"
     made = pages()
     assert {"pfs.1", "pfs-top.1", "pfs-trace-export.1"} < set(made)
     for name, text in made.items():
-        assert (installed / name).read_text() == text
+        assert (folder / name).read_text() == text
         assert text.startswith(f".TH {name.removesuffix('.1').upper()} 1 ")
         assert "\n.SH SYNOPSIS\n" in text
 
@@ -218,7 +218,7 @@ def test_library_exports_only_its_own_names() -> None:
     assert not foreign
 
 
-LIBRARY = next(Path(_installed.library_dir()).glob("libperfschema.so.*"))
+LIBRARY = next(Path(installed.library_dir()).glob("libperfschema.so.*"))
 PROGRAM = """
 #include <perfschema/pfs.hpp>
 #include <cstdio>
@@ -247,14 +247,14 @@ def test_cmake_package_builds_a_program_and_pkg_config_knows_it(tmp_path: Path) 
     cmake, ninja = (shutil.which(tool, path=tools) for tool in ("cmake", "ninja"))
     if cmake is None or ninja is None:
         pytest.skip("needs cmake and ninja")
-    package = f"-DPerfSchema_DIR={_installed.cmake_dir()}"
+    package = f"-DPerfSchema_DIR={installed.cmake_dir()}"
     run(cmake, "-S", ".", "-B", "build", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", package, cwd=tmp_path)
     run(cmake, "--build", "build", cwd=tmp_path)
     assert run("build/program", cwd=tmp_path, PFS_DIR=str(tmp_path)) == "on\n"
     if shutil.which("pkg-config") is not None:
         path = run(sys.executable, "-m", "pfs", "config", "--pkgconfigdir").strip()
         include = run("pkg-config", "--cflags", "perfschema", PKG_CONFIG_PATH=path).strip().removeprefix("-I")
-        assert Path(include).resolve() == Path(_installed.include_dir()).resolve()
+        assert Path(include).resolve() == Path(installed.include_dir()).resolve()
 
 
 def test_free_threaded_python_is_refused(tmp_path: Path, root: Path) -> None:
@@ -281,8 +281,8 @@ def test_python_and_its_extensions_share_one_library(fresh: Run) -> None:
     out = fresh("""
         import ctypes, glob
         import pfs
-        from pfs import _installed
-        library = ctypes.CDLL(glob.glob(_installed.library_dir() + "/libperfschema.so.*")[0])
+        from pfs._base import installed
+        library = ctypes.CDLL(glob.glob(installed.library_dir() + "/libperfschema.so.*")[0])
         library.pfs_thread_id.restype = ctypes.c_uint64
         pfs.set_thread_name("test/main")
         rows = pfs.table("threads").set_index("THREAD_ID")["NAME"]

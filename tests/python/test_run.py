@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 import pfs
-from pfs import _installed
+from pfs._base import installed
 from pfs._places.readable import Readable
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tests/programs/unchanged"
-LIBRARY = Path(_installed.library_dir(), "libperfschema-run.so")
+LIBRARY = Path(installed.library_dir(), "libperfschema-run.so")
 OFF = "performance_schema=OFF"
 PFS = [sys.executable, "-m", "pfs"]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import pfs
-from pfs import _installed
+from pfs._base import installed
 from pfs._places import lines, own_names, symbols
 from pfs._places.elf import build_id_of, files_of, opened
 from pfs._places.readable import _module_name
@@ -26,7 +26,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "tests/programs/unchanged/stuck.c
 PFS = [sys.executable, "-m", "pfs"]
 
 pytestmark = pytest.mark.skipif(
-    not Path(_installed.library_dir(), "libperfschema-run.so").exists(), reason="libperfschema-run.so is for x86-64"
+    not Path(installed.library_dir(), "libperfschema-run.so").exists(), reason="libperfschema-run.so is for x86-64"
 )
 
 

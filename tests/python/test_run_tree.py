@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import pfs
-from pfs import _installed
+from pfs._base import installed
 from pfs._run import tree
 
 PFS = [sys.executable, "-m", "pfs"]
@@ -50,7 +50,7 @@ time.sleep(60)
 """
 
 pytestmark = pytest.mark.skipif(
-    not Path(_installed.library_dir(), "libperfschema-run.so").exists(), reason="libperfschema-run.so is for x86-64"
+    not Path(installed.library_dir(), "libperfschema-run.so").exists(), reason="libperfschema-run.so is for x86-64"
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pfs import _installed
+from pfs._base import installed
 from tests.conftest import ROOT, Build
 from tests.python.test_programs import WAYS, count, environment, every_way, rows, run, status_of, talking
 
@@ -108,14 +108,14 @@ def test_cpp_source_is_the_callers_line(build: Build, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("disabled", [False, True])
 def test_headers_compile_where_they_are_easily_misread(disabled: bool, tmp_path: Path) -> None:
-    library = _installed.library_dir()
+    library = installed.library_dir()
     link = ["-DPFS_DISABLE"] if disabled else [f"-L{library}", f"-Wl,-rpath,{library}", "-lperfschema"]
     for source in sorted((ROOT / "tests/cpp/compile").iterdir()):
         compiler = (
             ["g++", "-std=c++17"] if source.suffix == ".cpp" else ["gcc", "-std=c99" if "c99" in source.name else "-std=c11"]
         )
         flags = [
-            f"-I{_installed.include_dir()}",
+            f"-I{installed.include_dir()}",
             "-Wall",
             "-Wextra",
             "-pedantic",
@@ -137,7 +137,7 @@ def test_header_asks_for_nothing(standard: str, disabled: bool, tmp_path: Path) 
     (tmp_path / "empty.c").write_text("#include <perfschema/pfs.h>\nint main(void) { return sizeof(pfs_cond_t) == 0; }\n")
     flags = [f"-std={standard}", "-pedantic", "-Wall", "-Wextra", "-Werror", *(["-DPFS_DISABLE"] if disabled else [])]
     done = subprocess.run(
-        ["gcc", *flags, f"-I{_installed.include_dir()}", "-c", "empty.c", "-o", "empty.o"],
+        ["gcc", *flags, f"-I{installed.include_dir()}", "-c", "empty.c", "-o", "empty.o"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 import pfs
-from pfs import _core, _installed
+from pfs import _core
+from pfs._base import installed
 from pfs._outside import processes
 from pfs._outside.remote import Remote
 from tests.conftest import Build
@@ -181,7 +182,7 @@ def test_a_program_with_anothers_rights_takes_nothing_from_the_environment(build
     private = open_folder / "private"
     private.mkdir(mode=0o700)
     library = open_folder / "lib"
-    shutil.copytree(_installed.library_dir(), library)
+    shutil.copytree(installed.library_dir(), library)
     library.chmod(0o755)
     options = f"performance_schema_trace_enabled=ON,performance_schema_trace_directory={private}/trace"
 
@@ -322,7 +323,7 @@ def test_two_copies_of_the_library_have_a_segment_each(tmp_path: Path) -> None:
     """A wheel that brings its own copy, say: neither removes the live segment of the other, and both are found."""
     (tmp_path / "segments").mkdir(mode=0o700)
     copy = tmp_path / "libperfschema-copy.so"
-    shutil.copy(next(Path(_installed.library_dir()).glob("libperfschema.so.*")), copy)
+    shutil.copy(next(Path(installed.library_dir()).glob("libperfschema.so.*")), copy)
     with subject(tmp_path / "segments") as program:
         program.do(
             f"""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pfs import _installed
+from pfs._base import installed
 from tests.conftest import ROOT
 
 PAGES = sorted((ROOT / "docs/start").glob("*.md"))
@@ -61,7 +61,7 @@ def carried_out(page: str, folder: Path) -> list[tuple[Step, str]]:
     script = "".join(f"echo @@{i}; {{ {re.sub(r' --limit [0-9]+', '', step.command)}\n}} 2>&1\n" for i, step in enumerate(steps))
     env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
     env |= {"PFS_DIR": str(folder / "pfs"), "PATH": f"{Path(sys.executable).parent}:{env['PATH']}", "LC_ALL": "C.UTF-8"}
-    env["LD_LIBRARY_PATH"] = _installed.library_dir()
+    env["LD_LIBRARY_PATH"] = installed.library_dir()
     done = subprocess.run(["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False)
     printed = dict(re.findall(r"^@@(\d+)\n(.*?)(?=^@@|\Z)", done.stdout, re.MULTILINE | re.DOTALL))
     return [(step, printed[str(i)]) for i, step in enumerate(steps)]

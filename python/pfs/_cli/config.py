@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 
 import pfs
-from pfs import _installed
-from pfs._namesake import namesake
+from pfs._base import installed
+from pfs._base.namesake import namesake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ def config_text(flags: Sequence[str]) -> str:
     """Returns the line that ``pfs config`` prints for flags of CONFIG_FLAGS."""
     from shlex import quote
 
-    library = _installed.library_dir()
+    library = installed.library_dir()
     texts = {
-        "--cflags": quote(f"-I{_installed.include_dir()}"),
+        "--cflags": quote(f"-I{installed.include_dir()}"),
         "--libs": f"{quote(f'-L{library}')} {quote(f'-Wl,-rpath,{library}')} -lperfschema",
-        "--includedir": _installed.include_dir(),
+        "--includedir": installed.include_dir(),
         "--libdir": library,
-        "--cmakedir": _installed.cmake_dir(),
+        "--cmakedir": installed.cmake_dir(),
         "--pkgconfigdir": f"{library}/pkgconfig",
     }
     return " ".join(texts[flag] for flag in flags)

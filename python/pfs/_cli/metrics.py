@@ -91,11 +91,11 @@ def _listen(exporter: Exporter, listen: str, stop: Stop) -> None:
 
 
 def _write(exporter: Exporter, path: str) -> None:
-    from pfs import _paths
+    from pfs._base import paths
     from pfs._metrics.text import text_of
 
     text = text_of(exporter.metrics(), openmetrics=False)
-    with _paths.replaced(path, 0o666) as file:  # node_exporter, which is another user, reads names that end in .prom
+    with paths.replaced(path, 0o666) as file:  # node_exporter, which is another user, reads names that end in .prom
         file.write(text.encode())
 
 

@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pfs import _core, _paths
+from pfs import _core
+from pfs._base import paths
 from pfs._places.readable import TABLES, Readable
 from pfs._tables.show import bytes_text, count_text, plain, storable, time_text, without_controls
 from pfs._tables.where import Condition, order_of, places
@@ -185,7 +186,7 @@ def mode_of(of: Iterable[int | str] | None) -> int:
     if of is None:
         return 0o666
     try:
-        return _paths.mode_of([find(each).path if isinstance(each, int) else each for each in of])
+        return paths.mode_of([find(each).path if isinstance(each, int) else each for each in of])
     except AttachError:  # it has gone meanwhile
         return 0o600
 
@@ -222,7 +223,7 @@ def write(rows: Rows, form: str, output: str | None, of: Iterable[int | str] | N
     if output is None:
         click.echo(text, nl=False)
     else:
-        with _paths.replaced(output, mode_of(of)) as file:
+        with paths.replaced(output, mode_of(of)) as file:
             file.write(text.encode())
 
 
@@ -264,5 +265,5 @@ def write_frame(
     if output is None:
         frame.to_parquet(sys.stdout.buffer, engine="pyarrow", index=False)
         return
-    with _paths.replaced(output, mode_of(of)) as file:
+    with paths.replaced(output, mode_of(of)) as file:
         frame.to_parquet(file, engine="pyarrow", index=False)

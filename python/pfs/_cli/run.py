@@ -13,7 +13,7 @@ from typing import IO
 
 import click
 
-from pfs import _paths
+from pfs._base import paths
 from pfs._cli.options import Interval
 from pfs._outside import processes
 from pfs._places import own_names
@@ -169,7 +169,7 @@ def run(
     reads = wants_report or as_json or output is not None
     with launch.folder_of_run(keep) as folder:
         if names is not None and os.path.isdir(folder):
-            with open(_paths.made(os.path.join(folder, own_names.BESIDE)), "w", encoding="utf-8") as file:
+            with open(paths.made(os.path.join(folder, own_names.BESIDE)), "w", encoding="utf-8") as file:
                 file.write(names)
         environment = os.environ | launch.environment(
             folder, only, decode, python, all_on, children, program.sanitizers, keeps_dead=reads or keep
@@ -203,7 +203,7 @@ def run(
             if output in (None, "-"):
                 click.echo(text, err=output is None)
             else:
-                with _paths.replaced(output, _paths.mode_of(segment.path for segment in found)) as file:
+                with paths.replaced(output, paths.mode_of(segment.path for segment in found)) as file:
                     file.write(text.encode() + b"\n")
         if keep:
             click.echo(f"Segments: {folder}", err=True)

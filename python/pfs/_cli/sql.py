@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 import pfs
-from pfs import _paths
+from pfs._base import paths
 from pfs._cli.options import Process, output_options
 from pfs._cli.rows import write_frame
 from pfs._sql import memory
@@ -90,7 +90,7 @@ def history_file() -> str | None:
     """
     home = os.path.expanduser("~")
     try:
-        return os.path.join(home, ".pfs_sql_history") if _paths.keeps_entries(os.path.realpath(home)) else None
+        return os.path.join(home, ".pfs_sql_history") if paths.keeps_entries(os.path.realpath(home)) else None
     except OSError:
         return None
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 import pfs
-from pfs import _paths
+from pfs._base import paths
 from pfs._cli.options import sql_text_option
 from pfs._tables.show import count_text
 from pfs._trace import files, timeline
@@ -70,7 +70,7 @@ def _written(output: Path, found: list[files.Source]) -> Iterator[IO[bytes]]:
         return
     if output.exists() and any(output.samefile(source.path) for source in found):
         raise pfs.InvalidValue(f"{output} is a file of the trace itself: give another name")
-    with _paths.replaced(output, _paths.mode_of(source.path for source in found)) as file:
+    with paths.replaced(output, paths.mode_of(source.path for source in found)) as file:
         yield file
 
 

@@ -9,14 +9,14 @@ import time
 from contextlib import suppress
 from typing import NamedTuple, TypeGuard
 
-from pfs import _paths
+from pfs._base import paths
 from pfs.errors import InvalidValue, StateError
 
 __all__ = ["Named", "checked_node", "cuts", "is_node", "locked", "name_of", "nodes", "remove_old", "remove_parts"]
 
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _CUT = re.compile(r"(\d{10})-\d{8}T\d{6}\.pfs\.zip")
-_PART = re.compile(rf"{_CUT.pattern}.*{re.escape(_paths.PART)}")
+_PART = re.compile(rf"{_CUT.pattern}.*{re.escape(paths.PART)}")
 _LOCK = ".lock"
 _FEWEST = 2  # cuts that stay in any case: rates need two
 
@@ -100,8 +100,8 @@ def locked(folder: str) -> int:
         StateError: another process has it.
         OSError: the folder cannot be made or written, or belongs to another user.
     """
-    _paths.own_folder(folder)
-    descriptor = _paths.kept(os.path.join(folder, _LOCK))
+    paths.own_folder(folder)
+    descriptor = paths.kept(os.path.join(folder, _LOCK))
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

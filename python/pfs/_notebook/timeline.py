@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from pfs import _paths
+from pfs._base import paths
 from pfs._plot.kinds import kind_of
 from pfs._tables.show import time_text
 from pfs.errors import InvalidValue
@@ -38,7 +38,7 @@ class Timeline:
 
     def save(self, path: str) -> None:
         """Writes the picture to a file, as SVG. Only its user can read a new file."""
-        with _paths.replaced(path) as file:
+        with paths.replaced(path) as file:
             file.write(self.svg.encode())
 
 

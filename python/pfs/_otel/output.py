@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
 from urllib3.util import Retry, Timeout, parse_url
 
-from pfs import _paths
+from pfs._base import paths
 from pfs.errors import Error, InvalidValue
 
 __all__ = ["Endpoint", "Lines", "Outbox", "Refused", "Target", "line_of"]
@@ -114,7 +114,7 @@ class Lines:
             sys.stdout.write(line)
             sys.stdout.flush()
             return
-        with _paths.appended(self._path, self._mode()) as file:
+        with paths.appended(self._path, self._mode()) as file:
             file.write(line.encode())
 
 

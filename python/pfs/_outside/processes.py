@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from pfs import _core, _paths
+from pfs import _core
+from pfs._base import paths
 from pfs._outside import owners
 from pfs._tables import show
 from pfs.errors import AttachError
@@ -214,7 +215,7 @@ def version(identity: _core.Identity) -> str:
 
 @contextmanager
 def _opened(path: str, directory: int | None = None) -> Iterator[int]:
-    descriptor = _paths.opened(path, directory)
+    descriptor = paths.opened(path, directory)
     try:
         yield descriptor
     finally:
@@ -262,7 +263,7 @@ def is_of(path: str, identity: _core.Identity) -> bool:
 
 @contextmanager
 def _directory(folder: str) -> Iterator[int]:
-    descriptor = _paths.directory(folder)
+    descriptor = paths.directory(folder)
     try:
         yield descriptor
     finally:

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
-from pfs import _paths
+from pfs._base import paths
 
 __all__ = ["Elf", "Section", "build_id_of", "files_of", "opened"]
 
@@ -91,7 +91,7 @@ def opened(path: str) -> Iterator[Elf | None]:
     with contextlib.ExitStack() as stack:
         try:
             # A path comes from the program: it may name a pipe by now, and must not block the reader.
-            elf = Elf(stack.enter_context(_paths.reading(path, follow=True)))
+            elf = Elf(stack.enter_context(paths.reading(path, follow=True)))
         except (OSError, ValueError, struct.error):
             elf = None
         stack.enter_context(contextlib.suppress(Exception))  # pyelftools, which reads lines, says so in many ways
@@ -154,7 +154,7 @@ def _debug_link(elf: Elf) -> tuple[str, int] | None:
 def _has_sum(path: str, check: int) -> bool:
     now = 0
     try:
-        with _paths.reading(path, follow=True) as file:
+        with paths.reading(path, follow=True) as file:
             while chunk := file.read(_CHUNK):
                 now = zlib.crc32(chunk, now)
     except OSError:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pfs import _paths
+from pfs._base import paths
 from pfs.errors import InvalidValue
 
 __all__ = ["BESIDE", "OwnNames", "names_for", "parse"]
@@ -83,8 +83,8 @@ def names_for(segment: str | None) -> OwnNames:
         return OwnNames()
     try:
         # Beside a segment, only who may write the segment says how its locks are called.
-        whose = None if chosen or not segment else _paths.readable_by(os.stat(segment, follow_symlinks=False))
-        with _paths.reading(path, whose, follow=bool(chosen)) as file:
+        whose = None if chosen or not segment else paths.readable_by(os.stat(segment, follow_symlinks=False))
+        with paths.reading(path, whose, follow=bool(chosen)) as file:
             return parse(file.read(_MOST_BYTES).decode(), path)
     except (OSError, UnicodeDecodeError) as error:
         if not chosen and isinstance(error, OSError):

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from pfs._base.installed import PACKAGE
 from pfs._outside import owners
 from pfs.errors import AttachError, StateError
 
 __all__ = ["attach_run", "core_library"]
 
 _MOST_TEXT = 1 << 16  # of an answer: the program is not trusted
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Runs in the program, in its main thread, between two instructions.
 _SCRIPT = """\
 def _pfs_attach():
@@ -58,9 +58,9 @@ def core_library() -> str:
     Raises:
         StateError: this installation has none.
     """
-    found = sorted(glob.glob(os.path.join(_PACKAGE, "lib", "libperfschema.so.*")))
+    found = sorted(glob.glob(os.path.join(PACKAGE, "lib", "libperfschema.so.*")))
     if not found:
-        raise StateError(f"there is no libperfschema.so in {_PACKAGE}/lib: this package was built without the C library")
+        raise StateError(f"there is no libperfschema.so in {PACKAGE}/lib: this package was built without the C library")
     return found[0]
 
 
@@ -80,7 +80,7 @@ def attach_run(pid: int, parts: Sequence[str], seconds: float) -> None:
         script = os.path.join(folder, "script.py")
         with open(script, "x", encoding="utf-8") as file:
             os.fchmod(file.fileno(), 0o644)  # the program reads it
-            auto = os.path.join(_PACKAGE, "_auto")
+            auto = os.path.join(PACKAGE, "_auto")
             file.write(_SCRIPT.format(folder=auto, library=library, parts=",".join(parts), answer=os.path.join(folder, "answer")))
         problem = _sent(interpreter, user, group, ["-I", "-c", _SENDER, str(pid), script], end)
         if problem is not None:

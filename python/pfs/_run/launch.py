@@ -13,13 +13,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
-from pfs import _core, _paths
+from pfs import _core
+from pfs._base import paths
+from pfs._base.installed import PACKAGE
 from pfs._outside import processes
 from pfs.errors import StateError
 
 __all__ = ["PARTS", "PYTHON_MORE", "PYTHON_PARTS", "end_as", "environment", "folder_of_run", "wait_for"]
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What --only chooses, as patterns of setup_instruments. Memory is recorded only if it is chosen.
 PARTS = {
     "locks": ("wait/synch/%",),
@@ -44,7 +45,7 @@ def _library() -> str:
     Raises:
         StateError: this installation has none.
     """
-    path = os.path.join(_PACKAGE, "lib", "libperfschema-run.so")
+    path = os.path.join(PACKAGE, "lib", "libperfschema-run.so")
     if not os.path.exists(path):
         raise StateError(f"there is no {path}: this package was built without pfs run")
     return path
@@ -138,7 +139,7 @@ def _open_up(folder: str) -> None:
 
 
 def _add_mode(folder: str, bits: int) -> None:
-    descriptor = _paths.directory(folder)
+    descriptor = paths.directory(folder)
     try:
         info = os.fstat(descriptor)
         if info.st_uid == os.geteuid() and info.st_mode & bits != bits:
@@ -186,7 +187,7 @@ def _new_folder() -> str:
         try:
             if parent == usual:
                 os.makedirs(parent, mode=0o700, exist_ok=True)
-            if not _paths.keeps_entries(parent):
+            if not paths.keeps_entries(parent):
                 problem = problem or f"others could replace what is in {parent}"
                 continue
             folder = tempfile.mkdtemp(prefix="run-" if parent == usual else "run-pfs-", dir=parent)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pfs import _paths
+from pfs._base import paths
 from pfs._outside import processes
 from pfs.errors import AttachError
 
@@ -107,8 +107,8 @@ def _read(folder: str) -> dict[Key, list[Key]]:
     """Returns the ancestors of each process, the nearest first."""
     chains = {}
     try:
-        whose = _paths.readable_by(os.stat(folder, follow_symlinks=False))
-        with _paths.reading(os.path.join(folder, FILE), whose) as file:
+        whose = paths.readable_by(os.stat(folder, follow_symlinks=False))
+        with paths.reading(os.path.join(folder, FILE), whose) as file:
             for line in file.read(_MOST_BYTES).split(b"\n"):
                 keys = [(int(pid), int(ticks)) for pid, ticks in re.findall(rb"(\d{1,10}):(\d{1,20})", line)]
                 if keys:

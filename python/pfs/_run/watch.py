@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
-from pfs import _paths
+from pfs._base import paths
 from pfs._outside import owners, processes
 from pfs._run.program import REASONS, Unrecorded
 from pfs._run.tree import FILE, ancestors
@@ -110,7 +110,7 @@ class Watch:
 
     def _run(self) -> None:
         with contextlib.suppress(OSError):  # the file system is full: the tree has one level
-            self._parents = _paths.made(os.path.join(self._folder, FILE))
+            self._parents = paths.made(os.path.join(self._folder, FILE))
         is_over = False
         while not is_over:
             is_over = self._stop in select.select([self._watch, self._stop], [], [])[0]
@@ -163,7 +163,7 @@ class Watch:
     def _read_note(self, path: str) -> None:
         folder, name = os.path.split(path)
         try:
-            if os.lstat(path).st_uid not in _paths.readable_by(os.lstat(folder)):
+            if os.lstat(path).st_uid not in paths.readable_by(os.lstat(folder)):
                 return
             kind, _, what = os.readlink(path).partition(" ")
             os.unlink(path)

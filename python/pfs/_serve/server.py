@@ -11,7 +11,7 @@ import socket
 import stat
 from collections.abc import Callable
 
-from pfs import _paths
+from pfs._base import paths
 from pfs._serve.connection import Connection, Password
 from pfs._serve.session import Client, Context
 from pfs._serve.stream import PATIENCE, ConnectionClosed, Stream
@@ -65,7 +65,7 @@ def password_in(path: str) -> str:
     Raises:
         InvalidValue: others may read the file, or the line is empty.
     """
-    with _paths.reading(path, follow=True) as file:
+    with paths.reading(path, follow=True) as file:
         if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
             raise InvalidValue(f"{path} can be read by others: legal is a file of mode 0600")
         password = file.readline().decode().rstrip("\r\n")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pfs import _paths
 from pfs._arrow.frames import plain_texts
+from pfs._base import paths
 from pfs._snapshots.foreign import batches_of, check_sizes, foreign, members, rows_of
 from pfs._snapshots.held import Columns, declared
 from pfs._snapshots.parquet import array_of_numbers, columns_of_arrow, need_pyarrow
@@ -85,7 +85,7 @@ class ArchiveWriter:
 def archive_writer(path: str | os.PathLike[str], mode: int) -> Iterator[ArchiveWriter]:
     """Makes a file of tables. The file has its name only when it is complete."""
     need_pyarrow()
-    with _paths.replaced(path, mode) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with paths.replaced(path, mode) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         yield ArchiveWriter(archive)
 
 

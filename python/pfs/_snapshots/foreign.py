@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pfs import _paths
+from pfs._base import paths
 from pfs.errors import Error, InvalidValue
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def members(path: str | os.PathLike[str], fails: str = "cannot be read") -> Iter
     Raises:
         InvalidValue: there is no such file, or it cannot be read.
     """
-    with foreign(path, fails), _paths.reading(path, follow=True) as file, zipfile.ZipFile(file) as archive:
+    with foreign(path, fails), paths.reading(path, follow=True) as file, zipfile.ZipFile(file) as archive:
         yield Members(os.fspath(path), archive)
 
 

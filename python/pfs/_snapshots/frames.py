@@ -151,7 +151,7 @@ class Reading(Frames):
         self.process = process
         self.time = when
         self.duration = duration
-        self._mode = 0o600  # of files: see _paths.mode_of
+        self._mode = 0o600  # of files: see paths.mode_of
         self._lacks_buckets = False  # there are no rows of buckets of digests in which nothing was counted
 
     @property

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pfs import _core, _paths
+from pfs import _core
 from pfs._arrow.frames import escaped
+from pfs._base import paths
 from pfs._snapshots.foreign import check_total, check_types, foreign
 from pfs._snapshots.held import Columns, declared
 from pfs._snapshots.pages import pages_of
@@ -202,7 +203,7 @@ class SavedParquet:
         self._name = name
         self._path = os.path.join(folder, f"{os.path.basename(name)}.parquet")
         with foreign(self._path):
-            with _paths.reading(self._path, follow=True) as file:
+            with paths.reading(self._path, follow=True) as file:
                 self._bytes = file.read()
             if self._bytes[:4] != b"PAR1":
                 raise ValueError("it is no Parquet file")

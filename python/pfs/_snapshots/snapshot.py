@@ -12,7 +12,8 @@ from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pfs import _core, _paths
+from pfs import _core
+from pfs._base import paths
 from pfs._snapshots.diff import Diff
 from pfs._snapshots.foreign import foreign
 from pfs._snapshots.frames import FORMAT, NOBODY, Origin, Process, Reading, is_summary, summary_of
@@ -203,9 +204,9 @@ class Snapshot(Reading):
         for old in folder.glob("*.parquet"):
             old.unlink()
         for name, table in self.items():
-            with _paths.replaced(folder / f"{name}.parquet", self._mode) as file:
+            with paths.replaced(folder / f"{name}.parquet", self._mode) as file:
                 storable(as_declared(name, table)).to_parquet(file, engine="pyarrow", index=False)
-        with _paths.replaced(folder / _SUMMARY, self._mode) as file:  # it is written last: a folder with it is complete
+        with paths.replaced(folder / _SUMMARY, self._mode) as file:  # it is written last: a folder with it is complete
             file.write(json.dumps(self._summary(self), indent=1).encode() + b"\n")
 
 
@@ -263,7 +264,7 @@ def take(
     tables = {name: Columns(rows, parts, {"table": name, "unit": "ps", **facts}) for name, (rows, _, parts) in read.items()}
     taken = Snapshot(Held(tables, cells=frame.cells_of_notebook() if source is OWN else None), process, when, duration)
     segment = _core.segment_path() if source is OWN else getattr(source, "path", None)
-    taken._mode = _paths.mode_of([segment] if segment else [])
+    taken._mode = paths.mode_of([segment] if segment else [])
     if folder is not None:
         taken.to_folder(folder)
     return taken
@@ -305,7 +306,7 @@ def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
         if saved.origins
         else Snapshot(tables, saved.process, saved.time, saved.duration)
     )
-    read._mode = _paths.mode_of([folder])
+    read._mode = paths.mode_of([folder])
     read._lacks_buckets = saved.lacks_buckets
     return read
 
@@ -368,7 +369,7 @@ def _read_summary(folder: Path) -> _Saved:
     elif not (folder / _SUMMARY).exists():
         raise InvalidValue(f"{folder} holds no snapshot: there is no {_SUMMARY}")
     else:
-        with foreign(folder, fails), _paths.reading(folder / _SUMMARY, follow=True) as file:
+        with foreign(folder, fails), paths.reading(folder / _SUMMARY, follow=True) as file:
             summary = json.loads(file.read())
     with foreign(folder, fails):
         if summary["format"] != FORMAT:

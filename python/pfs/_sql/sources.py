@@ -8,7 +8,8 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
-from pfs import _core, _paths
+from pfs import _core
+from pfs._base import paths
 
 if TYPE_CHECKING:
     from pfs._source import Source
@@ -59,5 +60,5 @@ class FolderTables:
     def file(self, table: str) -> str | None:
         path = os.path.join(self._folder, f"{os.path.basename(table)}.parquet")
         with suppress(FileNotFoundError):  # DuckDB says so
-            os.close(_paths.opened(path, follow=True))  # DuckDB would wait for a pipe
+            os.close(paths.opened(path, follow=True))  # DuckDB would wait for a pipe
         return path

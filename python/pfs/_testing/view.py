@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pfs import _core, _paths
+from pfs import _core
+from pfs._base import paths
 from pfs._snapshots.diff import EVENT, table_diff
 from pfs._snapshots.parquet import storable
 from pfs._tables import frame
@@ -169,12 +170,12 @@ class View:
             if len(table) == 0:
                 continue
             rows[name] = len(table)
-            with _paths.replaced(folder / f"{name}.{form}") as file:
+            with paths.replaced(folder / f"{name}.{form}") as file:
                 if form == "csv":
                     table.to_csv(file, index=False)
                 else:
                     table.to_parquet(file, engine="pyarrow", index=False)
-        with _paths.replaced(folder / "test.json") as file:
+        with paths.replaced(folder / "test.json") as file:
             file.write(json.dumps({**summary, "pfs": _core.__version__, "rows": rows}, indent=1).encode() + b"\n")
 
     def __repr__(self) -> str:

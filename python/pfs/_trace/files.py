@@ -14,7 +14,8 @@ from heapq import merge as merge_sorted
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from pfs import _core, _paths
+from pfs import _core
+from pfs._base import paths
 from pfs.errors import Error, InvalidValue
 
 __all__ = [
@@ -136,7 +137,7 @@ class Lines:
         rest = b""
         size = self.block
         while True:
-            with _paths.reading(self.path, follow=True) as file:
+            with paths.reading(self.path, follow=True) as file:
                 file.seek(done)
                 data = file.read(size)
             if not data:

@@ -17,7 +17,8 @@ from functools import cache
 from typing import Any
 
 import pfs
-from pfs import _core, _installed
+from pfs import _core
+from pfs._base import installed
 
 # Tests of facts import these names with "*".
 __all__ = [
@@ -122,7 +123,7 @@ C = Calls()
 
 def perfschema() -> ctypes.CDLL:
     """libperfschema itself."""
-    library = ctypes.CDLL(glob.glob(os.path.join(_installed.library_dir(), "libperfschema.so.*"))[0])
+    library = ctypes.CDLL(glob.glob(os.path.join(installed.library_dir(), "libperfschema.so.*"))[0])
     library.pfs_last_error.restype = ctypes.c_char_p
     library.pfs_thread_id.restype = ctypes.c_uint64
     return library

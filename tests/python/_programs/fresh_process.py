@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from pfs import _installed
+from pfs._base import installed
 from tests import MAY_FORK
 
 HERE = Path(__file__).resolve().parent
@@ -32,7 +32,7 @@ def compile_library(source: str) -> str:
     import atexit
 
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    library, include = _installed.library_dir(), _installed.include_dir()
+    library, include = installed.library_dir(), installed.include_dir()
     output = f"{folder}/{source}.so"
     command = [
         "gcc",

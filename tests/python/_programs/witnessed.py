@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 
 import pfs
-from pfs import _installed
+from pfs._base import installed
 from pfs._run.launch import environment
 
 __all__ = ["Key", "Numbers", "Witnessed", "descendants", "until", "until_at_rest", "witnessed"]
@@ -125,10 +125,9 @@ def witnessed(folder: Path, *command: str | Path, **more: Any) -> Iterator[subpr
             os.chown(each, more["user"], more["group"])
     variables = environment(str(segments))
     if "user" in more:  # who may not read the folder of this environment
-        copy = shutil.copy(Path(_installed.library_dir(), "libperfschema-run.so"), folder)
+        copy = shutil.copy(Path(installed.library_dir(), "libperfschema-run.so"), folder)
         variables = {
-            name: value.replace(f"{_installed.library_dir()}/libperfschema-run.so", str(copy))
-            for name, value in variables.items()
+            name: value.replace(f"{installed.library_dir()}/libperfschema-run.so", str(copy)) for name, value in variables.items()
         }
     variables["PFS_OPTIONS"] += ",performance_schema_events_waits_history_long_size=200000"
     calls = ",".join([*ACTION_OF_CALL, "clone", "clone3", "fork", "vfork", "rename", "renameat", "renameat2"])

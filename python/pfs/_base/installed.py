@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["cmake_dir", "include_dir", "library_dir"]
+__all__ = ["PACKAGE", "cmake_dir", "include_dir", "library_dir"]
 
-_HERE = os.path.dirname(__file__)
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def include_dir() -> str:
     """Returns the folder of ``perfschema/pfs.h`` and ``perfschema/pfs.hpp``, for ``-I``."""
-    return os.path.join(_HERE, "include")
+    return os.path.join(PACKAGE, "include")
 
 
 def library_dir() -> str:
@@ -19,7 +19,7 @@ def library_dir() -> str:
 
     A wheel holds no symbolic links: ``libperfschema.so`` is a linker script there, ``libperfschema.so.0.1`` the library.
     """
-    return os.path.join(_HERE, "lib")
+    return os.path.join(PACKAGE, "lib")
 
 
 def cmake_dir() -> str:
