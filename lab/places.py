@@ -8,8 +8,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from pfs._places import lines
-from pfs._places.symbols import Place, symbol_of
+from pfs._read.places import lines
+from pfs._read.places.symbols import Place, symbol_of
 
 LINES_OF_FUNCTION = 28
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pfs
 from pfs import _core, _generate_calls, setup
-from pfs._views.declared import VIEWS
+from pfs._sql.views.declared import VIEWS
 
 __all__ = ["files"]
 
@@ -136,7 +136,7 @@ from typing import Generic, TypeVar, overload
 from pfs._setup.rows import Rows as Rows, Where
 from pfs._setup.table import Only, Saved as Saved, SetupTable as SetupTable
 from pfs._setup.values import UnknownKey as UnknownKey, Values as Values, option_text as option_text
-from pfs._source import Source
+from pfs._read.source import Source
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from typing import IO
 import pandas as pd
 
 import pfs
-from pfs._tables.show import bytes_text, count_text, time_text
+from pfs._read.show import bytes_text, count_text, time_text
 from pfs.errors import Error
 
 __all__ = ["Demo", "bytes_text", "count_text", "python_files", "run", "standard_library", "time_text"]

@@ -17,18 +17,18 @@ from pfs._fleet import files
 from pfs._fleet.cut import Cut, read_cut
 from pfs._fleet.tables import FleetTables
 from pfs._fleet.views import FleetViews
+from pfs._read.kinds import listed
 from pfs._sql.query import run
-from pfs._tables.kinds import listed
-from pfs._views.declared import question_of
+from pfs._sql.views.declared import question_of
 from pfs.errors import InvalidValue, UnknownTable
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pfs._read.units import Unit
     from pfs._snapshots.snapshot import Merged
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
-    from pfs._tables.units import Unit
 
 __all__ = ["Fleet", "read"]
 
@@ -105,7 +105,7 @@ class Fleet:
             UnknownTable, UnknownColumn: as for ``sql``.
             InvalidValue: a bad value for ``unit``, ``where``, ``order`` or ``limit``.
         """
-        from pfs._tables.frame import chosen
+        from pfs._read.frame import chosen
 
         short = name.rpartition(".")[2]
         return chosen(self.sql(_question(name)).df(), short, columns, unit=unit, where=where, order=order, limit=limit)

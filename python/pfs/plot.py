@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from pfs._plot.events import Process, What
     from pfs._plot.flame import By
+    from pfs._read.units import Time
     from pfs._snapshots.snapshot import Snapshot
-    from pfs._tables.units import Time
 
 __all__ = ["flame", "heatmap", "locks", "timeline"]
 
@@ -44,7 +44,7 @@ def timeline(source: What = None, *, begin: Time = 0, end: Time | None = None, a
         Error: matplotlib is not installed.
     """
     from pfs._plot.timeline import draw
-    from pfs._tables.units import picoseconds
+    from pfs._read.units import picoseconds
 
     last = None if end is None else picoseconds("end", end, "ps")
     return draw(source, picoseconds("begin", begin, "ps"), last, ax)

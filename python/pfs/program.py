@@ -10,7 +10,7 @@ functions is meant for hot paths.
 from __future__ import annotations
 
 from pfs import _core
-from pfs._tables.units import whole_seconds
+from pfs._read.units import whole_seconds
 from pfs.errors import InvalidValue
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Literal
 
-    from pfs._tables.units import Time
+    from pfs._read.units import Time
 
     Value = bool | int | float | str | None
     Scope = Literal["GLOBAL", "SESSION", "SESSION_ONLY"]

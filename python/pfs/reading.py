@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pfs import _core
-from pfs._tables.kinds import listed
+from pfs._read.kinds import listed
 from pfs.errors import InvalidValue
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pfs._names import TableName
     from pfs._outside.questions import Asked
-    from pfs._tables.units import Unit
+    from pfs._read.units import Unit
 
 __all__ = ["arrow", "ddl", "describe", "digest", "now", "table", "tables", "truncate"]
 
@@ -66,7 +66,7 @@ def table(
         UnknownColumn: the table has no such column.
         InvalidValue: a column is named twice; a bad value for ``running``, ``unit``, ``where``, ``order`` or ``limit``.
     """
-    from pfs._tables import frame
+    from pfs._read import frame
 
     if source is not None:
         from pfs._outside.attach import Schema
@@ -91,7 +91,7 @@ def describe(name: TableName | str | None = None) -> pd.DataFrame:
     Raises:
         UnknownTable: no table has this name.
     """
-    from pfs._tables import frame
+    from pfs._read import frame
 
     return frame.describe_all() if name is None else frame.describe(name)
 

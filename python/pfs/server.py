@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pfs import _core
-from pfs._tables.units import whole_seconds
+from pfs._read.units import whole_seconds
 from pfs.program import FUNCTION, LOGGER, TASK, code_of
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import EllipsisType, TracebackType
     from typing import Literal, Self
 
-    from pfs._tables.units import Time
+    from pfs._read.units import Time
 
     Level = Literal["none", "error", "warn", "info", "debug"]
 

@@ -13,18 +13,18 @@ Changes act at once, also on running threads. An illegal change raises, changes 
 from __future__ import annotations
 
 from pfs import _core
+from pfs._read.source import OWN
 from pfs._setup.rows import Rows
 from pfs._setup.table import Only, Saved, SetupTable, _sql
 from pfs._setup.values import UnknownKey, Values, option_text
-from pfs._source import OWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from pfs._read.source import Source
     from pfs._setup.rows import Where
-    from pfs._source import Source
 
 
 class InstrumentRules(SetupTable):

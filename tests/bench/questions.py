@@ -71,8 +71,8 @@ def figures() -> dict[str, Figure]:
 
     import pfs
     from pfs import _core
+    from pfs._read.source import OWN
     from pfs._snapshots.frames import is_summary
-    from pfs._source import OWN
 
     found: dict[str, Figure] = {}
 

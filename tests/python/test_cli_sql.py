@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import pfs
-from pfs._views.declared import VIEWS
+from pfs._sql.views.declared import VIEWS
 from tests.python._programs.subject import Subject, clean_environment, subject
 from tests.python._programs.terminal import Terminal
 from tests.python.test_commands_processes import command

@@ -29,7 +29,7 @@ from pfs._fleet import files
 from pfs._fleet.collector import Collector, Retention, tables_of
 from pfs._fleet.cut import Cut, read_cut
 from pfs._outside import processes
-from pfs._views.declared import VIEWS
+from pfs._sql.views.declared import VIEWS
 from tests.python._programs.nodes import Node, faketime, nodes, why_not
 from tests.python._programs.subject import Subject, clean_environment, subject
 

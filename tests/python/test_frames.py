@@ -208,7 +208,7 @@ def test_10000_rows_of_history_long_take_at_most_10_ms(fresh: Run) -> None:
 
 def test_frame_of_a_million_rows_needs_no_loop_in_python() -> None:
     """The last step alone, on columns as the core gives them, beside a loop over as many values."""
-    from pfs._tables.dtypes import column_of
+    from pfs._read.dtypes import column_of
 
     rows = 1_000_000
     mask = np.zeros(rows, dtype=bool)

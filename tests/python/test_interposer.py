@@ -11,7 +11,7 @@ import pytest
 
 import pfs
 from pfs._base import installed
-from pfs._places.readable import Readable
+from pfs._read.places.readable import Readable
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests/programs/unchanged/interposed.c"

@@ -17,7 +17,7 @@ import pytest
 
 import pfs
 from pfs._base import installed
-from pfs._places.readable import Readable
+from pfs._read.places.readable import Readable
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tests/programs/unchanged"

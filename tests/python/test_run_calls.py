@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import pfs
-from pfs._places.readable import Readable
+from pfs._read.places.readable import Readable
 from tests.python.test_run import SOURCES, kept, own_folder, pytestmark, report_of, run
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too

@@ -18,9 +18,9 @@ import pytest
 
 import pfs
 from pfs._base import installed
-from pfs._places import lines, own_names, symbols
-from pfs._places.elf import build_id_of, files_of, opened
-from pfs._places.readable import _module_name
+from pfs._read.places import lines, own_names, symbols
+from pfs._read.places.elf import build_id_of, files_of, opened
+from pfs._read.places.readable import _module_name
 
 SOURCE = Path(__file__).resolve().parents[2] / "tests/programs/unchanged/stuck.c"
 PFS = [sys.executable, "-m", "pfs"]

@@ -401,7 +401,7 @@ def test_top_names_the_hung_threads_in_the_next_refresh(program: Subject, capsys
 
 
 def process_section(name: str) -> Any:
-    from pfs._tables.samples import SECTIONS
+    from pfs._read.samples import SECTIONS
 
     return next(section for section in SECTIONS if section.name == name)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pfs._places import rust, symbols
-from pfs._places.symbols import Place
+from pfs._read.places import rust, symbols
+from pfs._read.places.symbols import Place
 
 # The chapter "v0 Symbol Format" of the rustc book has these.
 DOCUMENTED = {

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 import pfs
-from pfs._source import OWN
-from pfs._tables.samples import SECTIONS, rows_between, take
+from pfs._read.samples import SECTIONS, rows_between, take
+from pfs._read.source import OWN
 from tests.python._programs.driver import *
 from tests.python._programs.fresh_process import fresh_process
 from tests.python._programs.sockets import pair

@@ -217,7 +217,7 @@ def test_tables_show_themselves(table: setup.SetupTable) -> None:
 
 
 def test_html_is_escaped() -> None:
-    from pfs._tables.show import as_html, as_text
+    from pfs._read.show import as_html, as_text
 
     assert "<b>x" not in as_html("t", ["A"], [["<b>x"]])
     assert "60 of 100 rows" in as_text("t", ["A"], [[i] for i in range(100)])

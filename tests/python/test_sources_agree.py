@@ -14,7 +14,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import pfs
-from pfs._places.readable import TABLES as TABLES_OF_NOW
+from pfs._read.places.readable import TABLES as TABLES_OF_NOW
 from tests.python._programs.fresh_process import fresh_process
 from tests.python._programs.subject import Subject
 from tests.python._programs.viewed import waiting

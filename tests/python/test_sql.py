@@ -18,14 +18,14 @@ import pyarrow  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import pfs
+from pfs._read.source import OWN
 from pfs._snapshots.held import Held, HeldTables
-from pfs._source import OWN
 from pfs._sql import database
 from pfs._sql import result as pfs_result
 from pfs._sql.names import names_in
 from pfs._sql.query import run
 from pfs._sql.sources import ProcessTables
-from pfs._views.declared import VIEWS
+from pfs._sql.views.declared import VIEWS
 from tests.python._programs.subject import Subject, subject
 from tests.python.test_running import until
 

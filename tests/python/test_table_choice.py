@@ -13,8 +13,8 @@ import pytest
 
 import pfs
 from pfs import _core
-from pfs._tables.columns import ArrayColumn
-from pfs._tables.where import Condition, PlainColumn
+from pfs._read.columns import ArrayColumn
+from pfs._read.where import Condition, PlainColumn
 from tests.conftest import Run
 
 WAITS = "events_waits_summary_global_by_event_name"
@@ -161,7 +161,7 @@ def test_arithmetic_is_signed() -> None:
 
 
 def test_a_value_that_does_not_fit_stays_unsigned() -> None:
-    from pfs._tables.frame import made
+    from pfs._read.frame import made
 
     def part(value: int) -> list[Any]:
         return [("X", "uint64", False, np.array([1, value], dtype=np.uint64), None, None)]

@@ -15,7 +15,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import pfs
-from pfs._tables.kinds import literals_of
+from pfs._read.kinds import literals_of
 from tests.python import servers
 from tests.python._programs.subject import Subject, clean_environment, subject
 from tests.python.test_run import PFS, run

@@ -18,9 +18,9 @@ from rich.console import Console
 
 import pfs
 from pfs._cli.top import Process, View, lines, screen_of, shares
-from pfs._places.readable import Readable
-from pfs._tables.present import Blocked
-from pfs._tables.samples import SECTIONS, Choice, Row, Sample, rows_between, take
+from pfs._read.places.readable import Readable
+from pfs._read.present import Blocked
+from pfs._read.samples import SECTIONS, Choice, Row, Sample, rows_between, take
 from tests.python._programs.subject import Subject, clean_environment, subject
 from tests.python._programs.terminal import Terminal
 

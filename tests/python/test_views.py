@@ -13,7 +13,7 @@ import pfs
 from pfs._sql import result as pfs_result
 from pfs._sql.database import connected
 from pfs._sql.functions import MACROS, macros_named
-from pfs._views.declared import VIEWS
+from pfs._sql.views.declared import VIEWS
 from tests.python._programs.viewed import snapshot
 from tests.python._recomputed.base import account, base
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pfs
-from pfs._views.declared import VIEWS
+from pfs._sql.views.declared import VIEWS
 from tests.each import for_each
 from tests.python._programs.viewed import snapshot
 from tests.python._recomputed import ORDER, RECOMPUTED

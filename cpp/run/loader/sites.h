@@ -1,8 +1,8 @@
 // run/loader/sites.h: places in the program's code and data: which module, which offset, which instrument.
 //
 // A module is a file that the dynamic linker has mapped. It is found with _dl_find_object(), which takes no lock. A name such as
-// code+0x1f3b stays the same in every run; the reader turns it into a symbol (python/pfs/_places/symbols.py). For that the DOCUMENTATION of
-// an instrument has the path, the offset and the build-id.
+// code+0x1f3b stays the same in every run; the reader turns it into a symbol (python/pfs/_read/places/symbols.py). For that the
+// DOCUMENTATION of an instrument has the path, the offset and the build-id.
 #pragma once
 
 #include <link.h>

@@ -9,7 +9,7 @@
 namespace perfschema {
 
 // Copies at most `most` bytes of a text, and a zero. Control characters, '%' and '/' become '_'. A longer text ends in two digits of its
-// hash (FNV-1a), so that two such texts differ; python/pfs/_places/readable.py does the same. REQUIRES: most + 1 bytes, most > 2.
+// hash (FNV-1a), so that two such texts differ; python/pfs/_read/places/readable.py does the same. REQUIRES: most + 1 bytes, most > 2.
 inline void CopyClipped(char* to, std::string_view text, size_t most) {
   const size_t kept = text.size() <= most ? text.size() : most - 2;
   for (size_t i = 0; i < kept; ++i) {

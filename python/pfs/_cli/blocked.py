@@ -6,8 +6,8 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from pfs._tables.present import Blocked
-from pfs._tables.show import plain, time_text
+from pfs._read.present import Blocked
+from pfs._read.show import plain, time_text
 
 __all__ = ["blocked_lines", "blocked_screen", "some", "wrapped"]
 

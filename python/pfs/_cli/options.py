@@ -12,7 +12,7 @@ import click
 import pfs
 from pfs._outside import by_name
 from pfs._outside.processes import listed
-from pfs._tables.units import seconds
+from pfs._read.units import seconds
 
 __all__ = [
     "Interval",
@@ -70,7 +70,7 @@ class TableName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         known = pfs.tables()
         if incomplete.startswith("sys"):
-            from pfs._views.declared import VIEWS as SYS_VIEWS
+            from pfs._sql.views.declared import VIEWS as SYS_VIEWS
 
             known = [f"sys.{view}" for view in SYS_VIEWS]
         names = [name for name in known if name.startswith(incomplete.lower())]

@@ -10,7 +10,7 @@ import pfs
 from pfs._cli.options import Interval, Process, sql_text_option
 from pfs._cli.rows import mode_of
 from pfs._cli.stopping import Stop
-from pfs._tables.units import UNITS
+from pfs._read.units import UNITS
 
 if TYPE_CHECKING:
     from pfs._otel.exporter import Exporter

@@ -24,8 +24,8 @@ from pfs._cli.options import (
     where_option,
 )
 from pfs._cli.rows import Choice, Rows, draw_texts, of_table, write, write_frame
-from pfs._tables.show import plain
-from pfs._tables.where import Condition
+from pfs._read.show import plain
+from pfs._read.where import Condition
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -106,7 +106,7 @@ def ps(
         write_frame(frame, form, output, frame["PATH"].tolist(), choice=choice)
         return
     from pfs._outside.processes import closed, columns_of, folders_of, listed
-    from pfs._tables.show import bytes_text
+    from pfs._read.show import bytes_text
 
     there = listed(directory, all_users)
     columns = columns_of(there)

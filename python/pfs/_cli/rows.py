@@ -23,15 +23,15 @@ from rich.text import Text
 
 from pfs import _core
 from pfs._base import paths
-from pfs._places.readable import TABLES, Readable
-from pfs._tables.show import bytes_text, count_text, plain, storable, time_text, without_controls
-from pfs._tables.where import Condition, order_of, places
+from pfs._read.places.readable import TABLES, Readable
+from pfs._read.show import bytes_text, count_text, plain, storable, time_text, without_controls
+from pfs._read.where import Condition, order_of, places
 from pfs.errors import AttachError, InvalidValue, UnknownColumn
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 __all__ = ["Choice", "Rows", "draw_texts", "mode_of", "new_table", "of_frame", "of_table", "write", "write_frame", "write_lines"]
 

@@ -16,11 +16,11 @@ import click
 from pfs._base import paths
 from pfs._cli.options import Interval
 from pfs._outside import processes
-from pfs._places import own_names
+from pfs._read.places import own_names
+from pfs._read.show import storable
 from pfs._run import launch
 from pfs._run import program as programs
 from pfs._run.watch import Watch
-from pfs._tables.show import storable
 from pfs.errors import Error, InvalidValue
 
 __all__ = ["run"]

@@ -16,7 +16,7 @@ from pfs._base import paths
 from pfs._cli.options import Process, output_options
 from pfs._cli.rows import write_frame
 from pfs._sql import memory
-from pfs._views.declared import VIEWS
+from pfs._sql.views.declared import VIEWS
 
 __all__ = ["sql"]
 

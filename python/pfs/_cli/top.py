@@ -24,9 +24,9 @@ from pfs._cli.options import Process as ProcessArgument
 from pfs._cli.rows import write_lines
 from pfs._outside import by_name
 from pfs._outside.segment import SegmentSource
-from pfs._tables.present import Blocked
-from pfs._tables.samples import BUSIEST, COLUMNS, SECTIONS, Choice, Row, Sample, Section, rows_between, take
-from pfs._tables.show import bytes_text, count_text, plain, rate_text, time_text
+from pfs._read.present import Blocked
+from pfs._read.samples import BUSIEST, COLUMNS, SECTIONS, Choice, Row, Sample, Section, rows_between, take
+from pfs._read.show import bytes_text, count_text, plain, rate_text, time_text
 
 __all__ = ["View", "lines", "live", "top"]
 

@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 import pfs.fleet
-from pfs._tables.present import Blocked
-from pfs._tables.samples import UNTIMED, Choice, Row, Section
-from pfs._tables.show import plain
+from pfs._read.present import Blocked
+from pfs._read.samples import UNTIMED, Choice, Row, Section
+from pfs._read.show import plain
 from pfs.errors import Error
 
 __all__ = ["FleetSampler"]

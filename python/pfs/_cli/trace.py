@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 import pfs
 from pfs._base import paths
 from pfs._cli.options import sql_text_option
-from pfs._tables.show import count_text
+from pfs._read.show import count_text
 from pfs._trace import files, timeline
 
 __all__ = ["trace"]

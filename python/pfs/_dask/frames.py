@@ -14,22 +14,22 @@ from pfs import _core
 from pfs._dask.plugin import CLUSTER, NAME, WORKER
 from pfs._outside import processes
 from pfs._outside.attach import attach
+from pfs._read.dtypes import TEXT
+from pfs._read.frame import chosen, made
+from pfs._read.kinds import listed
 from pfs._snapshots.archive import empty
 from pfs._snapshots.merge import needed
 from pfs._snapshots.snapshot import Snapshot, take
 from pfs._sql.query import run
-from pfs._tables.dtypes import TEXT
-from pfs._tables.frame import chosen, made
-from pfs._tables.kinds import listed
-from pfs._views.declared import question_of
+from pfs._sql.views.declared import question_of
 from pfs.errors import AttachError, Error
 
 if TYPE_CHECKING:
     from distributed import Client, Future, Worker
 
+    from pfs._read.units import Unit
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
-    from pfs._tables.units import Unit
 
 
 __all__ = ["arrow", "merge", "sql", "table", "view", "workers"]

@@ -9,7 +9,7 @@ from pfs._fleet.tables import BEFORE, NODES, PROCESSES
 from pfs._snapshots.frames import ORIGIN, has_sums
 from pfs._snapshots.held import declared
 from pfs._sql.database import SCHEMA
-from pfs._views.declared import VIEWS
+from pfs._sql.views.declared import VIEWS
 
 __all__ = ["FleetViews"]
 

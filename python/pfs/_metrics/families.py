@@ -15,7 +15,7 @@ from pfs import _core
 from pfs._metrics.metric import Kind, Labels, Metric, seconds
 
 if TYPE_CHECKING:
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 __all__ = ["GROUPS", "Family", "Group", "Key", "Values"]
 

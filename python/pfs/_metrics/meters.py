@@ -14,7 +14,7 @@ from pfs._metrics.families import Key, Values
 from pfs._metrics.metric import Kind, Metric
 
 if TYPE_CHECKING:
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 __all__ = ["Declared", "ProgramMeters", "variable_of"]
 

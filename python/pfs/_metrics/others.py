@@ -10,7 +10,7 @@ from pfs._metrics.meters import variable_of
 from pfs._metrics.metric import Metric, seconds
 
 if TYPE_CHECKING:
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 __all__ = ["Histogram", "Lost", "ProgramStatus"]
 

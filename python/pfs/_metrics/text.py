@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pfs._metrics.metric import Labels, Metric, open_kind
-from pfs._tables.show import storable, without_controls
+from pfs._read.show import storable, without_controls
 
 __all__ = ["OPENMETRICS", "PLAIN", "text_of"]
 

@@ -14,7 +14,7 @@ from pfs._metrics.families import Key, Values
 
 if TYPE_CHECKING:
     from pfs._metrics.metric import Metric
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 __all__ = ["Counts", "Readable", "Sums"]
 

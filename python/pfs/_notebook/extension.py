@@ -8,7 +8,7 @@ from typing import Any
 from pfs import _core
 from pfs._notebook.cells import Cells
 from pfs._notebook.report import Report
-from pfs._tables import readable
+from pfs._read import readable
 
 __all__ = ["load", "unload"]
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from pfs._notebook.timeline import Timeline, timeline
 from pfs._outside.recorded import hidden, is_noise, is_recorded, recorded
-from pfs._places.readable import Readable
-from pfs._source import OWN
-from pfs._tables import frame, show
-from pfs._tables.samples import BUSIEST, SECTIONS, Row, Sample, Section, rows_between, take
+from pfs._read import frame, show
+from pfs._read.places.readable import Readable
+from pfs._read.samples import BUSIEST, SECTIONS, Row, Sample, Section, rows_between, take
+from pfs._read.source import OWN
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 __all__ = ["Report", "Samples"]
 
@@ -174,7 +174,7 @@ class Report:
 
     @hidden()
     def __repr__(self) -> str:
-        from pfs._tables.readable import cut_in_middle
+        from pfs._read.readable import cut_in_middle
 
         lines = [self.headline]
         for name, names, cells in self._parts():
@@ -186,7 +186,7 @@ class Report:
     def _repr_html_(self) -> str:
         from html import escape
 
-        from pfs._tables.readable import cut_in_middle
+        from pfs._read.readable import cut_in_middle
 
         parts = [f"<p>{escape(self.headline)}</p>"]
         for _, names, cells in self._parts():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pfs._base import paths
 from pfs._plot.kinds import kind_of
-from pfs._tables.show import time_text
+from pfs._read.show import time_text
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from pfs._otel.events import Event
 from pfs._outside import by_name, processes
-from pfs._tables.kinds import literals_of
-from pfs._tables.show import storable
+from pfs._read.kinds import literals_of
+from pfs._read.show import storable
 
 __all__ = ["key_values", "of_event", "of_process"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pfs import _core
 
 if TYPE_CHECKING:
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 __all__ = ["Event", "History", "Id", "Kind", "Parent", "Why"]
 

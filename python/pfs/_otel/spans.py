@@ -14,7 +14,7 @@ from pfs._otel import attributes, traceparent
 from pfs._otel.events import Event, History, Id, Parent
 from pfs._outside import processes
 from pfs._outside.segment import SegmentSource
-from pfs._tables.show import storable
+from pfs._read.show import storable
 
 __all__ = ["Spans"]
 

@@ -10,12 +10,12 @@ from pfs import _core, setup
 from pfs._outside import owners, processes
 from pfs._outside.recorded import is_recorded, recorded
 from pfs._outside.segment import SegmentSource
+from pfs._read import show
+from pfs._read.kinds import listed
 from pfs._setup.values import Values
 from pfs._sql.query import run
 from pfs._sql.sources import ProcessTables
-from pfs._tables import show
-from pfs._tables.kinds import listed
-from pfs._views.declared import question_of
+from pfs._sql.views.declared import question_of
 from pfs.errors import AttachError
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._names import TableName
+    from pfs._read.units import Unit
     from pfs._snapshots.snapshot import Snapshot
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
-    from pfs._tables.units import Unit
 
 
 __all__ = ["Schema", "attach"]
@@ -98,7 +98,7 @@ class Schema(setup.Tables):
             InvalidValue: a column is named twice; a bad value for ``running``, ``unit``, ``where``, ``order`` or ``limit``.
             StateError: this Schema is closed.
         """
-        from pfs._tables.frame import frame
+        from pfs._read.frame import frame
 
         return frame(name, columns, self._source, running=running, unit=unit, where=where, order=order, limit=limit)
 
@@ -124,7 +124,7 @@ class Schema(setup.Tables):
 
     def describe(self, name: TableName | str | None = None) -> pd.DataFrame:
         """Describes the columns of a table, or all tables: see ``pfs.describe``."""
-        from pfs._tables.frame import describe, describe_all
+        from pfs._read.frame import describe, describe_all
 
         return describe_all() if name is None else describe(name)
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 
 from pfs._outside import processes
-from pfs._tables.nearest import hint
-from pfs._tables.show import plain
+from pfs._read.nearest import hint
+from pfs._read.show import plain
 from pfs.errors import AttachError
 
 __all__ = ["names_of", "only_living", "path_of"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pfs import _core
 from pfs._base import paths
 from pfs._outside import owners
-from pfs._tables import show
+from pfs._read import show
 from pfs.errors import AttachError
 
 if TYPE_CHECKING:
@@ -374,7 +374,7 @@ def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
-    from pfs._tables.dtypes import TEXT, category
+    from pfs._read.dtypes import TEXT, category
 
     typed: dict[str, Callable[[list[Any]], Any]] = {
         "PID": lambda values: np.array(values, dtype=np.uint64),

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from pfs._outside.attach import Schema, attach
 from pfs._outside.recorded import tell_where
+from pfs._read.source import OWN
 from pfs._snapshots.snapshot import Snapshot, read_snapshot, saved_tables
-from pfs._source import OWN
 from pfs._sql.query import Tables, run
 from pfs._sql.sources import ProcessTables
-from pfs._views.declared import question_of
+from pfs._sql.views.declared import question_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pfs import _core
 from pfs._outside import processes
-from pfs._source import OWN
+from pfs._read.source import OWN
 from pfs.errors import OperationNotAllowed, StateError
 
 if TYPE_CHECKING:
-    from pfs._source import Assignments, Conditions
+    from pfs._read.source import Assignments, Conditions
 
 __all__ = ["SegmentSource"]
 

@@ -49,7 +49,7 @@ def table_of(what: Process, name: str) -> pd.DataFrame:
         return what[name]
     if what is not None:
         return what.table(name)
-    from pfs._tables.frame import frame
+    from pfs._read.frame import frame
 
     return frame(name)
 

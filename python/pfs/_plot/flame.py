@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from pfs._plot.axes import GREY, empty, legend, new_axes
 from pfs._plot.events import IDLE, Event, events_of, short
 from pfs._plot.kinds import kind_of
-from pfs._tables.show import time_text
+from pfs._read.show import time_text
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:

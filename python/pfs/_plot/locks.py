@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pfs._plot.axes import GREY, cut, empty, new_axes
 from pfs._plot.events import short, table_of, thread_title
-from pfs._tables.show import time_text
+from pfs._read.show import time_text
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:

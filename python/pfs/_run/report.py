@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pfs._outside.attach import attach
 from pfs._outside.recorded import JOIN, is_lock_wait
-from pfs._places.readable import Readable
-from pfs._tables.show import bytes_text, count_text, storable, time_text
+from pfs._read.places.readable import Readable
+from pfs._read.show import bytes_text, count_text, storable, time_text
 from pfs.errors import Error
 
 if TYPE_CHECKING:
     from pfs._outside.attach import Schema
     from pfs._outside.processes import Found
+    from pfs._read.source import Source
     from pfs._run.program import Unrecorded
-    from pfs._source import Source
 
 __all__ = ["MOST_ROWS", "Report", "gather", "text_of"]
 

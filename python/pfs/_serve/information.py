@@ -9,12 +9,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pfs import _core
+from pfs._read.kinds import sql_type
 from pfs._serve import replication
 from pfs._serve.status import ADDED
 from pfs._sql.database import connected
 from pfs._sql.functions import MACROS
-from pfs._tables.kinds import sql_type
-from pfs._views.declared import VIEWS
+from pfs._sql.views.declared import VIEWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,7 +166,7 @@ class Information:
         """Returns the rows of a table."""
         import pandas as pd
 
-        from pfs._tables.dtypes import TEXT
+        from pfs._read.dtypes import TEXT
 
         names, rows = self._made[table]
         made = list(rows())

@@ -53,7 +53,7 @@ class Served:
         return None
 
     def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
-        from pfs._arrow.frames import arrow_of
+        from pfs._read.arrow import arrow_of
 
         if table.startswith(INFORMATION):
             return arrow_of(self.information.frame(table.removeprefix(INFORMATION)), columns)
@@ -66,7 +66,7 @@ class Served:
     def _with_added(self, table: str) -> pd.DataFrame:
         import pandas as pd
 
-        from pfs._tables.dtypes import TEXT
+        from pfs._read.dtypes import TEXT
 
         found: dict[str, str | None] = {}
         for name, value in self._source.rows(table, _PAIR) if table in self._source.names() else ():

@@ -80,13 +80,13 @@ class Rows:
         return self._table._frame_of(self._where)
 
     def __repr__(self) -> str:
-        from pfs._tables import show
+        from pfs._read import show
 
         columns = self._table._columns()
         return show.as_text(self._table.name, columns, self._table._select(self._where, columns))
 
     def _repr_html_(self) -> str:
-        from pfs._tables import show
+        from pfs._read import show
 
         columns = self._table._columns()
         return show.as_html(self._table.name, columns, self._table._select(self._where, columns))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pfs import _core
+from pfs._read.nearest import hint
+from pfs._read.source import OWN
 from pfs._setup.rows import Rows
-from pfs._source import OWN
-from pfs._tables.nearest import hint
 from pfs.errors import InvalidValue, OperationNotAllowed, UnknownName
 
 TYPE_CHECKING = False
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from pfs._read.source import Source
+    from pfs._read.where import Condition
     from pfs._setup.rows import Where
-    from pfs._source import Source
-    from pfs._tables.where import Condition
 
     T = TypeVar("T", bound="SetupTable")
 else:
@@ -183,7 +183,7 @@ class SetupTable:
 
     def _update_meeting(self, where: Where, condition: Condition, assignments: Mapping[str, object]) -> int:
         """Changes those rows that meet a condition, too, each by its key. Returns their number. An error changes no row."""
-        from pfs._tables.where import places
+        from pfs._read.where import places
 
         columns, key = self._columns(), self._key()
         rows = self._rows(columns)
@@ -325,7 +325,7 @@ class SetupTable:
 
     def frame(self) -> pd.DataFrame:
         """Returns the table as a DataFrame, as ``pfs.table`` of its name does."""
-        from pfs._tables import frame
+        from pfs._read import frame
 
         return frame.frame(self.name, None, self._source)
 
@@ -340,13 +340,13 @@ class SetupTable:
         return True
 
     def __repr__(self) -> str:
-        from pfs._tables import show
+        from pfs._read import show
 
         columns = self._columns()
         return show.as_text(self.name, columns, self._rows(columns))
 
     def _repr_html_(self) -> str:
-        from pfs._tables import show
+        from pfs._read import show
 
         columns = self._columns()
         return show.as_html(self.name, columns, self._rows(columns))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from _collections_abc import Mapping  # collections.abc imports collections, which takes longer than this whole package
 
-from pfs._source import OWN
-from pfs._tables.nearest import hint
+from pfs._read.nearest import hint
+from pfs._read.source import OWN
 from pfs.errors import InvalidValue, UnknownName
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 __all__ = ["UnknownKey", "Values", "option_text"]
 
@@ -65,17 +65,17 @@ class Values(Mapping[str, "int | str"]):
 
     def frame(self) -> pd.DataFrame:
         """Returns the table as a DataFrame."""
-        from pfs._tables import frame
+        from pfs._read import frame
 
         return frame.frame(self._table, None, self._source)
 
     def __repr__(self) -> str:
-        from pfs._tables import show
+        from pfs._read import show
 
         return show.as_text(self._table, ("VARIABLE_NAME", "VARIABLE_VALUE"), list(self._read().items()), limit=1000)
 
     def _repr_html_(self) -> str:
-        from pfs._tables import show
+        from pfs._read import show
 
         return show.as_html(self._table, ("VARIABLE_NAME", "VARIABLE_VALUE"), list(self._read().items()), limit=1000)
 

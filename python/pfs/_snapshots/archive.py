@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pfs._arrow.frames import plain_texts
 from pfs._base import paths
+from pfs._read.arrow import plain_texts
 from pfs._snapshots.foreign import batches_of, check_sizes, foreign, members, rows_of
 from pfs._snapshots.held import Columns, declared
 from pfs._snapshots.parquet import array_of_numbers, columns_of_arrow, need_pyarrow

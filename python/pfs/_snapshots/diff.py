@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from pfs import _core
+from pfs._read.dtypes import TEXT, category
+from pfs._read.frame import as_declared, as_signed
 from pfs._snapshots.averages import timed
 from pfs._snapshots.frames import Frames, Reading
-from pfs._tables.dtypes import TEXT, category
-from pfs._tables.frame import as_declared, as_signed
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:

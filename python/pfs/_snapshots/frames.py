@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pfs import _core
+from pfs._read import show
 from pfs._snapshots.held import Columns, Held
-from pfs._tables import show
 from pfs.errors import UnknownTable
 
 if TYPE_CHECKING:

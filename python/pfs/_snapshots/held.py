@@ -8,8 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pfs import _core
-from pfs._arrow.frames import arrow_of_parts, parts_of
-from pfs._tables.kinds import kinds, literals_of
+from pfs._read.arrow import arrow_of_parts, parts_of
+from pfs._read.kinds import kinds, literals_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -34,7 +34,7 @@ class Columns:
     attrs: dict[Hashable, Any] = field(default_factory=dict)
 
     def frame(self, cells: dict[str, str] | None = None) -> pd.DataFrame:
-        from pfs._tables.frame import made
+        from pfs._read.frame import made
 
         frame = made(self.rows, 0, self.parts, is_signed=True, cells=cells)
         frame.attrs = dict(self.attrs)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pfs._read.kinds import ORIGIN_KINDS
 from pfs._snapshots.averages import NOT_SAMPLED, timed
 from pfs._snapshots.columns import Column, united
 from pfs._snapshots.frames import ORIGIN, Origin, Reading, columns_of, has_sums
 from pfs._snapshots.held import Columns, Held, declared
-from pfs._tables.kinds import ORIGIN_KINDS
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:

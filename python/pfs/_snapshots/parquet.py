@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pfs import _core
-from pfs._arrow.frames import escaped
 from pfs._base import paths
+from pfs._read.arrow import escaped
+from pfs._read.kinds import ORIGIN_KINDS, kinds
 from pfs._snapshots.foreign import check_total, check_types, foreign
 from pfs._snapshots.held import Columns, declared
 from pfs._snapshots.pages import pages_of
-from pfs._tables.kinds import ORIGIN_KINDS, kinds
 from pfs.errors import Error, InvalidValue
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def storable(table: pd.DataFrame) -> pd.DataFrame:
     """Returns a frame whose texts can be written as UTF-8."""
     import pandas as pd
 
-    from pfs._tables.dtypes import TEXT
+    from pfs._read.dtypes import TEXT
 
     changed = {}
     for name in table.columns:
@@ -57,7 +57,7 @@ def storable(table: pd.DataFrame) -> pd.DataFrame:
 
 def _as_read(name: str, stored: Any, texts: Sequence[str]) -> pd.DataFrame:
     """Restores the types of the columns that this version knows. Parquet keeps only some of them."""
-    from pfs._tables.dtypes import TEXT, category, column_of
+    from pfs._read.dtypes import TEXT, category, column_of
 
     found: pd.DataFrame = stored.drop_columns(list(texts)).to_pandas(use_threads=False)
     for position, column in enumerate(stored.schema.names):

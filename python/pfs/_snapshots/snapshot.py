@@ -14,28 +14,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pfs import _core
 from pfs._base import paths
+from pfs._read import show
+from pfs._read.kinds import listed
+from pfs._read.source import OWN
 from pfs._snapshots.diff import Diff
 from pfs._snapshots.foreign import foreign
 from pfs._snapshots.frames import FORMAT, NOBODY, Origin, Process, Reading, is_summary, summary_of
 from pfs._snapshots.held import Columns, Held, HeldTables, declared
 from pfs._snapshots.parquet import need_pyarrow, saved_folder, storable
-from pfs._source import OWN
 from pfs._sql.query import Tables, run
 from pfs._sql.sources import FolderTables
-from pfs._tables import show
-from pfs._tables.kinds import listed
-from pfs._views.declared import question_of
+from pfs._sql.views.declared import question_of
 from pfs.errors import InvalidValue, UnknownColumn
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._names import TableName
+    from pfs._read.source import Source
+    from pfs._read.units import Unit
     from pfs._snapshots.diff import Diff
-    from pfs._source import Source
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
-    from pfs._tables.units import Unit
 
 __all__ = ["Merged", "Snapshot", "other_process", "read_snapshot", "saved_tables", "snapshot", "take"]
 
@@ -91,7 +91,7 @@ class Snapshot(Reading):
             UnknownColumn: the table has no such column.
             InvalidValue: a bad value for ``unit``, ``where``, ``order`` or ``limit``.
         """
-        from pfs._tables.frame import chosen
+        from pfs._read.frame import chosen
 
         return chosen(self[name], self._name(name), columns, unit=unit, where=where, order=order, limit=limit)
 
@@ -193,7 +193,7 @@ class Snapshot(Reading):
             InvalidValue: the folder has files and is no snapshot.
             Error: pyarrow is missing.
         """
-        from pfs._tables.frame import as_declared
+        from pfs._read.frame import as_declared
 
         need_pyarrow()
         folder = Path(path)
@@ -242,7 +242,7 @@ def take(
     names: Iterable[str] | None = None,
 ) -> Snapshot:
     """Reads all tables of a source, or some, and writes them to `folder` if it is given."""
-    from pfs._tables import frame
+    from pfs._read import frame
 
     if folder is not None:
         need_pyarrow()  # fails before the work
@@ -359,7 +359,7 @@ class _Saved(NamedTuple):
 
 
 def _read_summary(folder: Path) -> _Saved:
-    from pfs._tables.frame import moment
+    from pfs._read.frame import moment
 
     fails = f"holds no snapshot: {_SUMMARY} cannot be read"
     if folder.suffix == ".zip" and not folder.is_dir():

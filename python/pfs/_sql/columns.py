@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfs._tables.dtypes import TEXT, category, fits_signed
+from pfs._read.dtypes import TEXT, category, fits_signed
 
 __all__ = ["column_of"]
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from pfs import _core
+from pfs._read.kinds import INTEGERS, arrow_type, kinds, sql_type
+from pfs._read.nearest import hint
 from pfs._sql.database import SCHEMA, Database
 from pfs._sql.functions import MACROS, body_of, macros_named
 from pfs._sql.names import Names, names_in
 from pfs._sql.result import Result
 from pfs._sql.units import without_units
-from pfs._tables.kinds import INTEGERS, arrow_type, kinds, sql_type
-from pfs._tables.nearest import hint
-from pfs._views.declared import VIEWS
+from pfs._sql.views.declared import VIEWS
 from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, UnknownTable
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pfs._tables import show
+from pfs._read import show
 
 if TYPE_CHECKING:
     import duckdb

@@ -12,7 +12,7 @@ from pfs import _core
 from pfs._base import paths
 
 if TYPE_CHECKING:
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 __all__ = ["FolderTables", "ProcessTables"]
 

@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from pfs._tables.units import LEGAL, in_picoseconds
+from pfs._read.units import LEGAL, in_picoseconds
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import math
 import re
 from dataclasses import dataclass, field
 
-from pfs._tables import show
-from pfs._tables.units import LEGAL, picoseconds
+from pfs._read import show
+from pfs._read.units import LEGAL, picoseconds
 from pfs._testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
 from pfs.errors import InvalidValue
 

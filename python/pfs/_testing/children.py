@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pfs import _core
 from pfs._outside import processes
 from pfs._outside.segment import SegmentSource
-from pfs._source import OWN
+from pfs._read.source import OWN
 from pfs._testing.totals import Totals
 from pfs.errors import AttachError
 
@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 __all__ = ["Child", "Children", "Forked", "close", "follow", "followed"]
 

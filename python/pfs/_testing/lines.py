@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pfs._source import OWN
-from pfs._tables import show
+from pfs._read import show
+from pfs._read.source import OWN
 from pfs._testing.totals import EVENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pfs._source import Source
+    from pfs._read.source import Source
     from pfs._testing.totals import Totals
 
     Lines = Callable[[Sequence[str]], str]

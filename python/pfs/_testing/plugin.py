@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pfs import _core, setup
-from pfs._source import OWN
-from pfs._tables.nearest import hint
-from pfs._tables.show import as_plain_text, bytes_text, count_text, time_text
+from pfs._read.nearest import hint
+from pfs._read.show import as_plain_text, bytes_text, count_text, time_text
+from pfs._read.source import OWN
 from pfs._testing import unchanged
 from pfs._testing.budget import INI, Budget, as_rows, parse_ini
 from pfs._testing.children import close, follow, followed

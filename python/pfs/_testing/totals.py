@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pfs._source import OWN
-from pfs._tables import samples
+from pfs._read import samples
+from pfs._read.source import OWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pfs._source import Source
+    from pfs._read.source import Source
 
     Counts = dict[str, list[int]]  # by instrument: events, picoseconds, bytes read, bytes written
 

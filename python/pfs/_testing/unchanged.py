@@ -17,16 +17,16 @@ import pytest
 
 from pfs._outside import processes
 from pfs._outside.recorded import JOIN, is_noise, is_recorded, recorded
+from pfs._read.source import OWN
 from pfs._run import launch
 from pfs._run import program as programs
 from pfs._run.watch import Watch
-from pfs._source import OWN
 from pfs._testing.children import Child, Children
 from pfs._testing.totals import Totals
 from pfs.errors import StateError
 
 if TYPE_CHECKING:
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 __all__ = ["Filter", "Started", "is_recorded", "packages_of", "run"]
 

@@ -14,9 +14,9 @@ import pandas as pd
 
 from pfs import _core
 from pfs._base import paths
+from pfs._read import frame
 from pfs._snapshots.diff import EVENT, table_diff
 from pfs._snapshots.parquet import storable
-from pfs._tables import frame
 from pfs._testing.children import followed
 from pfs.errors import InvalidValue
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pfs._names import TableName
-    from pfs._source import Source
+    from pfs._read.source import Source
     from pfs._testing.children import Children
 
     Read = tuple[int, int, list[_core.Part]]

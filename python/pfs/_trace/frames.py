@@ -67,8 +67,8 @@ class _Frame:
     def finish(self, is_raw: bool) -> pd.DataFrame:
         import pandas as pd
 
-        from pfs._tables.dtypes import column_of
-        from pfs._tables.frame import as_signed
+        from pfs._read.dtypes import column_of
+        from pfs._read.frame import as_signed
 
         values = [self._joined(number) for number in range(len(self._layout.columns))]
         masks = [np.concatenate(mask) if mask else np.zeros(0, bool) for mask in self._masks]

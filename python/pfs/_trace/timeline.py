@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import IO, Any, Protocol
 
 from pfs import _core
-from pfs._tables.kinds import literals_of
+from pfs._read.kinds import literals_of
 from pfs._trace import files
 from pfs._trace.files import Layout, Progress, Source, Token
 from pfs.errors import Error

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pfs._places.readable import Readable
-from pfs._tables.present import Blocked, Event, blocked, running
-from pfs._tables.where import Condition, order_of, places
+from pfs._read.places.readable import Readable
+from pfs._read.present import Blocked, Event, blocked, running
+from pfs._read.where import Condition, order_of, places
 
 if TYPE_CHECKING:
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 __all__ = ["BUSIEST", "SECTIONS", "Choice", "Row", "Sample", "Section", "lost", "rows_between", "take"]
 

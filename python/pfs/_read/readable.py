@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from pfs import _core
-from pfs._tables.dtypes import TEXT
-from pfs._tables.show import bytes_text, count_text, time_text
+from pfs._read.dtypes import TEXT
+from pfs._read.show import bytes_text, count_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,10 +11,10 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pfs._places.elf import files_of, opened
+from pfs._read.places.elf import files_of, opened
 
 if TYPE_CHECKING:
-    from pfs._places.symbols import Place
+    from pfs._read.places.symbols import Place
 
 __all__ = ["line_of"]
 

@@ -13,8 +13,8 @@ import re
 import struct
 from dataclasses import dataclass
 
-from pfs._places import rust
-from pfs._places.elf import Elf, Section, files_of, opened
+from pfs._read.places import rust
+from pfs._read.places.elf import Elf, Section, files_of, opened
 
 __all__ = ["Place", "place_of", "symbol_of"]
 

@@ -13,8 +13,8 @@ import re
 from datetime import UTC, datetime
 
 from pfs import _core
-from pfs._tables.nearest import hint
-from pfs._tables.units import LEGAL, in_picoseconds
+from pfs._read.nearest import hint
+from pfs._read.units import LEGAL, in_picoseconds
 from pfs.errors import InvalidValue, UnknownColumn
 
 TYPE_CHECKING = False

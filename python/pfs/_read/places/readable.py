@@ -10,14 +10,14 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pfs._places.lines import line_of
-from pfs._places.own_names import names_for
-from pfs._places.symbols import Place, place_of, symbol_of
+from pfs._read.places.lines import line_of
+from pfs._read.places.own_names import names_for
+from pfs._read.places.symbols import Place, place_of, symbol_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 __all__ = ["TABLES", "Readable", "in_words"]
 

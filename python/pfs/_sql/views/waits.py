@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pfs._views.view import View, declare
+from pfs._sql.views.view import View, declare
 
 __all__ = ["WAITS"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pfs import _core
-from pfs._tables.show import storable
+from pfs._read.show import storable
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:

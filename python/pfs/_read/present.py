@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from pfs._places.readable import Readable
-    from pfs._source import Source
+    from pfs._read.places.readable import Readable
+    from pfs._read.source import Source
 
 __all__ = ["Blocked", "Event", "blocked", "running"]
 

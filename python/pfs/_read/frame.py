@@ -9,24 +9,24 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pfs import _core
-from pfs._tables import at_exit  # noqa: F401  (before pandas)
+from pfs._read import at_exit  # noqa: F401  (before pandas)
 
 # isort: split
 import numpy as np
 import pandas as pd
 
-from pfs._places import readable
-from pfs._source import OWN
-from pfs._tables.columns import ArrayColumn
-from pfs._tables.dtypes import TEXT, column_of, fits_signed
-from pfs._tables.kinds import listed
-from pfs._tables.nearest import hint
-from pfs._tables.units import UNITS
-from pfs._tables.where import Condition, order_of, places
+from pfs._read.columns import ArrayColumn
+from pfs._read.dtypes import TEXT, column_of, fits_signed
+from pfs._read.kinds import listed
+from pfs._read.nearest import hint
+from pfs._read.places import readable
+from pfs._read.source import OWN
+from pfs._read.units import UNITS
+from pfs._read.where import Condition, order_of, places
 from pfs.errors import InvalidValue, UnknownColumn
 
 if TYPE_CHECKING:
-    from pfs._source import Source
+    from pfs._read.source import Source
 
 
 def moment(said: int | str) -> pd.Timestamp:
@@ -57,7 +57,7 @@ class Accessor:
         Args:
             limit: the most rows to write; None writes all.
         """
-        from pfs._tables import readable
+        from pfs._read import readable
 
         return readable.readable(self._frame, limit)
 

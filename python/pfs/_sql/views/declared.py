@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pfs import _core
-from pfs._tables.nearest import hint
-from pfs._views.sessions import SESSIONS
-from pfs._views.statements import STATEMENTS
-from pfs._views.tables import TABLES
-from pfs._views.view import View, declare
-from pfs._views.waits import WAITS
+from pfs._read.nearest import hint
+from pfs._sql.views.sessions import SESSIONS
+from pfs._sql.views.statements import STATEMENTS
+from pfs._sql.views.tables import TABLES
+from pfs._sql.views.view import View, declare
+from pfs._sql.views.waits import WAITS
 from pfs.errors import UnknownTable
 
 __all__ = ["VIEWS", "View", "question_of"]

@@ -1,1 +1,0 @@
-"""Makes Arrow tables of DataFrames, without pyarrow."""

@@ -1,0 +1,1 @@
+"""Reads tables as rows, frames and Arrow; `places` names lines and functions of code."""
