@@ -1,4 +1,4 @@
-// bindings/bind_program.cpp: declarations of the program. Thin: users see python/pfs/program.py and error_log.py.
+// bindings/bind_program.cpp: declarations of the program. Thin: users see python/pfs/_record/program.py and error_log.py.
 #include <pybind11/stl.h>
 
 #include <optional>

@@ -345,10 +345,10 @@ PyObject* MakeReady(PyObject* value) {
   return reinterpret_cast<PyObject*>(ready);
 }
 
-PyObject* Decorated(PyObject* object, PyObject* function) { return CallHelper("pfs._blocks", "decorated", object, function); }
+PyObject* Decorated(PyObject* object, PyObject* function) { return CallHelper("pfs._record.decorated", "decorated", object, function); }
 
 bool DescribeError(PyObject* error, ErrorFacts* facts) {
-  PyObject* const found = CallHelper("pfs._blocks", "error_facts", error, nullptr);
+  PyObject* const found = CallHelper("pfs._record.decorated", "error_facts", error, nullptr);
   PyObject *state, *message;
   const bool ok = found != nullptr && PyArg_ParseTuple(found, "iUU", &facts->number, &state, &message) != 0;
   if (ok) {

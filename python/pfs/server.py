@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from pfs import _core
 from pfs._read.units import whole_seconds
-from pfs.program import FUNCTION, LOGGER, TASK, code_of
+from pfs._record.program import FUNCTION, LOGGER, TASK, code_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

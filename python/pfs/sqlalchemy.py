@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import event
 
 from pfs._core import RunningStatement, RunningTransaction, statement, transaction
-from pfs._dbapi.dialects import dialect_of_engine
-from pfs._dbapi.rows import Rows
-from pfs._dbapi.wrap import first_keyword
+from pfs._record.dbapi.dialects import dialect_of_engine
+from pfs._record.dbapi.rows import Rows
+from pfs._record.dbapi.wrap import first_keyword
 from pfs.errors import StateError
 
 if TYPE_CHECKING:

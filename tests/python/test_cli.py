@@ -15,6 +15,7 @@ import pytest
 
 import pfs
 from pfs import demo
+from pfs._base import installed
 from pfs._cli import commands
 
 

@@ -15,7 +15,7 @@ LOCKS_AND_FILES = """
 import sys, threading, unittest
 from test import lock_tests, test_fileio
 import pfs
-from pfs.files import File
+from pfs._record.files import File
 
 class Locks(lock_tests.LockTests):
     locktype = staticmethod(lambda: pfs.Lock("test/LOCK_cpython"))

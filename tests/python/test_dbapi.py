@@ -153,7 +153,7 @@ def test_names_and_schemas_of_ones_own(tmp_path: Any) -> None:
     ],
 )
 def test_first_keyword(sql: str, keyword: str) -> None:
-    from pfs._dbapi.wrap import first_keyword
+    from pfs._record.dbapi.wrap import first_keyword
 
     assert first_keyword(sql) == keyword
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pfs
-from pfs._dbapi.dialects import dialect_of_connection, dialect_of_engine
+from pfs._record.dbapi.dialects import dialect_of_connection, dialect_of_engine
 
 NAMES = 'DELETE FROM "a" WHERE b = \'\\\' -- "c"'
 STANDARD = "DELETE FROM `a` WHERE `b` = ?"

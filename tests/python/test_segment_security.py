@@ -109,7 +109,7 @@ def test_a_directory_of_another_user(place: Path) -> None:
 
 
 # Python itself may be where only root can read it.
-BECOME = f"""import pfs, pandas, pfs._read.frame, pfs.locks, pfs.setup, pfs.blocks, pfs.instrument
+BECOME = f"""import pfs, pandas, pfs._read.frame, pfs._record.locks, pfs.setup, pfs._record.blocks, pfs._record.instrument
 os.setgroups([4242]); os.setgid({NOBODY}); os.setuid({NOBODY})"""
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from pfs import _core
+from pfs._record.program import register_variable
 from pfs.errors import Error
-from pfs.program import register_variable
 from pfs.setup import option_text, setup_consumers
 
 if TYPE_CHECKING:

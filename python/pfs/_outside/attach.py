@@ -12,11 +12,11 @@ from pfs._outside.recorded import is_recorded, recorded
 from pfs._outside.segment import SegmentSource
 from pfs._read import show
 from pfs._read.kinds import listed
-from pfs._setup.values import Values
 from pfs._sql.query import run
 from pfs._sql.sources import ProcessTables
 from pfs._sql.views.declared import question_of
 from pfs.errors import AttachError
+from pfs.setup._values import Values
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -8,7 +8,7 @@ from functools import partial
 from types import FunctionType, SimpleNamespace
 
 from pfs import _core
-from pfs._green import original, socket_class
+from pfs._record.green import original, socket_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pfs import _core
 from pfs._read.nearest import hint
 from pfs._read.source import OWN
-from pfs._setup.rows import Rows
 from pfs.errors import InvalidValue, OperationNotAllowed, UnknownName
+from pfs.setup._rows import Rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from pfs._read.source import Source
     from pfs._read.where import Condition
-    from pfs._setup.rows import Where
+    from pfs.setup._rows import Where
 
     T = TypeVar("T", bound="SetupTable")
 else:
-    from pfs._setup.rows import Generic
+    from pfs.setup._rows import Generic
 
     T = None
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Ordered = TypeVar("Ordered", bound=SupportsRichComparison)
 else:
-    from pfs._green import original
+    from pfs._record.green import original
 
     T = Ordered = "T"
     # Those that gevent puts in their place have no lock and conditions.

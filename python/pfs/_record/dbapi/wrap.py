@@ -7,9 +7,9 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from pfs._core import RunningStatement, statement
-from pfs._dbapi.dialects import dialect_of_connection
-from pfs._dbapi.rows import Proxy, Rows, dbapi_plain, set_counts_changes, set_plain, set_rows, set_run
-from pfs._dbapi.transactions import CONTROL, Transactions
+from pfs._record.dbapi.dialects import dialect_of_connection
+from pfs._record.dbapi.rows import Proxy, Rows, dbapi_plain, set_counts_changes, set_plain, set_rows, set_run
+from pfs._record.dbapi.transactions import CONTROL, Transactions
 from pfs.errors import InvalidValue
 
 # First words of statements that have an instrument of their own; the others are statement/sql/other.

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from pfs import _core
 from pfs._read.source import OWN
-from pfs._setup.rows import Rows
-from pfs._setup.table import Only, Saved, SetupTable, _sql
-from pfs._setup.values import UnknownKey, Values, option_text
+from pfs.setup._rows import Rows
+from pfs.setup._table import Only, Saved, SetupTable, _sql
+from pfs.setup._values import UnknownKey, Values, option_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pfs._read.source import Source
-    from pfs._setup.rows import Where
+    from pfs.setup._rows import Where
 
 
 class InstrumentRules(SetupTable):

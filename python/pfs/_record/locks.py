@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from threading import Event as _StandardEvent
 else:
-    from pfs._green import original
+    from pfs._record.green import original
 
     _StandardEvent = original("threading", "Event")  # the one that gevent puts in its place has no condition
 

@@ -5,9 +5,9 @@
 from collections.abc import Mapping
 from typing import Generic, TypeVar, overload
 
-from pfs._setup.rows import Rows as Rows, Where
-from pfs._setup.table import Only, Saved as Saved, SetupTable as SetupTable
-from pfs._setup.values import UnknownKey as UnknownKey, Values as Values, option_text as option_text
+from pfs.setup._rows import Rows as Rows, Where
+from pfs.setup._table import Only, Saved as Saved, SetupTable as SetupTable
+from pfs.setup._values import UnknownKey as UnknownKey, Values as Values, option_text as option_text
 from pfs._read.source import Source
 
 T = TypeVar("T")

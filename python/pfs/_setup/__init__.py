@@ -1,1 +1,0 @@
-"""Implements ``pfs.setup``: rows with columns, tables of rows, and mappings of variables."""
