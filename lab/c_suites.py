@@ -36,7 +36,7 @@ sys.path[:0] = [str(ROOT)]  # run as a script
 
 from lab import both_ways, debian  # noqa: E402
 from lab.both_ways import Results  # noqa: E402
-from pfs._run.launch import environment  # noqa: E402
+from pfs._process.run.launch import environment  # noqa: E402
 
 NOBODY = 65534
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pfs.metrics
-from pfs._fleet.collector import tables_of
+from pfs._many.fleet.collector import tables_of
 from tests.bench import fleet
 
 INTERVAL, SCRAPES = 15, 12  # seconds between scrapes; scrapes of each host
@@ -57,7 +57,7 @@ DASK = (
     + """
 import glob
 import dask, dask.dataframe, distributed
-from pfs._fleet.cut import PROCESS, read_cut
+from pfs._many.fleet.cut import PROCESS, read_cut
 dask.config.set({"dataframe.convert-string": False})
 def rows_of(path):
     stored = read_cut(path).stored([PROCESS + table])[PROCESS + table]()

@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pfs._run.launch import environment
+from pfs._process.run.launch import environment
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = ("plain", "inert", "off", "contended", "all on")

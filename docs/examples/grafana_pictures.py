@@ -185,7 +185,7 @@ def readings_of_a_program() -> list[Reading]:
             try:
                 time.sleep(2)
                 exporter = pfs.metrics.exporter(next(str(path) for path in Path(folder).glob("*.pfs")))
-                from pfs._metrics.text import text_of
+                from pfs._export.metrics.text import text_of
 
                 found, begin = [], time.monotonic()
                 while time.monotonic() < begin + SECONDS:

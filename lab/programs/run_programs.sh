@@ -33,7 +33,7 @@ postgres_() {
     chown -R 65534:65534 "$work/pg"
   fi
   "${as[@]}" initdb -D "$data" -A trust -U postgres --no-sync --locale=C -E UTF8 >"$work/initdb"
-  mapfile -t variables < <(python -c "from pfs._run.launch import environment
+  mapfile -t variables < <(python -c "from pfs._process.run.launch import environment
 print(*(f'{name}={value}' for name, value in environment('$work/pg/segments').items()), sep='\n')")
   "${as[@]}" env "${variables[@]}" postgres -D "$data" -c listen_addresses= -k "$work/pg" >"$work/log" 2>&1 &
   local server=$!
@@ -42,7 +42,7 @@ print(*(f'{name}={value}' for name, value in environment('$work/pg/segments').it
   pgbench -h "$work/pg" -U postgres -n -c 4 -t 500 postgres >"$work/pgbench"
   kill -INT "$server"
   wait
-  python -c "import glob; from pfs._run.report import gather, text_of
+  python -c "import glob; from pfs._process.run.report import gather, text_of
 print(text_of(gather(glob.glob('$work/pg/segments/*.pfs')), 6))"
 }
 

@@ -37,18 +37,18 @@ __version__ = _core.__version__
 # __init__.pyi is made from it: python -m pfs._generate.
 PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
     "Reading": {
-        "reading": (
+        "_process.reading": (
             "tables", "table", "now", "arrow", "describe", "ddl", "truncate", "digest",
         ),
-        "_outside.questions": ("sql", "view"),
+        "_process.questions": ("sql", "view"),
         "setup": ("variables", "status"),
     },
     "Other processes, snapshots and traces": {
-        "_outside.processes": ("processes", "gc"),
-        "_outside.attach": ("attach", "Schema"),
-        "_snapshots.snapshot": ("snapshot", "read_snapshot", "Snapshot", "Merged"),
-        "_snapshots.diff": ("Diff",),
-        "_trace.frames": ("read_trace",),
+        "_process.processes": ("processes", "gc"),
+        "_process.attach": ("attach", "Schema"),
+        "_save.snapshot": ("snapshot", "read_snapshot", "Snapshot", "Merged"),
+        "_save.diff": ("Diff",),
+        "_save.trace.frames": ("read_trace",),
     },
     "Setting up": {
         "setup": (

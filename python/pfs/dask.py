@@ -18,7 +18,7 @@ try:
 except ImportError as error:
     raise Error(f"pfs.dask needs Dask: pip install 'perfschema[dask]' ({error})") from None
 
-from pfs._dask.frames import arrow, merge, sql, table, view, workers
-from pfs._dask.plugin import Plugin
+from pfs._many.dask.frames import arrow, merge, sql, table, view, workers
+from pfs._many.dask.plugin import Plugin
 
 __all__ = ["Plugin", "arrow", "merge", "sql", "table", "view", "workers"]

@@ -13,10 +13,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pfs._fleet import files
-from pfs._fleet.cut import Cut, read_cut
-from pfs._fleet.tables import FleetTables
-from pfs._fleet.views import FleetViews
+from pfs._many.fleet import files
+from pfs._many.fleet.cut import Cut, read_cut
+from pfs._many.fleet.tables import FleetTables
+from pfs._many.fleet.views import FleetViews
 from pfs._read.kinds import listed
 from pfs._sql.query import run
 from pfs._sql.views.declared import question_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._read.units import Unit
-    from pfs._snapshots.snapshot import Merged
+    from pfs._save.snapshot import Merged
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
 
@@ -116,7 +116,7 @@ class Fleet:
 
     def merged(self) -> Merged:
         """Returns the sums of all nodes, as ``Snapshot.merge`` makes them."""
-        from pfs._snapshots.snapshot import Snapshot, read_snapshot
+        from pfs._save.snapshot import Snapshot, read_snapshot
 
         return Snapshot.merge([read_snapshot(cut.path) for cut in self._cuts])
 

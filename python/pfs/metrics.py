@@ -13,12 +13,12 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pfs._metrics import DEFAULT_TOP
-from pfs._metrics.exporter import Exporter
-from pfs._metrics.metric import open_kind
-from pfs._metrics.text import text_of
-from pfs._outside.attach import attach
-from pfs._outside.follow import all_processes, one_process
+from pfs._export.metrics import DEFAULT_TOP
+from pfs._export.metrics.exporter import Exporter
+from pfs._export.metrics.metric import open_kind
+from pfs._export.metrics.text import text_of
+from pfs._process.attach import attach
+from pfs._process.follow import all_processes, one_process
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

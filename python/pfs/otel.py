@@ -20,11 +20,11 @@ try:
 except ImportError:
     raise Error("pfs.otel needs opentelemetry-proto and urllib3: pip install 'perfschema[otel]'") from None
 
-from pfs._otel import DEFAULT_MIN_WAIT
-from pfs._otel.exporter import Counts, Exporter
-from pfs._outside import processes
-from pfs._outside.attach import attach
-from pfs._outside.follow import all_processes, one_process
+from pfs._export.otel import DEFAULT_MIN_WAIT
+from pfs._export.otel.exporter import Counts, Exporter
+from pfs._process import processes
+from pfs._process.attach import attach
+from pfs._process.follow import all_processes, one_process
 
 __all__ = ["Counts", "Exporter", "exporter"]
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from pfs._plot.events import Process, What
-    from pfs._plot.flame import By
+    from pfs._export.plot.events import Process, What
+    from pfs._export.plot.flame import By
     from pfs._read.units import Time
-    from pfs._snapshots.snapshot import Snapshot
+    from pfs._save.snapshot import Snapshot
 
 __all__ = ["flame", "heatmap", "locks", "timeline"]
 
@@ -43,7 +43,7 @@ def timeline(source: What = None, *, begin: Time = 0, end: Time | None = None, a
         InvalidValue: the frame lacks a column that is needed, or its times are not in picoseconds.
         Error: matplotlib is not installed.
     """
-    from pfs._plot.timeline import draw
+    from pfs._export.plot.timeline import draw
     from pfs._read.units import picoseconds
 
     last = None if end is None else picoseconds("end", end, "ps")
@@ -63,7 +63,7 @@ def heatmap(source: What | Sequence[Snapshot] = None, *, ax: Axes | None = None)
         InvalidValue: a frame as for ``timeline``; fewer than two snapshots, or not in the order of their times.
         Error: matplotlib is not installed.
     """
-    from pfs._plot.heatmap import draw
+    from pfs._export.plot.heatmap import draw
 
     return draw(source, ax)
 
@@ -81,7 +81,7 @@ def flame(source: What = None, *, by: By = "nesting", ax: Axes | None = None) ->
         InvalidValue: a frame as for ``timeline``; a bad value for ``by``.
         Error: matplotlib is not installed.
     """
-    from pfs._plot.flame import draw
+    from pfs._export.plot.flame import draw
 
     return draw(source, by, ax)
 
@@ -97,6 +97,6 @@ def locks(source: Process | pd.DataFrame = None, *, ax: Axes | None = None) -> A
         InvalidValue: a snapshot, or another frame.
         Error: matplotlib is not installed.
     """
-    from pfs._plot.locks import draw
+    from pfs._export.plot.locks import draw
 
     return draw(source, ax)

@@ -25,11 +25,11 @@ import numpy as np
 
 import pfs
 import pfs.fleet
-from pfs._fleet.collector import Collector, _Reading
-from pfs._fleet.cut import Identity, Member
-from pfs._snapshots.frames import columns_of
-from pfs._snapshots.held import Columns, Held, declared
-from pfs._snapshots.snapshot import Snapshot, take
+from pfs._many.fleet.collector import Collector, _Reading
+from pfs._many.fleet.cut import Identity, Member
+from pfs._save.frames import columns_of
+from pfs._save.held import Columns, Held, declared
+from pfs._save.snapshot import Snapshot, take
 
 PROCESSES = 100  # of a host
 FACTORS = 37  # three processes of a host have the same, and each is of another program

@@ -72,7 +72,7 @@ def figures() -> dict[str, Figure]:
     import pfs
     from pfs import _core
     from pfs._read.source import OWN
-    from pfs._snapshots.frames import is_summary
+    from pfs._save.frames import is_summary
 
     found: dict[str, Figure] = {}
 
@@ -119,8 +119,8 @@ def _files(note: Callable[..., None], summaries: list[str]) -> None:
     import numpy as np
 
     import pfs
-    from pfs._snapshots.held import Columns, Held
-    from pfs._snapshots.snapshot import Snapshot
+    from pfs._save.held import Columns, Held
+    from pfs._save.snapshot import Snapshot
 
     for number in range(45):  # each digest has a histogram of 450 rows
         with pfs.statement("bench/query", f"SELECT c{number} FROM t"):

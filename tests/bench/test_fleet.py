@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pfs._fleet import files
-from pfs._fleet.collector import tables_of
+from pfs._many.fleet import files
+from pfs._many.fleet.collector import tables_of
 from tests import budgets
 from tests.bench import fleet
 

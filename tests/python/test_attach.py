@@ -421,9 +421,9 @@ def test_write_goes_to_the_process_with_the_arguments_of_the_core(program: Subje
         def close(self) -> None:
             calls.append(("close",))
 
-    module = types.ModuleType("pfs._outside.remote")
+    module = types.ModuleType("pfs._process.remote")
     module.Remote = Remote  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "pfs._outside.remote", module)
+    monkeypatch.setitem(sys.modules, "pfs._process.remote", module)
     with pfs.attach(program.pid, write=True) as schema:
         assert calls == []
         assert schema.setup_instruments.update("wait/%", enabled=False) == 3
@@ -461,5 +461,5 @@ def test_header_says_who_wrote_it(program: Subject) -> None:
 
 
 def test_a_program_that_only_records_imports_none_of_this(fresh: Callable[..., str]) -> None:
-    script = "import pfs, sys; print([name for name in sys.modules if name.startswith(('pfs._outside', 'pfs._snapshots'))])"
+    script = "import pfs, sys; print([name for name in sys.modules if name.startswith(('pfs._process', 'pfs._save'))])"
     assert fresh(script) == "[]\n"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import pfs
-from pfs._run import attach as attach_module
-from pfs._run.attach import core_library
+from pfs._process.run import attach as attach_module
+from pfs._process.run.attach import core_library
 from tests.python._programs.subject import clean_environment
 from tests.python.test_run import PFS, report_of, run
 

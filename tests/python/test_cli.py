@@ -68,8 +68,8 @@ def test_a_command_is_found_by_its_name() -> None:
 def test_a_program_does_not_wait_for_what_other_commands_import() -> None:
     """What draws and what reads segments is imported when it is needed: for a report, when the program has ended."""
     shows = "import sys; from pfs._cli.commands import run; run(sys.argv[1:]); print(*sys.modules)"
-    late = {"rich", "pandas", "pfs._outside.attach", "pfs._run.report", "pfs._cli.processes"}
-    for options, expected in (["--no-report"], set()), ([], late & {"pfs._outside.attach", "pfs._run.report"}):
+    late = {"rich", "pandas", "pfs._process.attach", "pfs._process.run.report", "pfs._cli.processes"}
+    for options, expected in (["--no-report"], set()), ([], late & {"pfs._process.attach", "pfs._process.run.report"}):
         command = [sys.executable, "-c", shows, "run", *options, "--", "/bin/true"]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
         assert late & set(done.stdout.split()) == expected

@@ -24,7 +24,7 @@ import pytest
 import pfs
 import pfs.cli
 from pfs._cli.processes import ps
-from pfs._outside import by_name
+from pfs._process import by_name
 from tests.python._programs.subject import COMMAND, PID_NAMESPACE, Subject, forge, subject
 
 GLOBAL = "events_waits_summary_global_by_event_name"
@@ -281,7 +281,7 @@ def test_snapshot_does_not_replace_that_of_another_process(program: Subject, tmp
 @pytest.mark.parametrize("closed", ["folder", "file"])
 def test_segments_of_another_user_are_said_to_be(closed: str) -> None:
     as_nobody = (
-        "import os, sys; from pfs._cli import commands, processes; import pfs._outside.attach, pwd; "
+        "import os, sys; from pfs._cli import commands, processes; import pfs._process.attach, pwd; "
         "os.setgroups([]); os.setegid(65534); os.seteuid(65534); "
         "sys.exit([commands.run(['show', process, 'threads']) for process in sys.argv[1:]])"
     )

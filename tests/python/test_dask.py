@@ -20,10 +20,10 @@ from distributed import Client, LocalCluster
 import pfs
 import pfs.dask
 from pfs import _core
-from pfs._dask.frames import _fixed
+from pfs._many.dask.frames import _fixed
 from pfs._read.frame import made
 from pfs._read.source import OWN
-from pfs._snapshots.archive import empty
+from pfs._save.archive import empty
 from tests.each import for_each
 
 WAITS = "events_waits_summary_global_by_event_name"

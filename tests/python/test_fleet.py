@@ -25,10 +25,10 @@ import pytest
 
 import pfs
 import pfs.fleet
-from pfs._fleet import files
-from pfs._fleet.collector import Collector, Retention, tables_of
-from pfs._fleet.cut import Cut, read_cut
-from pfs._outside import processes
+from pfs._many.fleet import files
+from pfs._many.fleet.collector import Collector, Retention, tables_of
+from pfs._many.fleet.cut import Cut, read_cut
+from pfs._process import processes
 from pfs._sql.views.declared import VIEWS
 from tests.python._programs.nodes import Node, faketime, nodes, why_not
 from tests.python._programs.subject import Subject, clean_environment, subject
@@ -604,8 +604,8 @@ def peaks_of_cuts(to: Path, folder: Path, processes_of_it: int) -> list[float]:
     code = f"""
         import sys
         from dataclasses import replace
-        from pfs._fleet.collector import Collector
-        from pfs._outside import processes
+        from pfs._many.fleet.collector import Collector
+        from pfs._process import processes
         to, folder = sys.argv[1:]
         class Same:
             def __init__(self, of, number):

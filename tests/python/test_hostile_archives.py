@@ -23,9 +23,9 @@ import pytest
 
 import pfs
 import pfs.fleet
-from pfs._fleet.collector import Collector
-from pfs._fleet.cut import read_cut
-from pfs._outside import processes
+from pfs._many.fleet.collector import Collector
+from pfs._many.fleet.cut import read_cut
+from pfs._process import processes
 from tests import budgets
 from tests.python._programs.subject import subject
 from tests.python.test_run import PFS

@@ -151,7 +151,7 @@ def test_pfs_run_uses_the_folder_of_its_user(folder_of_user: Path) -> None:
 
 
 def test_pfs_run_runs_a_program_when_there_is_no_place_for_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from pfs._run import launch
+    from pfs._process.run import launch
 
     def refused(*words: object, **named: object) -> str:
         raise PermissionError(13, "Permission denied")
@@ -166,8 +166,8 @@ def test_pfs_run_runs_a_program_when_there_is_no_place_for_a_folder(monkeypatch:
 
 @ROOT_ONLY
 def test_a_report_leaves_the_segment_of_another_user_out(program: Subject) -> None:
-    from pfs._outside import processes
-    from pfs._run.report import gather
+    from pfs._process import processes
+    from pfs._process.run.report import gather
 
     program.kill()
     os.chown(program.path, NOBODY, NOBODY)

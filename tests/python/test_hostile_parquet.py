@@ -15,8 +15,8 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import pfs
-from pfs._snapshots.pages import pages_of
-from pfs._snapshots.parquet import SavedParquet
+from pfs._save.pages import pages_of
+from pfs._save.parquet import SavedParquet
 from tests import budgets
 from tests.python._programs.subject import subject
 

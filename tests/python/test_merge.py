@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 import pfs
 from pfs import _core
-from pfs._snapshots import merge as merges
-from pfs._snapshots.archive import empty as empty_columns
-from pfs._snapshots.frames import ORIGIN, Origin, Process, columns_of, is_summary
-from pfs._snapshots.held import Columns
+from pfs._save import merge as merges
+from pfs._save.archive import empty as empty_columns
+from pfs._save.frames import ORIGIN, Origin, Process, columns_of, is_summary
+from pfs._save.held import Columns
 from tests.python._programs.subject import subject
 
 WORK = """

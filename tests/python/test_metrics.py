@@ -30,13 +30,13 @@ from prometheus_client.parser import text_string_to_metric_families as parsed_pl
 import pfs
 import pfs.metrics
 from pfs import _core
-from pfs._metrics.exporter import Exporter
-from pfs._metrics.families import GROUPS
-from pfs._metrics.http import address_of
-from pfs._metrics.metric import Metric, seconds
-from pfs._metrics.text import text_of
-from pfs._metrics.totals import Counts, Sums
-from pfs._outside.follow import all_processes
+from pfs._export.metrics.exporter import Exporter
+from pfs._export.metrics.families import GROUPS
+from pfs._export.metrics.http import address_of
+from pfs._export.metrics.metric import Metric, seconds
+from pfs._export.metrics.text import text_of
+from pfs._export.metrics.totals import Counts, Sums
+from pfs._process.follow import all_processes
 from tests.conftest import Run
 from tests.python._programs.subject import clean_environment, subject
 

@@ -22,9 +22,9 @@ from prometheus_client.parser import text_string_to_metric_families as parsed_pl
 
 import pfs
 import pfs.metrics
-from pfs._metrics.metric import Metric
-from pfs._metrics.text import text_of
-from pfs._outside import processes
+from pfs._export.metrics.metric import Metric
+from pfs._export.metrics.text import text_of
+from pfs._process import processes
 from tests.python._programs.subject import Subject, subject
 from tests.python.test_metrics import (
     LOOP,

@@ -42,11 +42,11 @@ from opentelemetry.semconv.attributes import service_attributes as service_stabl
 
 import pfs
 import pfs.otel
-from pfs._metrics.metric import Metric
-from pfs._otel import traceparent
-from pfs._otel.attributes import key_values
-from pfs._otel.metrics import message_of
-from pfs._otel.output import Endpoint, Outbox, Refused, line_of
+from pfs._export.metrics.metric import Metric
+from pfs._export.otel import traceparent
+from pfs._export.otel.attributes import key_values
+from pfs._export.otel.metrics import message_of
+from pfs._export.otel.output import Endpoint, Outbox, Refused, line_of
 from tests.python._programs.subject import Subject, clean_environment, subject
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

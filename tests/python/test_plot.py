@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pfs
-from pfs._plot import flame, heatmap, locks, timeline
-from pfs._plot.events import TABLES, Event, events_of
+from pfs._export.plot import flame, heatmap, locks, timeline
+from pfs._export.plot.events import TABLES, Event, events_of
 from pfs.errors import InvalidValue
 from tests.conftest import Run
 from tests.python._programs.subject import Subject, subject

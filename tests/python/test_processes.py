@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import pfs
-from pfs._outside import processes
+from pfs._process import processes
 from tests.python._programs.subject import (
     BOOT_ID,
     COMMAND,

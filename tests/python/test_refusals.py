@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pfs._outside.processes import removed, scan
+from pfs._process.processes import removed, scan
 from tests import budgets
 from tests.conftest import PROGRAMS, Build
 from tests.lifecycle.lifecycle import unreadable

@@ -17,7 +17,7 @@ import pytest
 
 import pfs
 from pfs import _core
-from pfs._outside.remote import Remote
+from pfs._process.remote import Remote
 from tests import budgets
 from tests.python._programs.subject import Subject, forge, subject
 

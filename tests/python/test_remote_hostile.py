@@ -153,7 +153,7 @@ def test_a_list_that_leads_out_or_is_a_circle_is_reported(copy: Path, what: str)
     array = {"free list of setup_actors": "Actors", "free list of setup_objects": "ObjectRules"}[what]
     with SegmentFile(copy) as file:
         file.put_array(array, free_head=1 << 33)
-    from pfs._outside.remote import Remote
+    from pfs._process.remote import Remote
 
     with (
         Remote(str(copy)) as remote,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pfs._run import launch
+from pfs._process.run import launch
 from tests import budgets
 from tests.python import servers
 from tests.python.test_run import SOURCES, own_folder, pytestmark, run

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pfs._run import launch
+from pfs._process.run import launch
 from tests.python.test_run import own_folder, pytestmark
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too

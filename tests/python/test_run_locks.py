@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pfs
-from pfs._run import launch
+from pfs._process.run import launch
 from tests.python.test_programs import tmpfs
 from tests.python.test_run import PFS, SOURCES, kept, own_folder, pytestmark, report_of, run
 

@@ -481,7 +481,7 @@ INSIDE = """\
 import os, warnings
 open("/etc/hostname").read()
 import pfs
-from pfs._outside.recorded import hidden
+from pfs._process.recorded import hidden
 def rows(name, table=None):
     files = (table or pfs.attach(os.getpid()).table)("file_summary_by_instance")
     return files[files["FILE_NAME"] == name][["COUNT_READ"]].values.tolist()

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pfs
-from pfs._run.attach import core_library
+from pfs._process.run.attach import core_library
 from tests.python._programs.subject import clean_environment
 from tests.python.test_run import PFS, own_folder, pytestmark, run
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import pfs
-from pfs._run.launch import PYTHON_MORE, PYTHON_PARTS
+from pfs._process.run.launch import PYTHON_MORE, PYTHON_PARTS
 from tests.python import servers
 from tests.python._programs.witnessed import until_at_rest
 from tests.python.test_run import PFS, own_folder, pytestmark, report_of, run

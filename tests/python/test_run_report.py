@@ -101,7 +101,7 @@ def test_idle_workers_and_joins_are_not_blocked_by_a_lock(tmp_path: Path) -> Non
 
 WAITS = """\
 import time
-from pfs._run import launch
+from pfs._process.run import launch
 with launch.folder_of_run(keep=False) as folder:
     print(folder, flush=True)
     time.sleep(60)  # as the report does, of a large program

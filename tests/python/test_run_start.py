@@ -14,7 +14,7 @@ from resource import struct_rusage
 
 import pytest
 
-from pfs._run import launch
+from pfs._process.run import launch
 from tests.python.test_run import own_folder, pytestmark, report_of, run
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too

@@ -17,7 +17,7 @@ import pytest
 
 import pfs
 from pfs._base import installed
-from pfs._run import tree
+from pfs._process.run import tree
 
 PFS = [sys.executable, "-m", "pfs"]
 # The program writes the process ids that the tree must show. "grandchild" is killed, "child" ends, the others run on.

@@ -346,7 +346,7 @@ def test_from_outside(tmp_path: Path) -> None:
 
 
 def _waits(star: int, total: int, not_sampled: int, read: int = 0, read_total: int = 0) -> dict[str, pd.DataFrame]:
-    from pfs._snapshots.archive import empty
+    from pfs._save.archive import empty
 
     made = {}
     for table, row in {

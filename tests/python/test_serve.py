@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 import pfs
-from pfs._serve import replication
+from pfs._export.serve import replication
 from tests.python._programs.subject import Subject, subject
 
 pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")

@@ -19,7 +19,7 @@ from tests.python._programs.subject import subject
 pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pymysql = pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
-from pfs._serve.answers import MOST_OF_ROW, MOST_WAITING  # noqa: E402
+from pfs._export.serve.answers import MOST_OF_ROW, MOST_WAITING  # noqa: E402
 from tests.python.test_serve import WAITS, WORK, ask, code_of, connected, served, server  # noqa: E402
 from tests.python.test_serve_hostile import EXECUTE, assert_alive, prepared, resident, threads_and_time  # noqa: E402
 

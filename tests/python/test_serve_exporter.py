@@ -17,7 +17,7 @@ import pytest
 
 import pfs
 import pfs.metrics
-from pfs._metrics.text import text_of
+from pfs._export.metrics.text import text_of
 
 pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pytest.importorskip("pymysql", reason="needs perfschema[databases]")

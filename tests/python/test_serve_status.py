@@ -12,8 +12,8 @@ import pytest
 
 import pfs
 import pfs.fleet
-from pfs._fleet.collector import Collector
-from pfs._outside import processes
+from pfs._many.fleet.collector import Collector
+from pfs._process import processes
 from tests.python._programs.subject import subject
 
 pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")

@@ -14,7 +14,7 @@ import pytest
 
 import pfs
 from pfs import _core
-from pfs._snapshots import diff as diffs
+from pfs._save import diff as diffs
 from tests.python._programs.fresh_process import fresh_process
 from tests.python._programs.subject import Subject, subject
 
@@ -139,7 +139,7 @@ def test_names_that_are_no_text_can_be_written() -> None:
 @fresh_process()
 def test_frames_are_made_when_somebody_asks() -> None:
     """Taking, writing, reading, questions in SQL and Arrow need no frame. A frame that was given away is what counts."""
-    from pfs._snapshots.held import Columns
+    from pfs._save.held import Columns
 
     busy_world()
     made: list[int] = []

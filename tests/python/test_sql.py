@@ -19,7 +19,7 @@ import pytest
 
 import pfs
 from pfs._read.source import OWN
-from pfs._snapshots.held import Held, HeldTables
+from pfs._save.held import Held, HeldTables
 from pfs._sql import database
 from pfs._sql import result as pfs_result
 from pfs._sql.names import names_in

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfs._trace import files, timeline
+from pfs._save.trace import files, timeline
 from tests.python._programs.trace_files import STAGES, STATEMENTS, TRANSACTIONS, WAITS, Thread, merged, pfs_trace
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import pfs
 from pfs import _core
-from pfs._trace import files, timeline
+from pfs._save.trace import files, timeline
 from tests.python._programs.trace_files import (
     STAGES,
     STATEMENTS,

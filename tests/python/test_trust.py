@@ -18,8 +18,8 @@ import pytest
 import pfs
 from pfs import _core
 from pfs._base import installed
-from pfs._outside import processes
-from pfs._outside.remote import Remote
+from pfs._process import processes
+from pfs._process.remote import Remote
 from tests.conftest import Build
 from tests.python._programs.subject import Subject, clean_environment, subject, subject_with_a_lock
 from tests.python.test_programs import environment
@@ -297,7 +297,7 @@ def test_who_is_not_the_owner_changes_only_a_process_that_he_sees(program: Subje
     path.chmod(0o666 & ~0o002)
     script = f"""
         import os, pfs
-        from pfs._outside.remote import Remote, _refuse_doubtful
+        from pfs._process.remote import Remote, _refuse_doubtful
         os.setgid(0); os.setuid({SOMEBODY})
         try:
             _refuse_doubtful({str(path)!r})

@@ -128,7 +128,7 @@ bool NeedsSanitizer(Reader& file, const Elf64_Ehdr& header, const Elf64_Phdr& dy
   return false;
 }
 
-// Says whether a program is recorded. The texts of the reasons are in python/pfs/_run/program.py.
+// Says whether a program is recorded. The texts of the reasons are in python/pfs/_process/run/program.py.
 struct Verdict {
   const char* why_not = nullptr;  // recorded
   bool may_have = true;           // the library in LD_PRELOAD does no harm

@@ -44,7 +44,7 @@ bool ChosenDirectoryWasRefused();
 bool MakeDirectoryOf(uid_t user);
 
 // A note in the folder of a run: a process or a program is not recorded. It is a symbolic link whose target is "<kind> <what>": that takes
-// one call, no descriptor, and no space in a file system that is full. `pfs run` reads and removes it (python/pfs/_run/watch.py).
+// one call, no descriptor, and no space in a file system that is full. `pfs run` reads and removes it (python/pfs/_process/run/watch.py).
 // Needs no memory and takes no lock: it may be left in the child of a vfork(). Preserves errno.
 class Note {
  public:

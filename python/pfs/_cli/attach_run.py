@@ -6,8 +6,8 @@ import click
 
 from pfs._cli.options import Interval
 from pfs._cli.run import some_of
-from pfs._run import launch
-from pfs._run.attach import attach_run as attach
+from pfs._process.run import launch
+from pfs._process.run.attach import attach_run as attach
 
 __all__ = ["attach_run"]
 

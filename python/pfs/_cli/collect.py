@@ -15,7 +15,7 @@ from pfs._cli.options import Interval, sql_text_option
 from pfs._cli.stopping import Stop
 
 if TYPE_CHECKING:
-    from pfs._fleet.collector import Collector
+    from pfs._many.fleet.collector import Collector
 
 __all__ = ["collect"]
 
@@ -75,8 +75,8 @@ def collect(
     pfs collect --to /shared/pfs --once --node web1 --also threads --also 'events_%_current'
     pfs top --fleet /shared/pfs
     """
-    from pfs._fleet.collector import Collector, Retention, tables_of
-    from pfs._outside.processes import listed
+    from pfs._many.fleet.collector import Collector, Retention, tables_of
+    from pfs._process.processes import listed
 
     collector = Collector(
         folder,

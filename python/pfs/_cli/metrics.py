@@ -8,10 +8,10 @@ import click
 
 from pfs._cli.options import Interval, Process
 from pfs._cli.stopping import Stop
-from pfs._metrics import DEFAULT_TOP
+from pfs._export.metrics import DEFAULT_TOP
 
 if TYPE_CHECKING:
-    from pfs._metrics.exporter import Exporter
+    from pfs._export.metrics.exporter import Exporter
 
 __all__ = ["metrics"]
 
@@ -70,7 +70,7 @@ def metrics(
             if interval is not None and stop is not None:
                 _repeat(exporter, textfile, interval, stop)
         else:
-            from pfs._metrics.text import text_of
+            from pfs._export.metrics.text import text_of
 
             click.echo(text_of(exporter.metrics()), nl=False)
     except KeyboardInterrupt:
@@ -80,7 +80,7 @@ def metrics(
 
 
 def _listen(exporter: Exporter, listen: str, stop: Stop) -> None:
-    from pfs._metrics.http import Server, address_of
+    from pfs._export.metrics.http import Server, address_of
 
     host, port = address_of(listen)
     with Server(host, port, exporter) as server:
@@ -92,7 +92,7 @@ def _listen(exporter: Exporter, listen: str, stop: Stop) -> None:
 
 def _write(exporter: Exporter, path: str) -> None:
     from pfs._base import paths
-    from pfs._metrics.text import text_of
+    from pfs._export.metrics.text import text_of
 
     text = text_of(exporter.metrics(), openmetrics=False)
     with paths.replaced(path, 0o666) as file:  # node_exporter, which is another user, reads names that end in .prom

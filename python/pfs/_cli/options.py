@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 import click
 
 import pfs
-from pfs._outside import by_name
-from pfs._outside.processes import listed
+from pfs._process import by_name
+from pfs._process.processes import listed
 from pfs._read.units import seconds
 
 __all__ = [

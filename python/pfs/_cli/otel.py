@@ -13,8 +13,8 @@ from pfs._cli.stopping import Stop
 from pfs._read.units import UNITS
 
 if TYPE_CHECKING:
-    from pfs._otel.exporter import Exporter
-    from pfs._otel.output import Outbox, Request
+    from pfs._export.otel.exporter import Exporter
+    from pfs._export.otel.output import Outbox, Request
 
 __all__ = ["otel"]
 
@@ -75,7 +75,7 @@ def otel(
     from pfs.otel import exporter as new_exporter  # the first: it says which packages are missing
 
     # isort: split
-    from pfs._otel.output import Endpoint, Lines, Outbox
+    from pfs._export.otel.output import Endpoint, Lines, Outbox
 
     if output is not None:
         outbox = Outbox(Lines(output, lambda: mode_of(_segments(process, directory, all_users))))
@@ -101,7 +101,7 @@ def otel(
 
 
 def _segments(process: int | str | None, directory: str | None, all_users: bool) -> list[int | str]:
-    from pfs._outside.processes import listed
+    from pfs._process.processes import listed
 
     return [process] if process is not None else [found.path for found in listed(directory, all_users)]
 

@@ -105,7 +105,7 @@ def ps(
         frame = pfs.processes(directory, all_users)
         write_frame(frame, form, output, frame["PATH"].tolist(), choice=choice)
         return
-    from pfs._outside.processes import closed, columns_of, folders_of, listed
+    from pfs._process.processes import closed, columns_of, folders_of, listed
     from pfs._read.show import bytes_text
 
     there = listed(directory, all_users)
@@ -310,7 +310,7 @@ def gc(directory: str | None, dry_run: bool) -> None:
     \b
     pfs gc --dry-run
     """
-    from pfs._outside.processes import removed
+    from pfs._process.processes import removed
 
     for found in removed(directory, dry_run):
         click.echo(f"{'would remove' if dry_run else 'removed'} {plain(found.path)} ({plain(found.command)})")
@@ -338,7 +338,7 @@ def snapshot(process: int | str, folder: str, summaries: bool, sql_text: bool, f
     if sql_text and not summaries:
         raise click.UsageError("--sql-text needs --summaries: a snapshot of all tables has all texts")
     with pfs.attach(process) as schema:
-        from pfs._snapshots.snapshot import other_process
+        from pfs._save.snapshot import other_process
 
         if not force and (other := other_process(folder, schema._source.identity)):
             raise pfs.InvalidValue(f"{folder} {other}: give another name, or --force to replace it")

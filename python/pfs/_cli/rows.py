@@ -181,7 +181,7 @@ def _units(table: str | None) -> dict[str, str]:
 
 def mode_of(of: Iterable[int | str] | None) -> int:
     """Returns the mode of a file that is made from these processes, segments or snapshots; None: from none."""
-    from pfs._outside.processes import find
+    from pfs._process.processes import find
 
     if of is None:
         return 0o666
@@ -255,7 +255,7 @@ def write_frame(
     if form != "parquet":
         write(rows.chosen(choice), form, output, of, human_table)
         return
-    from pfs._snapshots.parquet import need_pyarrow, storable
+    from pfs._save.parquet import need_pyarrow, storable
 
     need_pyarrow()
     if output is None and sys.stdout.isatty():

@@ -15,12 +15,12 @@ import click
 
 from pfs._base import paths
 from pfs._cli.options import Interval
-from pfs._outside import processes
+from pfs._process import processes
+from pfs._process.run import launch
+from pfs._process.run import program as programs
+from pfs._process.run.watch import Watch
 from pfs._read.places import own_names
 from pfs._read.show import storable
-from pfs._run import launch
-from pfs._run import program as programs
-from pfs._run.watch import Watch
 from pfs.errors import Error, InvalidValue
 
 __all__ = ["run"]
@@ -185,7 +185,7 @@ def run(
         if reads:
             import json  # not before the program has run: it does not wait for what only a report needs
 
-            from pfs._run import report as reports
+            from pfs._process.run import report as reports
 
             gathered = reports.gather(found, watch.report)
             gathered.unrecorded = watch.unrecorded()

@@ -57,11 +57,11 @@ def serve(
     try:
         import asyncio
 
-        from pfs._serve import server, sources
-        from pfs._serve.session import Context
+        from pfs._export.serve import server, sources
+        from pfs._export.serve.session import Context
     except ImportError as error:
         raise pfs.Error(f"pfs serve needs {error.name}: pip install 'perfschema[mysql]'") from None
-    from pfs._outside.processes import default_directory
+    from pfs._process.processes import default_directory
 
     served: sources.Source = sources.All(directory) if source is None else sources.source_of(source, write)
     if write and served.writer is None:

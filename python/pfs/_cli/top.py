@@ -22,8 +22,8 @@ from pfs._cli.keyboard import Keyboard
 from pfs._cli.options import Interval, where_option
 from pfs._cli.options import Process as ProcessArgument
 from pfs._cli.rows import write_lines
-from pfs._outside import by_name
-from pfs._outside.segment import SegmentSource
+from pfs._process import by_name
+from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
 from pfs._read.samples import BUSIEST, COLUMNS, SECTIONS, Choice, Row, Sample, Section, rows_between, take
 from pfs._read.show import bytes_text, count_text, plain, rate_text, time_text
@@ -430,7 +430,7 @@ def top(
     chosen = by_name.only_living() if process is None else process
     if is_tree or os.path.isdir(str(chosen)):
         from pfs._cli.top_tree import TreeSampler
-        from pfs._run.tree import folder_of
+        from pfs._process.run.tree import folder_of
 
         _show(TreeSampler(*folder_of(chosen)), view, only, count, limit, batch, svg)
         return

@@ -6,12 +6,12 @@ import time
 from collections.abc import Sequence
 
 import pfs
-from pfs._outside.segment import SegmentSource
+from pfs._process.run.tree import Node, tree
+from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
 from pfs._read.samples import BUSIEST, Choice, Row, Sample, Section, rows_between, take
 from pfs._read.samples import SECTIONS as OF_PROCESS
 from pfs._read.show import count_text, plain, rate_text, time_text
-from pfs._run.tree import Node, tree
 from pfs.errors import Error
 
 __all__ = ["TreeSampler"]

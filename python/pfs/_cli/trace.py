@@ -16,7 +16,7 @@ import pfs
 from pfs._base import paths
 from pfs._cli.options import sql_text_option
 from pfs._read.show import count_text
-from pfs._trace import files, timeline
+from pfs._save.trace import files, timeline
 
 __all__ = ["trace"]
 

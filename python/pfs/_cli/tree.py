@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pfs
 from pfs._cli.rows import Rows
-from pfs._outside.processes import default_directory, runs, with_users
+from pfs._process.processes import default_directory, runs, with_users
+from pfs._process.run.tree import folder_of, tree
 from pfs._read.samples import lost
-from pfs._run.tree import folder_of, tree
 from pfs.errors import AttachError, Error
 
 if TYPE_CHECKING:

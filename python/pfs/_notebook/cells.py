@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pfs._core import statement
 from pfs._notebook.report import Report, Samples
-from pfs._outside.recorded import hidden
+from pfs._process.recorded import hidden
 from pfs._read.samples import SECTIONS
 from pfs._read.show import count_text, time_text
 

@@ -54,7 +54,7 @@ def _line_magic(cells: Cells) -> Any:
 def _sql_magic(shell: Any) -> Any:
     def pfs_sql(line: str, cell: str) -> Any:
         """Answers the cell as SQL. Words behind ``%%pfs_sql`` are an expression of Python for the source: see ``pfs.sql``."""
-        from pfs._outside.questions import sql
+        from pfs._process.questions import sql
 
         return sql(cell, shell.ev(line) if line.strip() else None)
 

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from pfs._base import paths
-from pfs._plot.kinds import kind_of
+from pfs._export.plot.kinds import kind_of
 from pfs._read.show import time_text
 from pfs.errors import InvalidValue
 

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from pfs import _core
-from pfs._outside import processes
-from pfs._outside.segment import SegmentSource
+from pfs._process import processes
+from pfs._process.segment import SegmentSource
 from pfs._read.source import OWN
 from pfs._testing.totals import Totals
 from pfs.errors import AttachError

@@ -346,7 +346,7 @@ def _as_json(counts: Counts) -> dict[str, list[int]]:
 
 
 def _form(wanted: str | None) -> str:
-    from pfs._snapshots.parquet import need_pyarrow
+    from pfs._save.parquet import need_pyarrow
 
     if wanted == "csv":
         return "csv"

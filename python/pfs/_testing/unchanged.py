@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pfs._outside import processes
-from pfs._outside.recorded import JOIN, is_noise, is_recorded, recorded
+from pfs._process import processes
+from pfs._process.recorded import JOIN, is_noise, is_recorded, recorded
+from pfs._process.run import launch
+from pfs._process.run import program as programs
+from pfs._process.run.watch import Watch
 from pfs._read.source import OWN
-from pfs._run import launch
-from pfs._run import program as programs
-from pfs._run.watch import Watch
 from pfs._testing.children import Child, Children
 from pfs._testing.totals import Totals
 from pfs.errors import StateError

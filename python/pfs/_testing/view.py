@@ -15,8 +15,8 @@ import pandas as pd
 from pfs import _core
 from pfs._base import paths
 from pfs._read import frame
-from pfs._snapshots.diff import EVENT, table_diff
-from pfs._snapshots.parquet import storable
+from pfs._save.diff import EVENT, table_diff
+from pfs._save.parquet import storable
 from pfs._testing.children import followed
 from pfs.errors import InvalidValue
 

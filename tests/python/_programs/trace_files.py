@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pfs import _core
-from pfs._trace import files
+from pfs._save.trace import files
 
 __all__ = ["STAGES", "STATEMENTS", "TRANSACTIONS", "WAITS", "Thread", "line", "merged", "pfs_trace", "statements_of"]
 

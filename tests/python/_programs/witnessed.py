@@ -21,7 +21,7 @@ import pandas as pd
 
 import pfs
 from pfs._base import installed
-from pfs._run.launch import environment
+from pfs._process.run.launch import environment
 
 __all__ = ["Key", "Numbers", "Witnessed", "descendants", "until", "until_at_rest", "witnessed"]
 

@@ -14,7 +14,7 @@ namespace perfschema {
 // Checks every index, length and list of the segment that an outsider follows, once in each critical section. No
 // index may leave its array, and no list may be a cycle. Returns kCorrupt and names the first bad one. A process that
 // may write the file can still change it after the check. It can only crash the process that changes its segment,
-// which is its own (python/pfs/_outside/remote.py).
+// which is its own (python/pfs/_process/remote.py).
 // REQUIRES: inside an OutsiderSection.
 Status CheckAdopted();
 

@@ -1,6 +1,6 @@
 // record/engine/cold_lock.h: the lock of the slow path, in two parts. A mutex excludes the other threads of this
 // process. A word of the segment excludes other processes: an *outsider* changes the setup or truncates from outside
-// (python/pfs/_outside/remote.py runs one). A mere reader is no outsider.
+// (python/pfs/_process/remote.py runs one). A mere reader is no outsider.
 //
 //   free --- insider ---> free                                     the program, a few microseconds
 //   free --- outsider (sequence + 1) ---> free                     one change from outside

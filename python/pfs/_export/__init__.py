@@ -1,0 +1,1 @@
+"""Gives tables to other tools: Prometheus, OpenTelemetry, clients of MySQL, matplotlib."""

@@ -1,0 +1,104 @@
+"""Puts what a session knows into a statement: who asks and when, variables, and what its last answer had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlglot import exp
+
+from pfs._export.serve.variables import Session, Value
+
+__all__ = ["replaced", "without_case"]
+
+
+def replaced(
+    tree: exp.Expression, session: Session, users: Mapping[str, Value | None], facts: Mapping[str, Value | None]
+) -> exp.Expression:
+    """Returns a tree with values instead of @@name, @name, and functions without arguments.
+
+    Args:
+        users: the variables of the client, whose names begin with @.
+        facts: values of functions, by name.
+
+    Raises:
+        Refusal: a variable is unknown.
+    """
+    calls = _times(session)
+
+    def change(node: Any) -> Any:
+        if isinstance(node, exp.SessionParameter):
+            return _titled(node, _literal(session.read(node.name, node.text("kind").lower() == "global")))
+        if isinstance(node, exp.Parameter):
+            return _titled(node, _literal(users.get(node.name.lower())))
+        if not isinstance(node, exp.Func):
+            return node
+        name = node.name.upper() if isinstance(node, exp.Anonymous) else node.sql_name()
+        if name in facts:
+            return _titled(node, _literal(facts[name]))
+        return _titled(node, calls[name](node)) if name in calls else node
+
+    made: Any = tree.transform(change, copy=False)
+    return made  # type: ignore[no-any-return]
+
+
+def without_case(tree: exp.Expression, database: str) -> exp.Expression:
+    """Returns a tree that compares columns of information_schema with texts as MySQL does: without regard to case."""
+    schemas = {(table.text("db") or database).lower() for table in tree.find_all(exp.Table)}
+    if schemas != {"information_schema"}:
+        return tree
+    tree = tree.copy()
+    for node in list(tree.find_all(exp.EQ)):
+        column, text = node.this, node.expression
+        if isinstance(column, exp.Column) and isinstance(text, exp.Literal) and text.is_string:
+            node.set("this", exp.Lower(this=column.copy()))
+            node.set("expression", exp.Literal.string(text.name.lower()))
+    return tree
+
+
+def _literal(value: Value | None) -> exp.Expression:
+    if value is None:
+        return exp.null()
+    return exp.Literal.number(int(value)) if isinstance(value, int) else exp.Literal.string(value)
+
+
+def _titled(node: Any, made: Any) -> Any:
+    """Keeps the name that the outer part of a statement has for a column of an inner one."""
+    is_item = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
+    return exp.alias_(made, node.sql(dialect="mysql"), quoted=True) if is_item else made
+
+
+def _times(session: Session) -> dict[str, Callable[[Any], exp.Expression]]:
+    here, utc = session.now(), datetime.now(UTC).replace(tzinfo=None)
+
+    def moment(time: datetime) -> Callable[[exp.Expression], exp.Expression]:
+        return lambda node: (
+            _cast(str(time), "TIMESTAMP") if _digits(node) else _cast(str(time.replace(microsecond=0)), "TIMESTAMP_S")
+        )
+
+    def day(time: datetime) -> Callable[[exp.Expression], exp.Expression]:
+        return lambda _: _cast(str(time.date()), "DATE")
+
+    def clock(time: datetime) -> Callable[[exp.Expression], exp.Expression]:
+        return lambda node: _cast(str((time if _digits(node) else time.replace(microsecond=0)).time()), "TIME")
+
+    return {
+        **dict.fromkeys(("NOW", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "SYSDATE"), moment(here)),
+        **dict.fromkeys(("CURDATE", "CURRENT_DATE"), day(here)),
+        **dict.fromkeys(("CURTIME", "CURRENT_TIME"), clock(here)),
+        "UTC_TIMESTAMP": moment(utc),
+        "UTC_DATE": day(utc),
+        "UTC_TIME": clock(utc),
+    }
+
+
+def _digits(node: exp.Expression) -> str:
+    """Returns the argument of a function: how many digits of a second it gives."""
+    given = node.expressions[0] if isinstance(node, exp.Anonymous) and node.expressions else node.this
+    return given.name.strip("0") if isinstance(given, exp.Expression) else ""
+
+
+def _cast(text: str, kind: str) -> Any:
+    made: Any = exp.cast(exp.Literal.string(text), exp.DataType.build(kind, dialect="duckdb"))
+    return made

@@ -1,0 +1,133 @@
+"""Listens at a socket and bounds what clients may take: connections, bytes of a statement, time to log in."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import signal
+import socket
+import stat
+from collections.abc import Callable
+
+from pfs._base import paths
+from pfs._export.serve.connection import Connection, Password
+from pfs._export.serve.session import Client, Context
+from pfs._export.serve.stream import PATIENCE, ConnectionClosed, Stream
+from pfs._export.serve.tls import context as context_of_tls
+from pfs._export.serve.variables import MOST_CLIENTS
+from pfs._export.serve.wire import Refusal
+from pfs.errors import Error, InvalidValue
+
+__all__ = ["open_tcp", "open_unix", "password_in", "serve"]
+
+_TOO_MANY = 1040
+
+
+class _Server:
+    def __init__(self, context: Context, password: str | None) -> None:
+        self._context = context
+        self._password = Password(password)
+        self._tls = context_of_tls()
+        self._clients = 0
+        self._last = 0
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._clients += 1
+        self._last = self._last % 0xFFFFFFFF + 1
+        stream = Stream(reader, writer)
+        client = Client(self._context, self._last, stream)
+        patience = asyncio.get_running_loop().call_later(PATIENCE, _hang_up, client, stream)
+        try:
+            if self._clients > MOST_CLIENTS:
+                await stream.write([Refusal(_TOO_MANY, "Too many connections").packet(has_state=False)])
+                return
+            await Connection(stream, client, self._last, self._password, self._tls).serve()
+        except (ConnectionClosed, asyncio.CancelledError):  # the latter at the end of the server
+            pass
+        except Exception as error:  # about bytes that are no packets: it ends this client and no other
+            logging.getLogger("pfs.serve").info("client: %s", error)
+        finally:
+            self._clients -= 1
+            patience.cancel()  # it would keep the client for so long
+            stream.close()
+
+
+def _hang_up(client: Client, stream: Stream) -> None:
+    if client.user is None:
+        stream.hang_up()
+
+
+def password_in(path: str) -> str:
+    """Returns the password that is the first line of a file.
+
+    Raises:
+        InvalidValue: others may read the file, or the line is empty.
+    """
+    with paths.reading(path, follow=True) as file:
+        if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+            raise InvalidValue(f"{path} can be read by others: legal is a file of mode 0600")
+        password = file.readline().decode().rstrip("\r\n")
+    if not password:
+        raise InvalidValue(f"{path} has no password in its first line")
+    return password
+
+
+def open_unix(path: str) -> socket.socket:
+    """Returns a socket that only this user can open. A socket at which nobody listens is replaced.
+
+    Raises:
+        Error: somebody listens there, or the path is no socket.
+    """
+    if os.path.lexists(path):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise Error(f"{path} exists and is no socket: give another --socket")
+        with socket.socket(socket.AF_UNIX) as old:
+            try:
+                old.connect(path)
+            except OSError as error:
+                if error.errno != errno.ECONNREFUSED:
+                    raise
+            else:
+                raise Error(f"somebody serves at {path} already: give another --socket")
+        os.unlink(path)
+    made = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)  # the socket has its mode from the first moment
+    try:
+        made.bind(path)
+    except OSError as error:
+        made.close()
+        error.filename = path
+        raise
+    finally:
+        os.umask(before)
+    return made
+
+
+def open_tcp(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family)
+
+
+async def serve(listening: socket.socket, context: Context, password: str | None, ready: Callable[[], None]) -> None:
+    """Answers clients until SIGINT or SIGTERM. Calls `ready` when both work."""
+    for name in ("pfs.serve", "sqlglot"):  # they would print each wrong statement
+        logging.getLogger(name).addHandler(logging.NullHandler())
+        logging.getLogger(name).propagate = False
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it would warn when a client of TLS leaves
+    loop, end = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end.set)
+    server = _Server(context, password)
+    start = asyncio.start_unix_server if listening.family == socket.AF_UNIX else asyncio.start_server
+    listener = await start(server.connected, sock=listening)
+    ready()
+    await end.wait()
+    listener.close()
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=1)
+    context.workers.close()

@@ -1,0 +1,359 @@
+"""Answers the statements of one client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from pfs._export.serve import changes
+from pfs._export.serve.answers import MOST_ROWS, Answer, Rows, Waiting, answer_of, text_answer
+from pfs._export.serve.assigned import without_assignments
+from pfs._export.serve.functions import replaced, without_case
+from pfs._export.serve.information import SCHEMAS
+from pfs._export.serve.settings import set_all
+from pfs._export.serve.shows import select_of
+from pfs._export.serve.statements import Statement, statements
+from pfs._export.serve.status import statistics
+from pfs._export.serve.tables import INFORMATION, Served
+from pfs._export.serve.variables import Session, Value, codec_of, of_server
+from pfs._export.serve.wire import BINARY, UTF8, Column, Kind, Refusal, Status
+from pfs._export.serve.workers import Workers
+from pfs._sql.mysql import translated
+from pfs._sql.query import run
+from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, UnknownTable
+
+if TYPE_CHECKING:
+    import socket
+
+    from pfs._export.serve.sources import Source
+    from pfs._export.serve.stream import Stream
+
+__all__ = ["Client", "Context"]
+
+_DENIED, _UNKNOWN_DATABASE, _UNKNOWN_TABLE, _UNKNOWN_COLUMN, _NO_SUCH_PROCEDURE, _NO_MEMORY = 1142, 1049, 1146, 1054, 1305, 1041
+_NO_DATABASE, _NO_SQL, _UNKNOWN = 1046, 1064, 1105
+_CODES: tuple[tuple[type[Error], int], ...] = (
+    (UnknownTable, _UNKNOWN_TABLE),
+    (UnknownColumn, _UNKNOWN_COLUMN),
+    (OperationNotAllowed, _DENIED),
+    (InvalidValue, _NO_SQL),
+)
+_MOST_DESCRIBED = 256
+_LONG = 10_000  # characters that sqlglot parses in 0.1 s
+_COLLATIONS = {"latin1": 8, "utf8mb3": 33, "utf8": 33, "ascii": 11}  # of answers; others are utf8mb4's, or that of bytes
+_WITHOUT_COLUMNS = {
+    "SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "UPDATE", "TRUNCATE", "INSERT", "DELETE",
+    "CREATE", "DROP", "ALTER", "REPLACE", "CALL", "KILL", "LOCK", "FLUSH",
+}  # fmt: skip
+_GUESSES: tuple[object, ...] = (None, 1, "1")  # values of parameters that nobody knows yet
+
+
+class Context:
+    """Holds what all clients of a server share."""
+
+    def __init__(self, source: Source, listening: socket.socket | None = None, seconds: float = 60) -> None:
+        """``seconds``: that a statement may take. REQUIRES: the process has no other thread."""
+        self.source = source
+        self.seconds = seconds
+        self.variables = of_server(source, listening)
+        self.tables = Served(source, self.variables)
+        self.workers = Workers(self.tables)
+        self.turn = asyncio.Semaphore(2)  # what takes time in this process
+        self.waiting = Waiting()
+        self.described: dict[tuple[str | None, str], Sequence[Column]] = {}  # columns by database and statement
+
+
+class Client:
+    """Is one client.
+
+    Attributes:
+        user: its name, once it has logged in.
+        status: what each answer says of the session.
+        warnings: about its last statement.
+    """
+
+    def __init__(self, context: Context, number: int, stream: Stream) -> None:
+        """``number``: of the connection."""
+        self._context = context
+        self._number = number
+        self._host = stream.peer()
+        self._stream = stream
+        self.user: str | None = None
+        self.database: str | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets all that the client has set."""
+        self.variables = Session(self._context.variables, self._context.source)
+        self._users: dict[str, Value | None] = {}
+        self._is_in_transaction = False
+        self._counts = {"FOUND_ROWS": 0, "ROW_COUNT": -1}
+        self.warnings: list[Refusal] = []
+
+    def reset_charset(self, charset: str) -> None:
+        """Takes the character set that a login names."""
+        self.variables.set_charset(charset)
+
+    @property
+    def status(self) -> Status:
+        found = Status.AUTOCOMMIT if self.variables["autocommit"] else Status(0)
+        return found | Status.IN_TRANS if self._is_in_transaction else found
+
+    @property
+    def codec(self) -> str:
+        """Python's name for the character set of statements."""
+        return codec_of(str(self.variables["character_set_client"]))
+
+    @property
+    def answers(self) -> tuple[str, int]:
+        """Python's name for the character set of answers, and the number of its collation."""
+        name = str(self.variables["character_set_results"])
+        return codec_of(name), _COLLATIONS.get(name, UTF8) if codec_of(name) in ("utf-8", "cp1252", "ascii") else BINARY
+
+    def statistics(self) -> str:
+        return statistics(self._context.source)
+
+    def use(self, database: str) -> None:
+        """Chooses the database of names without one.
+
+        Raises:
+            Refusal: there is none.
+        """
+        if database.lower() not in SCHEMAS:
+            raise Refusal(_UNKNOWN_DATABASE, f"Unknown database '{database}': legal are {', '.join(SCHEMAS)}")
+        self.database = database.lower()
+
+    async def statements(self, text: str) -> list[Statement]:
+        """Returns the statements of a text."""
+        try:
+            if len(text) <= _LONG:
+                return statements(text)
+            async with self._context.turn:  # other clients must not wait for it
+                return await asyncio.to_thread(statements, text)
+        except InvalidValue as error:
+            raise Refusal(_NO_SQL, str(error)) from None
+
+    async def described(self, statement: Statement) -> Sequence[Column]:
+        """Returns the columns that a statement will have, whatever its parameters are.
+
+        Raises:
+            Refusal: it will fail.
+        """
+        if statement.word(0) in _WITHOUT_COLUMNS:
+            return ()
+        known, key = self._context.described, (self.database, statement.text)
+        if key in known:
+            return known[key]
+        for guess in _GUESSES if statement.parameters else _GUESSES[:1]:
+            try:
+                found = (await self._guarded(statement, [guess] * statement.parameters, describe=True)).columns
+                break
+            except Refusal as refusal:
+                reason = refusal
+        else:
+            raise reason
+        for column in found:
+            if column.name == "?":  # nothing but a parameter
+                column.kind, column.length, column.flags = Kind.VAR_STRING, 65532, 0
+        if len(known) >= _MOST_DESCRIBED:
+            known.clear()
+        if len(statement.text) <= _LONG and "@" not in statement.text:  # variables have values of any type
+            known[key] = found
+        return found
+
+    async def answered(self, statement: Statement, values: Sequence[object] = ()) -> Answer:
+        """Returns the answer to a statement.
+
+        Args:
+            values: of its parameters.
+
+        Raises:
+            Refusal: it is no statement, or one that nothing answers.
+        """
+        is_about_warnings = statement.word(0) == "SHOW" and statement.word(1) in ("WARNINGS", "COUNT", "ERRORS")
+        before, self.warnings = self.warnings, []
+        if is_about_warnings:
+            self.warnings = before
+        found = await self._guarded(statement, values, describe=False)
+        self._counts = (
+            {"FOUND_ROWS": found.count, "ROW_COUNT": -1} if found.columns else {**self._counts, "ROW_COUNT": found.changed}
+        )
+        return found
+
+    async def _guarded(self, statement: Statement, values: Sequence[object], describe: bool) -> Answer:
+        try:
+            return await self._answered(statement, values, describe)
+        except Error as error:
+            code = next((code for kind, code in _CODES if isinstance(error, kind)), _UNKNOWN)
+            is_large = str(error).startswith("Out of Memory")  # DuckDB's words
+            raise Refusal(_NO_MEMORY if is_large else code, str(error)) from None
+        except RecursionError:
+            raise Refusal(_NO_SQL, "the statement is nested too deeply") from None
+
+    async def _answered(self, statement: Statement, values: Sequence[object], describe: bool) -> Answer:
+        word = statement.word(0)
+        if word == "SET":
+            self.warnings = set_all(statement, self.variables, self._users)
+            return Answer()
+        if word in ("SAVEPOINT", "RELEASE", "UNLOCK"):
+            return Answer()
+        if word == "SHOW" and statement.word(1) == "COUNT":
+            is_of_errors = statement.text.upper().endswith("ERRORS")
+            title = "@@session.error_count" if is_of_errors else "@@session.warning_count"
+            return Answer([Column(title, Kind.LONGLONG, 21)], [(0 if is_of_errors else len(self.warnings),)])
+        if word == "SHOW" and statement.word(1) == "GRANTS":
+            return await self._show(exp.Show(this="GRANTS"), describe)  # for whomever: all are alike
+        if len(statement.text) > _LONG:
+            async with self._context.turn:
+                tree = await asyncio.to_thread(statement.tree, values)
+        else:
+            tree = statement.tree(values)
+        titles = statement.titles(tree)
+        tree = replaced(without_assignments(tree), self.variables, self._users, self._facts())
+        if isinstance(tree, exp.Use):
+            self.use(tree.this.name)
+            return Answer()
+        if isinstance(tree, exp.Transaction | exp.Commit | exp.Rollback):
+            if not tree.args.get("savepoint"):
+                self._is_in_transaction = isinstance(tree, exp.Transaction) or bool(tree.args.get("chain"))
+            return Answer()
+        if isinstance(tree, exp.Update | exp.TruncateTable):
+            return await self._change(tree)
+        if isinstance(tree, exp.Show):
+            return await self._show(tree, describe)
+        if isinstance(tree, exp.Describe) and isinstance(tree.this, exp.Table):
+            target = tree.this
+            show = exp.Show(this="COLUMNS", target=exp.to_identifier(target.name), db=target.args.get("db"))
+            return await self._show(show, describe)
+        if isinstance(tree, exp.Query | exp.Describe):
+            return await self._run(tree, titles, describe)
+        if isinstance(tree, exp.Command) and tree.name.upper() == "CALL":
+            raise Refusal(_NO_SUCH_PROCEDURE, "PROCEDURE does not exist: pfs has no procedures")
+        if isinstance(tree, exp.Command | exp.Alias | exp.Column) and word not in ("LOCK", "FLUSH", "GRANT"):
+            raise Refusal(_NO_SQL, f"{statement.text[:80]!r} is no statement that pfs answers")
+        raise self._denied(word, "pfs serve answers SELECT and SHOW")
+
+    def _facts(self) -> dict[str, Value | None]:
+        who = f"{self.user}@{self._host}"
+        return {
+            **dict.fromkeys(("USER", "SYSTEM_USER", "SESSION_USER", "CURRENT_USER"), who),
+            **dict.fromkeys(("DATABASE", "SCHEMA", "CURRENT_SCHEMA", "CURRENT_DATABASE"), self.database),
+            **dict.fromkeys(("VERSION", "CURRENT_VERSION"), self.variables["version"]),
+            "CONNECTION_ID": self._number,
+            "LAST_INSERT_ID": 0,
+            **self._counts,
+        }
+
+    def _denied(self, word: str, why: str) -> Refusal:
+        return Refusal(_DENIED, f"{word} command denied to user '{self.user}'@'{self._host}': {why}")
+
+    async def _change(self, tree: exp.Update | exp.TruncateTable) -> Answer:
+        writer = self._context.source.writer
+        if writer is None:
+            word = "UPDATE" if isinstance(tree, exp.Update) else "TRUNCATE"
+            raise self._denied(word, "it only reads; start pfs serve with --write")
+
+        def change() -> int:
+            if isinstance(tree, exp.Update):
+                return changes.update(tree, self._context.source, writer)
+            changes.truncate(tree, writer)
+            return 0
+
+        async with self._context.turn:
+            return Answer(changed=await asyncio.to_thread(change))
+
+    async def _show(self, show: exp.Show, describe: bool) -> Answer:
+        kind = show.name.upper()
+        schema = (show.text("db") or self.database or "").lower()
+        information = self._context.tables.information
+        if kind in ("WARNINGS", "ERRORS"):
+            found = [("Warning", each.code, str(each)) for each in self.warnings if kind == "WARNINGS"]
+            return text_answer(["Level", "Code", "Message"], found)
+        if kind in ("CREATE TABLE", "CREATE VIEW", "COLUMNS", "INDEX"):
+            table = show.text("target").lower()
+            columns = await asyncio.to_thread(information.types, schema, table)
+            if not columns:
+                raise Refusal(_UNKNOWN_TABLE, f"Table '{schema}.{table}' doesn't exist")
+            if kind.startswith("CREATE"):
+                rows, names = information.created(schema, table)
+                return text_answer(names, rows)
+        if kind in ("TABLES", "TABLE STATUS") and not schema:
+            raise Refusal(_NO_DATABASE, "No database selected")
+        select = select_of(show, schema)
+        if select is None:
+            raise Refusal(_NO_SQL, f"SHOW {kind} is no statement that pfs answers")
+        return await self._run(parsed_duckdb(select), None, describe)
+
+    async def _run(self, tree: exp.Expression, titles: Sequence[str | None] | None, describe: bool) -> Answer:
+        is_plan = isinstance(tree, exp.Describe)
+        database = self.database or "performance_schema"
+        limit = int(self.variables["sql_select_limit"]) if titles is not None else MOST_ROWS + 1
+
+        named = _named(without_case(tree.this if is_plan else tree, database), database)
+        if not is_plan and isinstance(named, exp.Query) and (describe or named.args.get("limit") is None):
+            # DuckDB stops at an answer that is too large.
+            named = named.limit(0 if describe else min(limit, MOST_ROWS + 1))
+        (columns, count), batches = await self._context.workers.ask(
+            _answer, dict(self.variables), named, is_plan, titles, seconds=self._context.seconds, is_gone=self._stream.is_gone
+        )
+        rows = Rows(count, batches)
+        self._context.waiting.add(rows, self._stream.hang_up)
+        return Answer(columns, rows)
+
+
+def _answer(
+    tables: Served, session: Mapping[str, Value], tree: exp.Expression, is_plan: bool, titles: Sequence[str | None] | None
+) -> tuple[tuple[Sequence[Column], int], Iterable[bytes]]:
+    """Answers a statement, in a worker."""
+    found = run(f"explain {translated(tree)}" if is_plan else tree, tables.of(session))
+    return answer_of(found, titles)
+
+
+def parsed_duckdb(select: str) -> exp.Expression:
+    import sqlglot
+
+    tree: exp.Expression = sqlglot.parse_one(select, read="duckdb")  # type: ignore[assignment, unused-ignore]
+    return tree
+
+
+def _named(tree: exp.Expression, database: str) -> exp.Expression:
+    """Returns a tree whose tables have the names that DuckDB gets."""
+    tree = tree.copy()
+    inner = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+    for table in list(tree.find_all(exp.Table)):
+        if not isinstance(table.this, exp.Identifier):
+            continue  # a function that returns rows
+        if table.name.lower() == "dual" and not table.text("db") and isinstance(table.parent, exp.From):
+            table.parent.pop()
+            continue
+        schema = table.text("db").lower() or ("" if table.name.lower() in inner else database)
+        if schema not in ("", *SCHEMAS):
+            raise UnknownTable(f"Table '{schema}.{table.name}' doesn't exist")
+        if schema == "information_schema":
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
+            table.set("this", exp.to_identifier(INFORMATION + table.name.lower(), quoted=True))
+            table.set("db", None)
+        elif schema:
+            table.set("db", exp.to_identifier(schema))
+        table.set("catalog", None)
+    for column in tree.find_all(exp.Column):
+        column.set("db", None)  # schema.table.column
+        column.set("catalog", None)
+        if column.name.upper() == "VARIABLE_NAME":
+            _ignore_case(column)
+    return tree
+
+
+def _ignore_case(column: exp.Column) -> None:
+    """Compares a column with texts as MySQL does: clients write names of variables in any case."""
+    parent = column.parent
+    is_compared = isinstance(parent, exp.EQ | exp.In) and parent.this is column
+    texts = [parent.expression] if isinstance(parent, exp.EQ) else parent.expressions if isinstance(parent, exp.In) else []
+    if is_compared and texts and all(isinstance(text, exp.Literal) and text.is_string for text in texts):
+        column.replace(exp.Lower(this=column.copy()))
+        for text in texts:
+            text.set("this", text.name.lower())

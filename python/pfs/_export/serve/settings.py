@@ -1,0 +1,96 @@
+"""Answers SET: what a client sets for its session changes what it reads, and sometimes what it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pfs._export.serve.statements import Statement
+from pfs._export.serve.variables import Session, Value
+from pfs._export.serve.wire import Refusal
+
+__all__ = ["set_all"]
+
+_Word = tuple[str, bool]  # a text, and whether it stood in quotes
+_SCOPES = ("GLOBAL", "SESSION", "LOCAL", "PERSIST", "PERSIST_ONLY")
+_NOT_SET = 1235
+_MOST_WARNINGS = 1024
+_LEVELS = {"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}
+
+
+def set_all(statement: Statement, session: Session, users: dict[str, Value | None]) -> list[Refusal]:
+    """Makes the settings of a SET, as far as they are known. Returns why others are ignored: clients set many.
+
+    Args:
+        users: the variables of the client, whose names begin with @.
+
+    Raises:
+        Refusal: an unknown character set or time zone would make answers wrong.
+    """
+    ignored = []
+    for words in statement.values():
+        try:
+            _set(words, session, users)
+        except Refusal as refusal:
+            if refusal.code in (1115, 1298):
+                raise
+            ignored.append(refusal)
+    return ignored[:_MOST_WARNINGS]
+
+
+def _set(words: Sequence[_Word], session: Session, users: dict[str, Value | None]) -> None:
+    plain = " ".join(text.upper() for text, _ in words).split()
+    if plain[:1] == ["NAMES"]:
+        session.set_charset(_named(words[1:2]))
+        if plain[2:3] == ["COLLATE"]:
+            session.write("collation_connection", words[-1][0])
+    elif plain[:2] in (["CHARACTER", "SET"], ["CHAR", "SET"]) or plain[:1] == ["CHARSET"]:
+        session.set_charset(_named(words[-1:]))
+    elif "TRANSACTION" in plain[:2] or plain[:1] in (["ISOLATION"], ["READ"]):
+        _set_transaction(" ".join(plain), session)
+    else:
+        place = next((place for place, (text, quoted) in enumerate(words) if text in ("=", ":=") and not quoted), 0)
+        _assign([text for text, _ in words[:place]], _value(words[place + 1 :], session, users), session, users)
+
+
+def _named(words: Sequence[_Word]) -> str | None:
+    if not words:
+        raise Refusal(_NOT_SET, "SET without a value is ignored")
+    ((text, quoted),) = words
+    return None if text.upper() == "DEFAULT" and not quoted else text
+
+
+def _set_transaction(text: str, session: Session) -> None:
+    level = text.partition("ISOLATION LEVEL ")[2]
+    if level in _LEVELS:
+        session.write("transaction_isolation", level.replace(" ", "-"))
+    elif text.endswith(("READ ONLY", "READ WRITE")):
+        session.write("transaction_read_only", text.endswith("ONLY"))
+
+
+def _assign(name: Sequence[str], value: Value | None, session: Session, users: dict[str, Value | None]) -> None:
+    if name[:1] == ["@"]:
+        if len(users) >= 1000 or len(str(value)) > 10_000:
+            raise Refusal(_NOT_SET, f"@{name[-1]} is ignored: there are too many variables, or it is too long")
+        users[name[-1].lower()] = value
+        return
+    scope = next((word.upper() for word in name[:-1] if word.upper() in _SCOPES), "SESSION")
+    if not name or scope not in ("SESSION", "LOCAL"):
+        raise Refusal(_NOT_SET, f"SET {scope} is ignored: a client sets its own session")
+    session.write(name[-1], value)
+
+
+def _value(words: Sequence[_Word], session: Session, users: dict[str, Value | None]) -> Value | None:
+    """Returns the value of a text, a number, a word or another variable."""
+    texts = [text for text, _ in words]
+    if len(words) == 1:
+        text, quoted = words[0]
+        if not quoted and text.upper() in ("DEFAULT", "NULL"):
+            return None
+        return int(text) if text.isdecimal() and not quoted else text
+    if texts[:1] == ["@@"]:
+        return session.read(texts[-1], texts[1].upper() == "GLOBAL")
+    if texts[:1] == ["@"] and len(texts) == 2:
+        return users.get(texts[1].lower())
+    if texts[:1] == ["-"] and len(texts) == 2 and texts[1].isdecimal():
+        return -int(texts[1])
+    raise Refusal(_NOT_SET, f"SET to {' '.join(texts)[:80]!r} is ignored: a value is a literal or a variable")

@@ -1,0 +1,149 @@
+"""Gives the tables that are served: of a process, of a saved snapshot, or of all processes added up."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pfs import _core
+from pfs._process import processes
+from pfs._process.attach import attach
+from pfs._save.held import HeldTables
+from pfs._sql.query import Tables
+from pfs._sql.sources import ProcessTables
+from pfs.errors import AttachError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pfs._process.segment import SegmentSource
+    from pfs._save.snapshot import Merged, Snapshot
+
+__all__ = ["All", "One", "Saved", "Source"]
+
+
+class Source(Tables, Protocol):
+    """Is what can be served."""
+
+    @property
+    def writer(self) -> SegmentSource | None:
+        """Makes changes, if they are allowed."""
+
+    def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]: ...
+    def uptime(self) -> int:
+        """Returns seconds, of the oldest process."""
+
+    def hostname(self) -> str: ...
+
+
+class One(ProcessTables):
+    """Serves a process. It stays the same one after its end."""
+
+    def __init__(self, process: int | str, write: bool) -> None:
+        source = attach(process, write)._source
+        super().__init__(source)
+        self.pid = source.pid
+        self.writer = source if write else None
+
+    def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        return self._source.rows(table, columns)
+
+    def uptime(self) -> int:
+        return self._source.now() // 10**12
+
+    def hostname(self) -> str:
+        return os.uname().nodename
+
+
+def _rows(frame: pd.DataFrame, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    chosen = frame[list(columns)].astype(object)
+    return list(chosen.where(chosen.notna(), None).itertuples(index=False, name=None))
+
+
+class Saved(HeldTables):
+    """Serves a saved snapshot."""
+
+    writer = None
+
+    def __init__(self, path: str) -> None:
+        from pfs._save.snapshot import read_snapshot
+
+        self._snapshot = read_snapshot(path)
+        super().__init__(self._snapshot._held)
+
+    def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        return _rows(self._snapshot[table], columns) if table in self._snapshot else []
+
+    def uptime(self) -> int:
+        began = self._snapshot.process.started  # microseconds; 0 in a merged one
+        return int(self._snapshot.time.timestamp()) - began // 10**6 if began else 0
+
+    def hostname(self) -> str:
+        """Returns the host on which the snapshot was taken. For a cut of ``pfs collect`` it is its node."""
+        nodes = {origin.NODE for origin in self._snapshot.origins if "/" not in origin.NODE}  # others are no names
+        return self._snapshot.process.host or (nodes.pop() if len(nodes) == 1 else "")
+
+
+class All:
+    """Serves all processes: their sums, and rows with NODE, PID and START. Each reading looks for processes again."""
+
+    writer = None
+
+    def __init__(self, directory: str | None = None) -> None:
+        self._directory = directory
+
+    def names(self) -> Sequence[str]:
+        return _core.tables()
+
+    def columns(self, table: str) -> Sequence[str]:
+        from pfs._save.frames import ORIGIN, has_sums
+
+        info = _core.table_info(table)
+        own = [column["name"] for column in info["columns"]]
+        return own if has_sums(info) else [*ORIGIN, *own]
+
+    def file(self, table: str) -> str | None:
+        return None
+
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
+        return self._merged(table).arrow(table, columns)
+
+    def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        return _rows(self._merged(table)[table], columns)
+
+    def uptime(self) -> int:
+        began = [each.identity.started for each in processes.listed(self._directory) if each.state == "alive" and not each.doubt]
+        return max(0, int(time.time()) - min(began) // 10**6) if began else 0
+
+    def hostname(self) -> str:
+        return os.uname().nodename
+
+    def _merged(self, table: str) -> Merged:
+        from pfs._save.merge import needed
+        from pfs._save.snapshot import Snapshot, take
+
+        taken: list[Snapshot] = []
+        known = set()
+        for found in processes.listed(self._directory):
+            if found.doubt:
+                continue
+            try:
+                with attach(found.path) as schema:
+                    each = take(schema._source, schema._source.identity, None, needed(table))
+            except (AttachError, OSError):
+                continue
+            if each.origins[0] not in known:  # a second copy of the library has the same origin
+                known.add(each.origins[0])
+                taken.append(each)
+        if not taken:
+            raise AttachError(f"no process can be read in {self._directory or processes.default_directory()}")
+        return Snapshot.merge(taken)
+
+
+def source_of(name: int | str, write: bool) -> One | Saved:
+    """Returns the source that a pid, a segment, a folder or a file names."""
+    if isinstance(name, str) and (os.path.isdir(name) or name.endswith(".zip")):
+        return Saved(name)
+    return One(name, write)

@@ -1,0 +1,61 @@
+"""Adds what clients and dashboards expect of a server to global_status. Other tables have the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pfs._export.serve.sources import Source
+
+__all__ = ["ADDED", "added_status", "statistics"]
+
+
+def _sum(table: str, column: str) -> Callable[[Source], int]:
+    return lambda source: sum(int(value or 0) for (value,) in source.rows(table, [column]))
+
+
+def _connections(source: Source) -> int:
+    """Counts sessions of users. The account without a user is that of the program's own threads."""
+    return sum(int(total or 0) for user, total in source.rows("accounts", ["USER", "TOTAL_CONNECTIONS"]) if user is not None)
+
+
+def _connected(source: Source) -> int:
+    return sum(1 for (number,) in source.rows("threads", ["PROCESSLIST_ID"]) if number is not None)
+
+
+def _running(source: Source) -> int:
+    ends = source.rows("events_statements_current", ["EVENT_ID", "END_EVENT_ID", "NESTING_EVENT_LEVEL"])
+    return sum(1 for _, end, level in ends if end is None and not level)
+
+
+_STATEMENTS = _sum("events_statements_summary_global_by_event_name", "COUNT_STAR")
+_STATUS: dict[str, Callable[[Source], int]] = {
+    "Bytes_received": _sum("socket_summary_by_event_name", "SUM_NUMBER_OF_BYTES_READ"),
+    "Bytes_sent": _sum("socket_summary_by_event_name", "SUM_NUMBER_OF_BYTES_WRITE"),
+    "Connections": _connections,
+    "Open_files": _sum("file_instances", "OPEN_COUNT"),
+    "Queries": _STATEMENTS,
+    "Questions": _STATEMENTS,
+    "Threads_connected": _connected,
+    "Threads_running": _running,
+    "Uptime": lambda source: source.uptime(),
+}
+
+
+def added_status(source: Source) -> dict[str, str]:
+    return {name: str(value(source)) for name, value in _STATUS.items()}
+
+
+def statistics(source: Source) -> str:
+    """Returns the line of COM_STATISTICS."""
+    found = added_status(source)
+    per_second = int(found["Questions"]) / max(1, int(found["Uptime"]))
+    return (
+        f"Uptime: {found['Uptime']}  Threads: {found['Threads_connected']}  Questions: {found['Questions']}  Slow queries: 0  "
+        f"Opens: {found['Open_files']}  Flush tables: 0  Open tables: 0  Queries per second avg: {per_second:.3f}"
+    )
+
+
+# A file of ``pfs collect`` has none of these tables: there they have the rows of the server only.
+ADDED = ("global_status", "global_variables", "session_status", "session_variables")

@@ -1,0 +1,1 @@
+"""Reads many processes at once: the hosts of a fleet, the workers of Dask."""

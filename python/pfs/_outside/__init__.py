@@ -1,1 +1,0 @@
-"""Finds, reads and changes the segments of other processes."""

@@ -1,0 +1,1 @@
+"""Reads and runs processes: this one, others, dead ones; answers a question wherever its rows are."""

@@ -1,0 +1,80 @@
+"""The second segment of a process that runs under ``pfs run``: the library that records the program has one of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+
+from pfs import _core
+from pfs._process import processes
+from pfs._process.segment import SegmentSource
+
+__all__ = ["JOIN", "hidden", "is_lock_wait", "is_noise", "is_recorded", "recorded", "tell_where"]
+
+# Locks of the interpreter, and what pfs itself does: how often says nothing of a program. The wait for the GIL
+# (wait/synch/cond/python/gil) counts.
+_NOISE = re.compile(
+    r"wait/synch/(?:mutex/python/(?:gil|gil-switch|interpreter)|cond/python/interpreter)$|wait/\w+/\w+/(?:libperfsch\w*|_core\.\w+)/"
+    r"|wait/synch/\w+/python/pfs\."
+)
+# The wait for the end of a thread: threads do not compete for its lock.
+JOIN = "wait/synch/mutex/python/threading.Thread.join"
+_MODULE_OF_WAITING = re.compile(r"(?:threading|queue|asyncio|concurrent\.futures|multiprocessing)(?:\.\w+)*:\d+$")
+
+
+def is_recorded() -> bool:
+    """Returns whether this process runs under ``pfs run``, or below a session with --pfs-instrument."""
+    library = os.environ.get("PFS_RUN_PRELOAD", "")
+    return library != "" and library in os.environ.get("LD_PRELOAD", "")
+
+
+@contextlib.contextmanager
+def hidden() -> Iterator[None]:
+    """Lets the library record nothing of this thread in the block: what pfs reads is no part of the program."""
+    native = sys.modules.get("_pfs_run_native")  # without the Python layer of pfs run there is none
+    hide = getattr(native, "hide", None)
+    thread = hide() if hide is not None else 0
+    try:
+        yield
+    finally:
+        if thread:
+            native.show(thread)  # type: ignore[union-attr]
+
+
+def is_noise(name: str) -> bool:
+    """Returns whether an instrument is one of the interpreter's own locks, or of pfs itself."""
+    return _NOISE.match(name) is not None
+
+
+def is_lock_wait(name: str, source: str) -> bool:
+    """Returns whether a wait is one for a lock that another thread holds.
+
+    A worker of a pool waits for work in a lock of Python: a thread whose frames are all in modules of waiting has the module and
+    the line there for SOURCE. A condition is no lock, and a join waits for the end of a thread.
+    """
+    is_lock = name.startswith(("wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/prlock/", "wait/synch/sxlock/"))
+    return is_lock and name != JOIN and not is_noise(name) and _MODULE_OF_WAITING.match(source) is None
+
+
+def recorded(write: bool = False) -> SegmentSource | None:
+    """Returns what the library has recorded of this process, or None if there is no such segment."""
+    own = os.path.realpath(_core.segment_path() or "/")  # PFS_DIR may be relative
+    with hidden():
+        for found in processes.scan_all(processes.with_users(processes.default_directory())):
+            # A dead one is of the program that this process ran before exec.
+            if found.identity.pid == os.getpid() and os.path.realpath(found.path) != own and found.state != "dead":
+                return SegmentSource(_core.Segment(found.path), write)
+    return None
+
+
+def tell_where(table: str) -> None:
+    """Warns that a table of this process is empty because ``pfs run`` has tables of its own; does nothing without ``pfs run``."""
+    if is_recorded() and recorded() is not None:
+        warnings.warn(
+            f"{table} is empty: this process has no object of pfs. What pfs run has recorded of it is in pfs.attach(os.getpid())",
+            stacklevel=3,
+        )

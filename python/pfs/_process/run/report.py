@@ -1,0 +1,257 @@
+"""Reports what a program and its children waited for, from their segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pfs._process.attach import attach
+from pfs._process.recorded import JOIN, is_lock_wait
+from pfs._read.places.readable import Readable
+from pfs._read.show import bytes_text, count_text, storable, time_text
+from pfs.errors import Error
+
+if TYPE_CHECKING:
+    from pfs._process.attach import Schema
+    from pfs._process.processes import Found
+    from pfs._process.run.program import Unrecorded
+    from pfs._read.source import Source
+
+__all__ = ["MOST_ROWS", "Report", "gather", "text_of"]
+
+MOST_ROWS = 1000  # of a list
+
+Key = TypeVar("Key")
+
+_CLASSES = {
+    JOIN: "ends of threads of Python (join)",
+    "wait/synch/mutex/": "mutexes",
+    "wait/synch/rwlock/": "read-write locks",
+    "wait/synch/cond/python/gil": "the GIL of Python",
+    "wait/synch/cond/": "conditions",
+    "wait/io/file/": "files",
+    "wait/io/socket/": "sockets",
+    "idle": "idle (poll, select, epoll)",
+}
+# A lock that is free takes some nanoseconds, and a thread that sleeps for one takes microseconds to wake up.
+_SHORTEST_BLOCK = 1_000_000  # picoseconds
+_FORGOTTEN = "(before the last events that are kept)"
+_WAITS = "events_waits_summary_global_by_event_name"
+# The columns of each row of a report.
+_IO = ("SUM_TIMER_WAIT", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "COUNT_WRITE", "SUM_NUMBER_OF_BYTES_WRITE")
+_STATEMENTS = ("COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ROWS_AFFECTED", "SUM_ERRORS")
+_MEMORY = ("COUNT_ALLOC", "SUM_NUMBER_OF_BYTES_ALLOC", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED")
+
+
+@dataclass(slots=True)
+class Report:
+    """Holds sums over all processes of a run. Times are picoseconds."""
+
+    processes: list[dict[str, Any]] = field(default_factory=list)
+    classes: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
+    locks: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
+    blocked: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # by lock and line of the wait: as locks
+    files: dict[str, list[int]] = field(default_factory=dict)  # time, reads, bytes, writes, bytes
+    sockets: dict[str, list[int]] = field(default_factory=dict)  # the same, by instrument
+    statements: dict[str, list[int]] = field(default_factory=dict)  # count, time, rows, affected, errors
+    memory: dict[str, list[int]] = field(default_factory=dict)  # allocations, bytes, bytes in use at the end, most in use
+    lost: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  # what the library says that it cannot see
+    unread: list[str] = field(default_factory=list)  # segments that could not be read
+    unrecorded: dict[Unrecorded, int] = field(default_factory=dict)
+
+    def as_json(self, limit: int) -> dict[str, Any]:
+        """Returns plain values for JSON. Each list has its `limit` largest rows by time."""
+
+        def rows(sums: dict[str, list[int]], key: str, names: Sequence[str], by: int) -> list[dict[str, Any]]:
+            return [{key: storable(name), **dict(zip(names, values, strict=True))} for name, values in _largest(sums, by, limit)]
+
+        io = ("time", "reads", "bytes_read", "writes", "bytes_written")
+        return {
+            "processes": self.processes,
+            "classes": rows(self.classes, "class", ("count", "time", "longest"), 1),
+            "locks": rows(self.locks, "name", ("count", "time", "longest"), 1),
+            "blocked": [
+                {"time": time, "count": count, "longest": longest, "name": storable(name), "source": storable(line)}
+                for (name, line), (count, time, longest) in self.longest_blocked(limit)
+            ],
+            "files": rows(self.files, "file", io, 0),
+            "sockets": rows(self.sockets, "name", io, 0),
+            "statements": rows(self.statements, "digest_text", ("count", "time", "rows_sent", "rows_affected", "errors"), 1),
+            "memory": rows(self.memory, "name", ("count", "bytes", "in_use", "most_in_use"), 3),
+            "lost": self.lost,
+            "notes": list(map(storable, self.notes)),
+            "unread": list(map(storable, self.unread)),
+            "unrecorded": [
+                {"count": count, "program": storable(program) or None, "reason": why}
+                for (program, why), count in self.most_unrecorded(limit)
+            ],
+        }
+
+    def most_unrecorded(self, limit: int) -> list[tuple[Unrecorded, int]]:
+        """Returns processes and programs that are not recorded: the most frequent of each reason."""
+        return sorted(self.unrecorded.items(), key=lambda item: (-item[1], item[0]))[:limit]
+
+    def longest_blocked(self, limit: int) -> list[tuple[tuple[str, str], list[int]]]:
+        """Returns the locks and lines with the longest single waits."""
+        return sorted(self.blocked.items(), key=lambda item: (-item[1][2], item[0]))[:limit]
+
+
+def gather(there: Iterable[Found], before: Report | None = None) -> Report:
+    """Reads segments and adds them up. A segment that cannot be read, or that may be another user's, is named in the report.
+
+    Args:
+        before: what is known of processes whose segments have gone.
+    """
+    report = before or Report()
+    for found in there:
+        if found.doubt:
+            report.unread.append(f"{found.path}: {found.doubt}")
+            continue
+        try:
+            with attach(found.path) as schema:
+                _add(report, schema)
+        except Error as error:
+            report.unread.append(f"{found.path}: {error}")
+        if len(report.blocked) > 2 * MOST_ROWS:
+            report.blocked = dict(report.longest_blocked(MOST_ROWS))
+    return report
+
+
+def _add(report: Report, schema: Schema) -> None:
+    source = schema._source
+    waits = source.rows(_WAITS, ("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_TIMER_WAIT"))
+    waits = [row for row in waits if row[1] > 0]
+    report.processes.append({"pid": schema.pid, "command": schema.command, "events": sum(row[1] for row in waits)})
+    names = Readable(source)
+    for name, *numbers in waits:
+        kind = next((text for prefix, text in _CLASSES.items() if name.startswith(prefix)), None)
+        if kind is not None:
+            _sum(report.classes, kind, numbers, longest=2)
+        if name.startswith("wait/synch/"):
+            _sum(report.locks, names.name(name), numbers, longest=2)
+    _add_files(report, source, names)
+    for name, count, *numbers in source.rows("socket_summary_by_event_name", ("EVENT_NAME", "COUNT_STAR", *_IO)):
+        if count > 0:
+            _sum(report.sockets, names.name(name), numbers)
+    for name, *numbers in source.rows("events_statements_summary_by_digest", ("DIGEST_TEXT", *_STATEMENTS)):
+        _sum(report.statements, name or "(other statements)", numbers)
+    for name, *numbers in source.rows("memory_summary_global_by_event_name", ("EVENT_NAME", *_MEMORY)):
+        if numbers[0] > 0 and not name.startswith("memory/performance_schema/"):
+            _sum(report.memory, name, numbers)
+    for name, value in source.rows("global_status", ("VARIABLE_NAME", "VARIABLE_VALUE")):
+        if name.endswith("_lost") and value.isdigit() and int(value) > 0:
+            report.lost[name] = report.lost.get(name, 0) + int(value)
+    _add_blocked(report, source, {name: longest for name, _, _, longest in waits}, names)
+    for code, severity, text in source.rows("error_log", ("ERROR_CODE", "PRIO", "DATA")):
+        if code == "PFS-RUN" and severity == "Warning" and text not in report.notes:
+            report.notes.append(text)
+
+
+def _add_files(report: Report, source: Source, names: Readable) -> None:
+    """Adds the files, and for each instrument what the calls on files did that have no row: those that were removed or
+    overwritten, and names that could not be opened."""
+    left: dict[str, list[int]] = {}
+    columns = ("COUNT_STAR", *_IO)
+    for name, count, *numbers in source.rows("file_summary_by_event_name", ("EVENT_NAME", *columns)):
+        if count > 0:
+            left[name] = [count, *numbers]
+    for file, name, count, *numbers in source.rows("file_summary_by_instance", ("FILE_NAME", "EVENT_NAME", *columns)):
+        if count > 0:
+            _sum(report.files, file, numbers)
+            left[name] = [max(0, a - b) for a, b in zip(left.get(name, [0] * 6), (count, *numbers), strict=True)]
+    for name, (count, *numbers) in left.items():
+        if count > 0:
+            _sum(report.files, f"(removed or not there) {names.name(name).removeprefix('wait/io/file/')}", numbers)
+
+
+def _add_blocked(report: Report, source: Source, longest: dict[str, int], names: Readable) -> None:
+    """Adds the waits for locks. The history has the line of each wait, of the last events only. A lock that had a longer wait
+    before has a row without a line. `longest`: the longest wait by instrument."""
+    seen: dict[str, int] = {}
+    for name, at, time in source.rows("events_waits_history_long", ("EVENT_NAME", "SOURCE", "TIMER_WAIT")):
+        if time and name.startswith("wait/synch/"):  # a wait that has not ended has no time
+            seen[name] = max(seen.get(name, 0), time)
+            if time >= _SHORTEST_BLOCK and is_lock_wait(name, at or ""):
+                _sum(report.blocked, (names.name(name), names.source(at) or ""), (1, time, time), longest=2)
+    for name, time in longest.items():
+        if time > max(seen.get(name, 0), _SHORTEST_BLOCK) and is_lock_wait(name, ""):
+            _sum(report.blocked, (names.name(name), _FORGOTTEN), (1, time, time), longest=2)
+
+
+def _sum(sums: dict[Key, list[int]], name: Key, numbers: Sequence[int], longest: int = -1) -> None:
+    more = list(numbers)
+    there = sums.get(name)
+    if there is None:
+        sums[name] = more
+    else:
+        sums[name] = [max(a, b) if i == longest else a + b for i, (a, b) in enumerate(zip(there, more, strict=True))]
+
+
+def _largest(sums: dict[str, list[int]], by: int, limit: int) -> list[tuple[str, list[int]]]:
+    # Many rows of locks have no time: those of a lock that was always free come by their counts.
+    return sorted(sums.items(), key=lambda item: (-item[1][by], -max(item[1]), item[0]))[:limit]
+
+
+def text_of(report: Report, limit: int) -> str:
+    """Returns the report for a terminal."""
+    parts = []
+
+    def add(title: str, columns: str, rows: list[list[str]]) -> None:
+        if not rows:
+            return
+        names = columns.split("|")
+        widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(names)]
+        # The name comes last: it has any length.
+        lines = ["  ".join([*(c.rjust(w) for c, w in zip(row[:-1], widths, strict=False)), row[-1]]) for row in (names, *rows)]
+        parts.append("\n".join([title, *("  " + line for line in lines)]))
+
+    def clean(name: str) -> str:
+        return "".join(c if c.isprintable() else "?" for c in storable(name))
+
+    def io(name: str, n: list[int]) -> list[str]:
+        return [time_text(n[0]), count_text(n[1]), bytes_text(n[2]), count_text(n[3]), bytes_text(n[4]), clean(name)]
+
+    def waits(name: str, n: list[int]) -> list[str]:
+        return [time_text(n[1]), count_text(n[0]), time_text(n[2]), clean(name)]
+
+    add("Waited for", "time|count|longest|class", [waits(*item) for item in _largest(report.classes, 1, limit)])
+    locks = [(name.removeprefix("wait/synch/"), numbers) for name, numbers in _largest(report.locks, 1, limit)]
+    add("Locks and conditions", "time|count|longest|name", [waits(*item) for item in locks])
+    blocked = [
+        [time_text(longest), count_text(count), time_text(time), clean(name.removeprefix("wait/synch/")), clean(line)]
+        for (name, line), (count, time, longest) in report.longest_blocked(limit)
+    ]
+    add("Blocked longest by a lock", "longest|count|time|name|line", blocked)
+    add("Files", "time|reads|read|writes|written|file", [io(*item) for item in _largest(report.files, 0, limit)])
+    sockets = [(name.removeprefix("wait/io/socket/"), numbers) for name, numbers in _largest(report.sockets, 0, limit)]
+    add("Sockets", "time|reads|read|writes|written|name", [io(*item) for item in sockets])
+    add(
+        "Statements",
+        "time|count|rows|affected|errors|statement",
+        [
+            [time_text(n[1]), count_text(n[0]), count_text(n[2]), count_text(n[3]), count_text(n[4]), clean(name)]
+            for name, n in _largest(report.statements, 1, limit)
+        ],
+    )
+    add(
+        "Memory",
+        "allocations|bytes|in use at the end|most in use|name",
+        [
+            [count_text(n[0]), bytes_text(n[1]), bytes_text(n[2]), bytes_text(n[3]), clean(name.removeprefix("memory/"))]
+            for name, n in _largest(report.memory, 3, limit)
+        ],
+    )
+    if not parts:
+        parts.append("pfs saw no event." if report.processes else "pfs saw no event: no process has made a segment.")
+    if report.lost:
+        parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))
+    for (program, why), count in report.most_unrecorded(limit):
+        what = f"{program}{f' ({count} times)' * (count > 1)}" if program else f"{count} process{'es' * (count > 1)}"
+        parts.append(f"Not recorded: {clean(what)}: {clean(why)}")
+    if len(report.unrecorded) > limit:
+        parts.append(f"Not recorded: {len(report.unrecorded) - limit} more programs; --limit shows more of them")
+    parts += [f"Not seen: {clean(text)}" for text in report.notes]
+    parts += [f"Not read: {text}" for text in report.unread]
+    return "\n\n".join(parts)

@@ -1,0 +1,1 @@
+"""Keeps tables in files: snapshots, their sums and differences, and traces."""
