@@ -160,7 +160,7 @@ def options_table() -> str:
 
 def commands_page() -> str:
     """Returns the help of each command of pfs, as a terminal of 84 columns shows it."""
-    from pfs._cli.manual import contexts
+    from pfs._ui.cli.manual import contexts
 
     lines = ["# Commands", "", "`man pfs-top` and `pfs top --help` say the same on a terminal.", ""]
     for context in contexts():

@@ -108,13 +108,13 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: object) -> None:
     """Is called by ``%load_ext pfs``. It adds the magic ``%%pfs``, readable frames, and completion of names of tables."""
-    from pfs._notebook import extension
+    from pfs._ui.notebook import extension
 
     extension.load(shell)
 
 
 def unload_ipython_extension(shell: object) -> None:
     """Is called by ``%unload_ext pfs``."""
-    from pfs._notebook import extension
+    from pfs._ui.notebook import extension
 
     extension.unload(shell)

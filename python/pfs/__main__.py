@@ -2,6 +2,6 @@
 
 import sys
 
-from pfs.cli import main
+from pfs._ui.main import main
 
 sys.exit(main())

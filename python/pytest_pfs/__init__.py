@@ -1,7 +1,7 @@
 """The pytest plugin of pfs shows what tests wait for, and limits it. docs/howto/pytest.md says how to use it.
 
 It is a package of its own, because importing any module of pfs imports pfs, and a test run that does not use the plugin must not
-pay for that. This package only declares; pfs._testing.plugin does the work.
+pay for that. This package only declares; pfs._ui.testing.plugin does the work.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     # For annotations of tests: if TYPE_CHECKING: from pytest_pfs import View
-    from pfs._testing.overhead import Overhead as Overhead
-    from pfs._testing.view import View as View
+    from pfs._ui.testing.overhead import Overhead as Overhead
+    from pfs._ui.testing.view import View as View
 
     class MeasureOverhead(Protocol):
         def __call__(self, function: Callable[[], object], *, blocks: int = 30, block_seconds: float = 0.002) -> Overhead: ...
@@ -65,7 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     if config.getoption("pfs_instrument") is None:
         return None
-    from pfs._testing import unchanged
+    from pfs._ui.testing import unchanged
 
     return None if unchanged.is_recorded() else unchanged.run(config)
 
@@ -83,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
         or any(config.getoption(name) for name in options)
         or any(config.getini(f"pfs_budget_{name}") for name in _LIMITS)
     ):
-        from pfs._testing import plugin
+        from pfs._ui.testing import plugin
 
         plugin.of(config)
 
@@ -91,7 +91,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("pfs_budget") is not None:
-            from pfs._testing import plugin
+            from pfs._ui.testing import plugin
 
             plugin.of(item.config).check(item)
 
@@ -100,7 +100,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if not item.config.pluginmanager.has_plugin("pfs-session"):
         return (yield)
-    from pfs._testing import plugin
+    from pfs._ui.testing import plugin
 
     return (yield from plugin.of(item.config).call(item))
 
@@ -109,7 +109,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pfs_schema() -> Iterator[View]:
     """Shows what happened during this test, as DataFrames: ``pfs_schema.table(name)``, ``pfs_schema.events(name)``; with
     ``children=True`` also in forked children. It begins where this fixture is set up."""
-    from pfs._testing import plugin
+    from pfs._ui.testing import plugin
 
     with plugin.view() as made:
         yield made
@@ -123,6 +123,6 @@ def pfs_overhead(request: pytest.FixtureRequest) -> MeasureOverhead:
     pairs of blocks of at least `block_seconds`, on and off in random order one after the other. The function is called many
     times; these calls count in no budget. All instruments of the process are switched off and on meanwhile.
     """
-    from pfs._testing import plugin
+    from pfs._ui.testing import plugin
 
     return plugin.of(request.config).overhead(request.node)

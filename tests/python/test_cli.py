@@ -16,7 +16,7 @@ import pytest
 import pfs
 from pfs import demo
 from pfs._base import installed
-from pfs._cli import commands
+from pfs._ui.cli import commands
 
 
 def pfs_command(*arguments: str, status: int = 0, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -67,8 +67,8 @@ def test_a_command_is_found_by_its_name() -> None:
 
 def test_a_program_does_not_wait_for_what_other_commands_import() -> None:
     """What draws and what reads segments is imported when it is needed: for a report, when the program has ended."""
-    shows = "import sys; from pfs._cli.commands import run; run(sys.argv[1:]); print(*sys.modules)"
-    late = {"rich", "pandas", "pfs._process.attach", "pfs._process.run.report", "pfs._cli.processes"}
+    shows = "import sys; from pfs._ui.cli.commands import run; run(sys.argv[1:]); print(*sys.modules)"
+    late = {"rich", "pandas", "pfs._process.attach", "pfs._process.run.report", "pfs._ui.cli.processes"}
     for options, expected in (["--no-report"], set()), ([], late & {"pfs._process.attach", "pfs._process.run.report"}):
         command = [sys.executable, "-c", shows, "run", *options, "--", "/bin/true"]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)

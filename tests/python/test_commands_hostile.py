@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-import pfs.cli
+import pfs._ui.main
 from pfs import _core
 from tests import budgets
 from tests.conftest import Build
@@ -43,7 +43,7 @@ def run_command(arguments: list[str]) -> tuple[int, str]:
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         try:
-            code = pfs.cli.main(arguments)
+            code = pfs._ui.main.main(arguments)
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 1
     return code, out.getvalue()

@@ -22,9 +22,9 @@ import pandas as pd
 import pytest
 
 import pfs
-import pfs.cli
-from pfs._cli.processes import ps
+import pfs._ui.main
 from pfs._process import by_name
+from pfs._ui.cli.processes import ps
 from tests.python._programs.subject import COMMAND, PID_NAMESPACE, Subject, forge, subject
 
 GLOBAL = "events_waits_summary_global_by_event_name"
@@ -55,7 +55,7 @@ def command(program: Subject, *arguments: str, status: int = 0) -> str:
     assert pfs.status  # it starts pfs, whose own file must not be beside that of the program
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), redirect_stderr(complained):
         patch.setenv("PFS_DIR", str(program.path.parent))
-        code = pfs.cli.main(list(arguments))
+        code = pfs._ui.main.main(list(arguments))
     assert code == status, output.getvalue() + errors.getvalue()
     return (output if status == 0 else errors).getvalue().decode()
 
@@ -281,7 +281,7 @@ def test_snapshot_does_not_replace_that_of_another_process(program: Subject, tmp
 @pytest.mark.parametrize("closed", ["folder", "file"])
 def test_segments_of_another_user_are_said_to_be(closed: str) -> None:
     as_nobody = (
-        "import os, sys; from pfs._cli import commands, processes; import pfs._process.attach, pwd; "
+        "import os, sys; from pfs._ui.cli import commands, processes; import pfs._process.attach, pwd; "
         "os.setgroups([]); os.setegid(65534); os.seteuid(65534); "
         "sys.exit([commands.run(['show', process, 'threads']) for process in sys.argv[1:]])"
     )

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from pfs._base import paths
-from pfs._cli.sql import history_file
 from pfs._read.places.own_names import names_for
+from pfs._ui.cli.sql import history_file
 from tests.python._programs.subject import Subject, clean_environment, subject, subject_with_a_lock
 from tests.python.test_run import PFS
 

@@ -15,7 +15,7 @@ from tests.python._programs.subject import Subject, subject
 SHOW = """
 import sys
 sys.argv = ["pfs", *sys.argv[1:]]
-from pfs.cli import main
+from pfs._ui.main import main
 try:
     main()
 except SystemExit as end:
@@ -43,7 +43,7 @@ def imported(program: Subject, *arguments: str) -> set[str]:
         timeout=60,
     )
     found = set(done.stderr.splitlines()[-1].split())
-    assert "pfs._cli.commands" in found
+    assert "pfs._ui.cli.commands" in found
     return found
 
 

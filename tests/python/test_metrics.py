@@ -497,7 +497,7 @@ def test_a_signal_inside_a_destructor_ends_the_command(fresh: Run) -> None:
     """Python drops the exception that a handler raises there: --interval and --listen went on for ever."""
     out = fresh("""
         import os, signal, sys
-        from pfs._cli.stopping import Stop
+        from pfs._ui.cli.stopping import Stop
         sys.unraisablehook = lambda dropped: print("dropped", dropped.exc_type.__name__)
         class Signals:
             def __del__(self):

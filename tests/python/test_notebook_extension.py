@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import pfs
-from pfs._notebook.timeline import timeline
+from pfs._ui.notebook.timeline import timeline
 from tests.conftest import Run
 from tests.python._programs.subject import clean_environment
 
@@ -172,7 +172,7 @@ own = files[files["COUNT_READ"] > 0]["FILE_NAME"].to_list()
 """
 TIMELINE = """
 import re, threading, time
-from pfs._notebook.report import Report
+from pfs._ui.notebook.report import Report
 with Report() as measured:
     waited = threading.Lock()
     with waited:

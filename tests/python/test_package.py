@@ -57,7 +57,7 @@ def test_commands_without_frames_load_neither_pandas_nor_numpy(fresh: Run) -> No
     """They take half a second on a slow machine, which `pfs --help`, `pfs set` and `pfs top` need not wait for."""
     out = fresh("""
         import contextlib, io, os, sys
-        import pfs, pfs.cli
+        import pfs, pfs._ui.main
         pid = str(os.getpid())
         pfs.status  # it starts pfs
         for command in (
@@ -66,7 +66,7 @@ def test_commands_without_frames_load_neither_pandas_nor_numpy(fresh: Run) -> No
             ["top", pid, "--count", "1", "--interval", "0.1"], ["show", pid, "threads"],
         ):
             with contextlib.redirect_stdout(io.StringIO()) as printed:
-                assert pfs.cli.main(command) == 0, (command, printed.getvalue())
+                assert pfs._ui.main.main(command) == 0, (command, printed.getvalue())
             heavy = {"numpy", "pandas", "pyarrow", "duckdb"} & set(sys.modules)
             assert not heavy, (command, heavy)
         pfs.table("threads")
@@ -198,7 +198,7 @@ def test_package_has_library_headers_cmake_pkgconfig_and_demo() -> None:
 
 
 def test_a_man_page_of_each_command_is_installed() -> None:
-    from pfs._cli.manual import pages
+    from pfs._ui.cli.manual import pages
 
     folder = Path(sysconfig.get_path("data")) / "share/man/man1"
     made = pages()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pfs._testing import budget, overhead
-from pfs._testing.totals import Totals, chosen
+from pfs._ui.testing import budget, overhead
+from pfs._ui.testing.totals import Totals, chosen
 from pfs.errors import InvalidValue
 from tests import MAY_FORK
 from tests.conftest import Run

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import pfs
-from pfs._cli.blocked import blocked_lines
-from pfs._cli.top import Process, View, lines, screen_of
+from pfs._ui.cli.blocked import blocked_lines
+from pfs._ui.cli.top import Process, View, lines, screen_of
 from tests.python._programs.fresh_process import fresh_process
 from tests.python._programs.subject import Subject, clean_environment, subject
 

@@ -17,10 +17,10 @@ import pytest
 from rich.console import Console
 
 import pfs
-from pfs._cli.top import Process, View, lines, screen_of, shares
 from pfs._read.places.readable import Readable
 from pfs._read.present import Blocked
 from pfs._read.samples import SECTIONS, Choice, Row, Sample, rows_between, take
+from pfs._ui.cli.top import Process, View, lines, screen_of, shares
 from tests.python._programs.subject import Subject, clean_environment, subject
 from tests.python._programs.terminal import Terminal
 

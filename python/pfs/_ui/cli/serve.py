@@ -8,7 +8,7 @@ from contextlib import suppress
 import click
 
 import pfs
-from pfs._cli.options import Process
+from pfs._ui.cli.options import Process
 
 __all__ = ["serve"]
 

@@ -16,17 +16,17 @@ from pfs import _core, setup
 from pfs._read.nearest import hint
 from pfs._read.show import as_plain_text, bytes_text, count_text, time_text
 from pfs._read.source import OWN
-from pfs._testing import unchanged
-from pfs._testing.budget import INI, Budget, as_rows, parse_ini
-from pfs._testing.children import close, follow, followed
-from pfs._testing.lines import lines_of
-from pfs._testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
+from pfs._ui.testing import unchanged
+from pfs._ui.testing.budget import INI, Budget, as_rows, parse_ini
+from pfs._ui.testing.children import close, follow, followed
+from pfs._ui.testing.lines import lines_of
+from pfs._ui.testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
 from pfs.errors import Error, InvalidValue
 
 if TYPE_CHECKING:
-    from pfs._testing.overhead import Overhead
-    from pfs._testing.totals import Counts
-    from pfs._testing.view import View
+    from pfs._ui.testing.overhead import Overhead
+    from pfs._ui.testing.totals import Counts
+    from pfs._ui.testing.view import View
 
 __all__ = ["Session", "of", "view"]
 
@@ -111,7 +111,7 @@ def of(config: pytest.Config) -> Session:
 @contextmanager
 def view() -> Iterator[View]:
     """Implements the fixture pfs_schema."""
-    from pfs._testing.view import View
+    from pfs._ui.testing.view import View
 
     children = followed()
     children.totals()  # children that are dead already do not belong to this test
@@ -240,7 +240,7 @@ class Session:
         """Implements the fixture pfs_overhead."""
 
         def measured(function: Callable[[], object], *, blocks: int = 30, block_seconds: float = 0.002) -> Overhead:
-            from pfs._testing.overhead import measure
+            from pfs._ui.testing.overhead import measure
 
             meter = node.stash.get(_METER, None)
             if meter is None:
@@ -258,7 +258,7 @@ class Session:
         return view() if self._folder else nullcontext()
 
     def _write_files(self, item: pytest.Item, view: View, done: Totals) -> None:
-        from pfs._testing.view import folder_name
+        from pfs._ui.testing.view import folder_name
 
         summary = {"test": item.nodeid, "lost": done.lost, "counts": _as_json(done.counts)}
         view.to_folder(Path(self._folder) / folder_name(item.nodeid), self._form, summary)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 import pfs
-from pfs._cli.options import Interval, sql_text_option
-from pfs._cli.stopping import Stop
+from pfs._ui.cli.options import Interval, sql_text_option
+from pfs._ui.cli.stopping import Stop
 
 if TYPE_CHECKING:
     from pfs._many.fleet.collector import Collector

@@ -20,7 +20,7 @@ from pfs import _core
 from pfs._process import processes
 from pfs._process.segment import SegmentSource
 from pfs._read.source import OWN
-from pfs._testing.totals import Totals
+from pfs._ui.testing.totals import Totals
 from pfs.errors import AttachError
 
 TYPE_CHECKING = False

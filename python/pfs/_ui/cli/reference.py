@@ -8,9 +8,9 @@ from rich.text import Text
 
 import pfs
 from pfs import _core
-from pfs._cli.config import CONFIG_FLAGS, config_text
-from pfs._cli.options import TableName, output_options
-from pfs._cli.rows import new_table, write_frame
+from pfs._ui.cli.config import CONFIG_FLAGS, config_text
+from pfs._ui.cli.options import TableName, output_options
+from pfs._ui.cli.rows import new_table, write_frame
 
 __all__ = ["config", "ddl", "describe", "tables"]
 

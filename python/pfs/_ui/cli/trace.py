@@ -14,9 +14,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 import pfs
 from pfs._base import paths
-from pfs._cli.options import sql_text_option
 from pfs._read.show import count_text
 from pfs._save.trace import files, timeline
+from pfs._ui.cli.options import sql_text_option
 
 __all__ = ["trace"]
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pfs._cli.options import Interval, Process
-from pfs._cli.stopping import Stop
 from pfs._export.metrics import DEFAULT_TOP
+from pfs._ui.cli.options import Interval, Process
+from pfs._ui.cli.stopping import Stop
 
 if TYPE_CHECKING:
     from pfs._export.metrics.exporter import Exporter

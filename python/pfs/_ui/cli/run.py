@@ -14,13 +14,13 @@ from typing import IO
 import click
 
 from pfs._base import paths
-from pfs._cli.options import Interval
 from pfs._process import processes
 from pfs._process.run import launch
 from pfs._process.run import program as programs
 from pfs._process.run.watch import Watch
 from pfs._read.places import own_names
 from pfs._read.show import storable
+from pfs._ui.cli.options import Interval
 from pfs.errors import Error, InvalidValue
 
 __all__ = ["run"]
@@ -57,8 +57,8 @@ def names_of(context: click.Context, parameter: click.Parameter, value: IO[str] 
 @contextlib.contextmanager
 def showing(folder: str, interval: float) -> Iterator[None]:
     """Shows ``pfs top`` of all processes on stderr, from a thread: a screen on a terminal, else lines. It reads no keys."""
-    from pfs._cli.top import View, lines, live
-    from pfs._cli.top_tree import TreeSampler
+    from pfs._ui.cli.top import View, lines, live
+    from pfs._ui.cli.top_tree import TreeSampler
 
     view = View(interval)
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from pfs._cli.rows import new_table
+from pfs._ui.cli.rows import new_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame

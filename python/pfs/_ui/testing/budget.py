@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 
 from pfs._read import show
 from pfs._read.units import LEGAL, picoseconds
-from pfs._testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
+from pfs._ui.testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
 from pfs.errors import InvalidValue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pfs._testing.lines import Lines
-    from pfs._testing.overhead import Overhead
-    from pfs._testing.totals import Counts
+    from pfs._ui.testing.lines import Lines
+    from pfs._ui.testing.overhead import Overhead
+    from pfs._ui.testing.totals import Counts
 
 __all__ = ["INI", "KEYWORDS", "Budget", "as_rows", "parse_ini"]
 

@@ -12,7 +12,9 @@ from rich.console import Console
 
 import pfs
 from pfs import _core
-from pfs._cli.options import (
+from pfs._read.show import plain
+from pfs._read.where import Condition
+from pfs._ui.cli.options import (
     TableName,
     columns_option,
     human_option,
@@ -23,9 +25,7 @@ from pfs._cli.options import (
     sql_text_option,
     where_option,
 )
-from pfs._cli.rows import Choice, Rows, draw_texts, of_table, write, write_frame
-from pfs._read.show import plain
-from pfs._read.where import Condition
+from pfs._ui.cli.rows import Choice, Rows, draw_texts, of_table, write, write_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -93,7 +93,7 @@ def ps(
     if is_tree:
         if all_users:
             raise click.UsageError("--tree is for one folder: leave --all-users away.")
-        from pfs._cli.tree import rows_of_trees
+        from pfs._ui.cli.tree import rows_of_trees
 
         of_trees = rows_of_trees(directory).chosen(choice)
         if form == "table" and output is None:
@@ -201,7 +201,7 @@ def show(
                 return schema.table(table, running="elapsed" if elapsed else None)
 
         if is_tree:
-            from pfs._cli.tree import frame_of_tables
+            from pfs._ui.cli.tree import frame_of_tables
 
             write_frame(frame_of_tables(process, frame), form, output, [process], human_table, choice)
         else:
@@ -213,7 +213,7 @@ def show(
             return of_table(schema._source, table, elapsed)
 
     if is_tree:
-        from pfs._cli.tree import rows_of_tables
+        from pfs._ui.cli.tree import rows_of_tables
 
         found = rows_of_tables(process, read)
     else:

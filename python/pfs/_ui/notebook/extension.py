@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from pfs import _core
-from pfs._notebook.cells import Cells
-from pfs._notebook.report import Report
 from pfs._read import readable
+from pfs._ui.notebook.cells import Cells
+from pfs._ui.notebook.report import Report
 
 __all__ = ["load", "unload"]
 

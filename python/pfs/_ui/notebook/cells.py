@@ -8,10 +8,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pfs._core import statement
-from pfs._notebook.report import Report, Samples
 from pfs._process.recorded import hidden
 from pfs._read.samples import SECTIONS
 from pfs._read.show import count_text, time_text
+from pfs._ui.notebook.report import Report, Samples
 
 if TYPE_CHECKING:
     from IPython.display import DisplayHandle

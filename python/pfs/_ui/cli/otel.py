@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 import pfs
-from pfs._cli.options import Interval, Process, sql_text_option
-from pfs._cli.rows import mode_of
-from pfs._cli.stopping import Stop
 from pfs._read.units import UNITS
+from pfs._ui.cli.options import Interval, Process, sql_text_option
+from pfs._ui.cli.rows import mode_of
+from pfs._ui.cli.stopping import Stop
 
 if TYPE_CHECKING:
     from pfs._export.otel.exporter import Exporter

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pfs
-from pfs._cli.rows import Rows
 from pfs._process.processes import default_directory, runs, with_users
 from pfs._process.run.tree import folder_of, tree
 from pfs._read.samples import lost
+from pfs._ui.cli.rows import Rows
 from pfs.errors import AttachError, Error
 
 if TYPE_CHECKING:

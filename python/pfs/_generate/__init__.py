@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pfs
-from pfs import _core, _generate_calls, setup
+from pfs import _core, setup
+from pfs._generate import calls
 from pfs._sql.views.declared import VIEWS
 
-__all__ = ["files"]
+__all__ = ["files", "main"]
 
 _MADE = "Made by `python -m pfs._generate` from the declarations in cpp/src/tables. Do not edit."
 
@@ -189,7 +190,7 @@ def _type_of(column: _core.ColumnInfo) -> str:
 
 def files(root: Path) -> dict[str, str]:
     """Returns the text of each file, by its path below the root of the source tree."""
-    from pfs._cli.manual import pages  # needs click
+    from pfs._ui.cli.manual import pages  # needs click
 
     return {
         **{f"docs/man/{name}": text for name, text in pages().items()},
@@ -197,7 +198,7 @@ def files(root: Path) -> dict[str, str]:
         "docs/reference/views.md": _views(),
         "tests/golden/schema.json": _golden(),
         "python/pfs/_names.pyi": _names(),
-        **_generate_calls.headers(root),
+        **calls.headers(root),
         "python/pfs/__init__.pyi": _stub(),
         "python/pfs/setup/__init__.pyi": _setup(),
     }
@@ -223,7 +224,3 @@ def main(arguments: list[str]) -> int:
             place.write_text(text)
             print(f"wrote {path}")
     return stale if check else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

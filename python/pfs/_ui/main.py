@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pfs._cli.config import CONFIG_FLAGS, config_text, print_version
+from pfs._ui.cli.config import CONFIG_FLAGS, config_text, print_version
 
 __all__ = ["CONFIG_FLAGS", "config_text", "main"]
 
@@ -38,10 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import rich  # noqa: F401
     except ImportError:
         return _plain(arguments)
-    from pfs._cli import commands
+    from pfs._ui.cli import commands
 
     return commands.run(arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

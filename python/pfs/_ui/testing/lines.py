@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pfs._read import show
 from pfs._read.source import OWN
-from pfs._testing.totals import EVENTS
+from pfs._ui.testing.totals import EVENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pfs._read.source import Source
-    from pfs._testing.totals import Totals
+    from pfs._ui.testing.totals import Totals
 
     Lines = Callable[[Sequence[str]], str]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from pfs import __version__
-from pfs._cli.commands import pfs_command
+from pfs._ui.cli.commands import pfs_command
 
 __all__ = ["contexts", "pages"]
 

@@ -17,16 +17,16 @@ from rich.table import Table
 from rich.text import Text
 
 import pfs
-from pfs._cli.blocked import blocked_lines, blocked_screen, some, wrapped
-from pfs._cli.keyboard import Keyboard
-from pfs._cli.options import Interval, where_option
-from pfs._cli.options import Process as ProcessArgument
-from pfs._cli.rows import write_lines
 from pfs._process import by_name
 from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
 from pfs._read.samples import BUSIEST, COLUMNS, SECTIONS, Choice, Row, Sample, Section, rows_between, take
 from pfs._read.show import bytes_text, count_text, plain, rate_text, time_text
+from pfs._ui.cli.blocked import blocked_lines, blocked_screen, some, wrapped
+from pfs._ui.cli.keyboard import Keyboard
+from pfs._ui.cli.options import Interval, where_option
+from pfs._ui.cli.options import Process as ProcessArgument
+from pfs._ui.cli.rows import write_lines
 
 __all__ = ["View", "lines", "live", "top"]
 
@@ -423,14 +423,14 @@ def top(
     if fleet is not None:
         if process is not None:
             raise click.UsageError("--fleet is for all processes of a folder: leave PID away.")
-        from pfs._cli.top_fleet import FleetSampler
+        from pfs._ui.cli.top_fleet import FleetSampler
 
         _show(FleetSampler(fleet), view, only, count, limit, batch, svg)
         return
     chosen = by_name.only_living() if process is None else process
     if is_tree or os.path.isdir(str(chosen)):
-        from pfs._cli.top_tree import TreeSampler
         from pfs._process.run.tree import folder_of
+        from pfs._ui.cli.top_tree import TreeSampler
 
         _show(TreeSampler(*folder_of(chosen)), view, only, count, limit, batch, svg)
         return

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from pfs._cli.config import print_version
+from pfs._ui.cli.config import print_version
 from pfs.errors import Error
 
 __all__ = ["pfs_command", "run"]
@@ -51,7 +51,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, function = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(f"pfs._cli.{module}"), function)
+        command: click.Command = getattr(importlib.import_module(f"pfs._ui.cli.{module}"), function)
         return command
 
 

@@ -17,7 +17,7 @@ from pfs._base import paths
 from pfs._read import frame
 from pfs._save.diff import EVENT, table_diff
 from pfs._save.parquet import storable
-from pfs._testing.children import followed
+from pfs._ui.testing.children import followed
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pfs._names import TableName
     from pfs._read.source import Source
-    from pfs._testing.children import Children
+    from pfs._ui.testing.children import Children
 
     Read = tuple[int, int, list[_core.Part]]
 

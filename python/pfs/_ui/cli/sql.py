@@ -13,10 +13,10 @@ import click
 
 import pfs
 from pfs._base import paths
-from pfs._cli.options import Process, output_options
-from pfs._cli.rows import write_frame
 from pfs._sql import memory
 from pfs._sql.views.declared import VIEWS
+from pfs._ui.cli.options import Process, output_options
+from pfs._ui.cli.rows import write_frame
 
 __all__ = ["sql"]
 

@@ -21,8 +21,8 @@ from pfs._process.run import launch
 from pfs._process.run import program as programs
 from pfs._process.run.watch import Watch
 from pfs._read.source import OWN
-from pfs._testing.children import Child, Children
-from pfs._testing.totals import Totals
+from pfs._ui.testing.children import Child, Children
+from pfs._ui.testing.totals import Totals
 from pfs.errors import StateError
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pfs._notebook.timeline import Timeline, timeline
 from pfs._process.recorded import hidden, is_noise, is_recorded, recorded
 from pfs._read import frame, show
 from pfs._read.places.readable import Readable
 from pfs._read.samples import BUSIEST, SECTIONS, Row, Sample, Section, rows_between, take
 from pfs._read.source import OWN
+from pfs._ui.notebook.timeline import Timeline, timeline
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -1,0 +1,1 @@
+"""Serves people where they work: the command line, Jupyter, pytest."""
