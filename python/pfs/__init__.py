@@ -31,61 +31,11 @@ except ImportError as error:
             error.add_note(f"pfs: {other}")
     raise
 
+from pfs._base.public import MODULE_OF, MODULES, PUBLIC
+
 __version__ = _core.__version__
 
-# The one list of public names: heading of the manual -> module -> names. Modules are imported when somebody asks for a name.
-# __init__.pyi is made from it: python -m pfs._generate.
-PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
-    "Reading": {
-        "_process.reading": (
-            "tables", "table", "now", "arrow", "describe", "ddl", "truncate", "digest",
-        ),
-        "_process.questions": ("sql", "view"),
-        "setup": ("variables", "status"),
-    },
-    "Other processes, snapshots and traces": {
-        "_process.processes": ("processes", "gc"),
-        "_process.attach": ("attach", "Schema"),
-        "_save.snapshot": ("snapshot", "read_snapshot", "Snapshot", "Merged"),
-        "_save.diff": ("Diff",),
-        "_save.trace.frames": ("read_trace",),
-    },
-    "Setting up": {
-        "setup": (
-            "configure", "setup_actors", "setup_consumers", "setup_instruments", "setup_loggers", "setup_meters",
-            "setup_objects", "setup_overhead", "setup_threads", "threads",
-        ),
-        "_record.thread": ("set_account", "set_thread_name"),
-    },
-    "Instrumenting": {
-        "_core": ("Lock", "RLock", "RWLock", "Condition", "SimpleQueue", "stage", "statement", "transaction"),
-        "_record.locks": ("Semaphore", "BoundedSemaphore", "Event", "Barrier"),
-        "_record.queues": ("Queue", "LifoQueue", "PriorityQueue"),
-        "_record.thread": ("Thread",),
-        "_record.sockets": ("socket", "socketpair", "create_connection", "create_server"),
-        "_record.files": ("open", "fsync"),
-        "_record.instrument": ("wait", "idle", "Table"),
-        "_record.dbapi.wrap": ("dbapi",),
-        "_record.dbapi.rows": ("dbapi_plain",),
-        "_record.blocks": ("memory",),
-    },
-    "Objects that the program declares": {
-        "_record.program": ("register_variable", "register_meter", "Variable", "Meter"),
-        "_record.error_log": ("log", "LoggingHandler"),
-        "_record.counted": ("raised", "handled", "register_status", "StatusVariable"),
-    },
-    "Errors": {
-        "errors": (
-            "Error", "AlreadyExists", "AttachError", "InvalidValue", "LimitReached", "OperationNotAllowed", "StateError",
-            "UnknownColumn", "UnknownName", "UnknownTable",
-        ),
-    },
-}  # fmt: skip
-# Modules with names of their own, which load when somebody asks for them. Most need a package that is an extra.
-MODULES = ("dask", "errors", "fleet", "metrics", "otel", "plot", "server", "setup", "sqlalchemy")
-
-_module_of = {name: module for modules in PUBLIC.values() for module, names in modules.items() for name in names}
-__all__ = [*_module_of, "__version__"]
+__all__ = [*MODULE_OF, "__version__"]
 
 # Those of the core are there at once: a program that has given up its rights, or changed its root, may find no module any more.
 globals().update((name, getattr(_core, name)) for name in PUBLIC["Instrumenting"]["_core"])
@@ -94,8 +44,8 @@ globals().update((name, getattr(_core, name)) for name in PUBLIC["Instrumenting"
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name in _module_of:
-        value = globals()[name] = getattr(import_module(f"pfs.{_module_of[name]}"), name)
+    if name in MODULE_OF:
+        value = globals()[name] = getattr(import_module(f"pfs.{MODULE_OF[name]}"), name)
         return value
     if name in MODULES:
         return import_module(f"pfs.{name}")

@@ -1,4 +1,4 @@
-# Made by `python -m pfs._generate` from PUBLIC in __init__.py. Do not edit.
+# Made by `python -m pfs._generate` from python/pfs/_base/public.py. Do not edit.
 # fmt: off
 # ruff: noqa
 from pfs import dask as dask

@@ -13,7 +13,7 @@ from typing import IO
 
 import pandas as pd
 
-import pfs
+from pfs._process.attach import Schema, attach
 from pfs._read.show import bytes_text, count_text, time_text
 from pfs.errors import Error
 
@@ -51,7 +51,7 @@ class Demo:
     words: int
     distinct: int
     output: str
-    schema: pfs.Schema
+    schema: Schema
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Returns a table of the program, as ``pfs.table`` does for this process."""
@@ -134,7 +134,7 @@ def _run(files: list[str], threads: int, folder: Path, progress: Callable[[int, 
         raise Error(f"{program.name} ended with status {status}: {text or 'it said nothing'}")
     if not segment:
         raise Error(f"{program.name} could not make its segment in {folder}: {text or 'is the disk full?'}")
-    return Demo(segment, *result, str(folder / "index.txt"), pfs.attach(segment))
+    return Demo(segment, *result, str(folder / "index.txt"), attach(segment))
 
 
 def _started(

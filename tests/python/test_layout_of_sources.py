@@ -35,12 +35,13 @@ def test_the_map_of_the_writer_has_every_header_in_its_group(root: Path) -> None
     assert listed == there, {"not in the map": sorted(there - listed), "not in the tree": sorted(listed - there)}
 
 
-def test_private_packages_are_explained_where_one_begins_to_work(root: Path) -> None:
-    text = (root / "CONTRIBUTING.md").read_text()
-    packages = {path.parent.name for path in (root / "python/pfs").glob("_*/__init__.py")}
-    missing = {name for name in packages if f"`{name}`" not in text}
-    assert packages
-    assert not missing, f"CONTRIBUTING.md does not name {sorted(missing)}"
+def test_the_map_of_the_python_package_has_every_part(root: Path) -> None:
+    text = (root / "python/README.md").read_text()
+    listed = [name for cell in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)]
+    there = {
+        path.stem for path in (root / "python/pfs").iterdir() if path.suffix in (".py", ".pyi") or (path / "__init__.py").exists()
+    }
+    assert sorted(listed) == sorted(there - {"__init__"} | {"pfs"})
 
 
 # A file below a folder, as comments and pages name it. A path that begins with a blank place ("FOLDER/", "~", "/") is an example.

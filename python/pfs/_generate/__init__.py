@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pfs
 from pfs import _core, setup
+from pfs._base.public import MODULE_OF, MODULES
 from pfs._generate import calls
 from pfs._sql.views.declared import VIEWS
 
@@ -91,7 +91,7 @@ def _views() -> str:
     lines = [
         "# Views",
         "",
-        "<!-- Made by `python -m pfs._generate` from the declarations in python/pfs/_views. Do not edit. -->",
+        "<!-- Made by `python -m pfs._generate` from the declarations in python/pfs/_sql/views. Do not edit. -->",
         "",
     ]
     lines += [
@@ -115,18 +115,13 @@ def _names() -> str:
 
 def _stub() -> str:
     """Returns the public names for type checkers, which import what Python imports later."""
-    lines = ["# Made by `python -m pfs._generate` from PUBLIC in __init__.py. Do not edit.", "# fmt: off", "# ruff: noqa"]
-    lines += [f"from pfs import {name} as {name}" for name in (*pfs.MODULES, "_core")]
-    lines += [
-        f"from pfs.{module} import {name} as {name}"
-        for modules in pfs.PUBLIC.values()
-        for module, names in modules.items()
-        for name in names
-    ]
+    lines = ["# Made by `python -m pfs._generate` from python/pfs/_base/public.py. Do not edit.", "# fmt: off", "# ruff: noqa"]
+    lines += [f"from pfs import {name} as {name}" for name in (*MODULES, "_core")]
+    lines += [f"from pfs.{module} import {name} as {name}" for name, module in MODULE_OF.items()]
     lines += ["", "PUBLIC: dict[str, dict[str, tuple[str, ...]]]", "MODULES: tuple[str, ...]"]
     lines += ["__version__: str", "", "def load_ipython_extension(shell: object) -> None: ..."]
     lines += ["def unload_ipython_extension(shell: object) -> None: ...", ""]
-    lines += ["__all__ = [", *(f"    {json.dumps(name)}," for name in pfs.__all__), "]"]
+    lines += ["__all__ = [", *(f"    {json.dumps(name)}," for name in (*MODULE_OF, "__version__")), "]"]
     return "\n".join(lines) + "\n"
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-import pfs
 from pfs._ui.cli.options import Interval, sql_text_option
 from pfs._ui.cli.stopping import Stop
+from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
     from pfs._many.fleet.collector import Collector
@@ -116,7 +116,7 @@ def _collect(collector: Collector, interval: float, stop: Stop) -> None:
     while True:
         try:
             problems = frozenset(collector.cut().problems)
-        except (OSError, pfs.InvalidValue) as error:  # a full disk, a folder that cannot be written
+        except (OSError, InvalidValue) as error:  # a full disk, a folder that cannot be written
             problems = frozenset([f"no cut was written: {_where(error, collector.folder)}"])
         for problem in sorted(problems - said):  # each once, until it is over
             click.echo(f"pfs: {problem}", err=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-import pfs
+from pfs import _core
 from pfs._base import installed
 from pfs._base.namesake import namesake
 
@@ -38,6 +38,6 @@ def config_text(flags: Sequence[str]) -> str:
 
 def print_version() -> None:
     """Prints the version, and to stderr a warning if PyPI's ``pfs`` is installed, too."""
-    print(f"pfs {pfs.__version__}")
+    print(f"pfs {_core.__version__}")
     if other := namesake():
         print(f"pfs: {other}", file=sys.stderr)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from pfs import __version__
+from pfs import _core
 from pfs._ui.cli.commands import pfs_command
 
 __all__ = ["contexts", "pages"]
@@ -49,7 +49,7 @@ def _page(command: click.Command, context: click.Context) -> str:
     text = (command.help or "").split("\f")[0]
     first, _, rest = inspect.cleandoc(text).partition("\n\n")
     lines = [
-        f'.TH {name.upper()} 1 "" "pfs {__version__}" "pfs"',
+        f'.TH {name.upper()} 1 "" "pfs {_core.__version__}" "pfs"',
         ".SH NAME",
         f"{_escaped(name)} \\- {_escaped(' '.join(first.split()).rstrip('.'))}",
         ".SH SYNOPSIS",

@@ -9,10 +9,11 @@ from typing import Any, TypeVar, cast
 
 import click
 
-import pfs
+from pfs import _core
 from pfs._process import by_name
 from pfs._process.processes import listed
 from pfs._read.units import seconds
+from pfs.errors import InvalidValue
 
 __all__ = [
     "Interval",
@@ -68,7 +69,7 @@ class TableName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     name = "table"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        known = pfs.tables()
+        known = _core.tables()
         if incomplete.startswith("sys"):
             from pfs._sql.views.declared import VIEWS as SYS_VIEWS
 
@@ -88,7 +89,7 @@ class Interval(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
             found = seconds(param.opts[0] if param is not None and param.opts else "a time", _number(value))
-        except pfs.InvalidValue as error:
+        except InvalidValue as error:
             self.fail(str(error), param, ctx)
         if not self._least <= found <= self._most:
             most = "" if self._most == 2.0**32 else f" to {self._most:g} s"

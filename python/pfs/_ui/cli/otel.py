@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-import pfs
 from pfs._read.units import UNITS
 from pfs._ui.cli.options import Interval, Process, sql_text_option
 from pfs._ui.cli.rows import mode_of
 from pfs._ui.cli.stopping import Stop
+from pfs.errors import Error
 
 if TYPE_CHECKING:
     from pfs._export.otel.exporter import Exporter
@@ -72,7 +72,7 @@ def otel(
         raise click.UsageError("Give one of --once and --interval.")
     if output is None and endpoint is None:
         raise click.UsageError("Give one of --endpoint and --output.")
-    from pfs.otel import exporter as new_exporter  # the first: it says which packages are missing
+    from pfs._export.otel.api import exporter as new_exporter  # the first: it says which packages are missing
 
     # isort: split
     from pfs._export.otel.output import Endpoint, Lines, Outbox
@@ -120,7 +120,7 @@ def _repeat(exporter: Exporter, outbox: Outbox, interval: float, only: str | Non
     while True:
         try:
             outbox.send()
-        except (pfs.Error, OSError) as error:
+        except (Error, OSError) as error:
             click.echo(f"pfs: {error}; {outbox.waiting} spans wait", err=True)
         missed = exporter.counts.missing + outbox.dropped
         if missed != said:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich.console import Console
 
-import pfs
-from pfs import _core
+from pfs import _core, setup
+from pfs._process.attach import attach
 from pfs._read.show import plain
 from pfs._read.where import Condition
 from pfs._ui.cli.options import (
@@ -26,6 +26,7 @@ from pfs._ui.cli.options import (
     where_option,
 )
 from pfs._ui.cli.rows import Choice, Rows, draw_texts, of_table, write, write_frame
+from pfs.errors import Error, InvalidValue, UnknownColumn
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -102,7 +103,9 @@ def ps(
             write(of_trees, form, output, [row[-1] for row in of_trees.rows])
         return
     if form == "parquet":
-        frame = pfs.processes(directory, all_users)
+        from pfs._process.processes import processes
+
+        frame = processes(directory, all_users)
         write_frame(frame, form, output, frame["PATH"].tolist(), choice=choice)
         return
     from pfs._process.processes import closed, columns_of, folders_of, listed
@@ -139,9 +142,9 @@ def ps(
 def why_not_whole(path: str) -> str:
     """Returns why pfs is not fully on in a process, such as refused options. "" if it is, or if it cannot be read."""
     try:
-        with pfs.attach(path) as schema:
+        with attach(path) as schema:
             return str(schema.status["performance_schema_status_reason"])
-    except pfs.Error:
+    except Error:
         return ""
 
 
@@ -196,8 +199,10 @@ def show(
 
         def frame(process: int | str) -> DataFrame:
             if is_view:
-                return pfs.view(table, process)
-            with pfs.attach(process) as schema:
+                from pfs._process.questions import view
+
+                return view(table, process)
+            with attach(process) as schema:
                 return schema.table(table, running="elapsed" if elapsed else None)
 
         if is_tree:
@@ -209,7 +214,7 @@ def show(
         return
 
     def read(process: int | str) -> Rows:
-        with pfs.attach(process) as schema:
+        with attach(process) as schema:
             return of_table(schema._source, table, elapsed)
 
     if is_tree:
@@ -224,7 +229,7 @@ def show(
 def _settings() -> dict[str, list[tuple[str, _core.ColumnInfo]]]:
     """Returns the columns that can be set, with the tables that have them."""
     found: dict[str, list[tuple[str, _core.ColumnInfo]]] = {}
-    for table in pfs.setup.TABLES:
+    for table in setup.TABLES:
         for column in _core.table_info(table)["columns"]:
             if column["writable"]:
                 found.setdefault(column["name"], []).append((table, column))
@@ -263,16 +268,16 @@ def set_(process: int | str, pattern: str, where: str | None, table: str, **flag
     values = {name: value.upper() for name, value in flags.items() if value is not None}
     if not values:
         raise click.UsageError(f"Say what to change: {', '.join('--' + name.replace('_', '-') for name in flags)}.")
-    if table in pfs.setup.TABLES:
+    if table in setup.TABLES:
         legal = [column["name"].lower() for column in _core.table_info(table)["columns"] if column["writable"]]
         for name in values:
             if name not in legal:
                 options = ", ".join("--" + one.replace("_", "-") for one in legal)
                 raise click.UsageError(f"{table} has no column {name.upper()}: legal are {options}")
-    with pfs.attach(process, write=True) as schema:
+    with attach(process, write=True) as schema:
         rows = getattr(schema, table, None)
-        if not isinstance(rows, pfs.setup.SetupTable):
-            legal = list(pfs.setup.TABLES)
+        if not isinstance(rows, setup.SetupTable):
+            legal = list(setup.TABLES)
             raise click.BadParameter(f"{table} has no rows to change: legal are {', '.join(legal)}", param_hint="--table")
         count = len(rows[pattern])  # raises if there is none, and names the nearest one
         if where is None:
@@ -280,7 +285,7 @@ def set_(process: int | str, pattern: str, where: str | None, table: str, **flag
         else:
             try:
                 condition = Condition(table, rows._columns(), where, "--where")
-            except (pfs.InvalidValue, pfs.UnknownColumn) as error:
+            except (InvalidValue, UnknownColumn) as error:
                 raise click.BadParameter(str(error), param_hint="--where") from None
             count = rows._update_meeting(pattern, condition, {name.upper(): value for name, value in values.items()})
     is_rule = where is None and table == "setup_instruments" and "%" in pattern
@@ -297,7 +302,7 @@ def truncate(process: int | str, table: str) -> None:
     \b
     pfs truncate 4711 events_waits_summary_global_by_event_name
     """
-    with pfs.attach(process, write=True) as schema:
+    with attach(process, write=True) as schema:
         schema.truncate(table)
 
 
@@ -337,11 +342,11 @@ def snapshot(process: int | str, folder: str, summaries: bool, sql_text: bool, f
         raise click.UsageError("--summaries needs a name that ends in .zip")
     if sql_text and not summaries:
         raise click.UsageError("--sql-text needs --summaries: a snapshot of all tables has all texts")
-    with pfs.attach(process) as schema:
+    with attach(process) as schema:
         from pfs._save.snapshot import other_process
 
         if not force and (other := other_process(folder, schema._source.identity)):
-            raise pfs.InvalidValue(f"{folder} {other}: give another name, or --force to replace it")
+            raise InvalidValue(f"{folder} {other}: give another name, or --force to replace it")
         taken = schema.snapshot(None if is_file else folder)
     if is_file:
         taken.to_file(folder, summaries, sql_text)
@@ -383,7 +388,9 @@ def diff(
     """
     import pandas as pd
 
-    difference = pfs.read_snapshot(before).diff(pfs.read_snapshot(after))
+    from pfs._save.snapshot import read_snapshot
+
+    difference = read_snapshot(before).diff(read_snapshot(after))
     for name in difference.truncated:
         click.echo(f"pfs: {name}: TRUNCATE or a new object in between; rows marked reset count from then on", err=True)
     if rates:

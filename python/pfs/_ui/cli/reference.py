@@ -6,8 +6,8 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-import pfs
 from pfs import _core
+from pfs._process import reading
 from pfs._ui.cli.config import CONFIG_FLAGS, config_text
 from pfs._ui.cli.options import TableName, output_options
 from pfs._ui.cli.rows import new_table, write_frame
@@ -37,7 +37,7 @@ def tables() -> None:
     drawn = new_table()
     drawn.add_column("table", no_wrap=True)
     drawn.add_column("contents", overflow="fold")
-    for name in pfs.tables():
+    for name in reading.tables():
         drawn.add_row(name, _core.table_info(name)["doc"])
     console.print(drawn)
 
@@ -54,7 +54,7 @@ def describe(table: str | None, form: str, output: str | None) -> None:
     """
     if form == "table" and output is None:
         console = Console(highlight=False)
-        described = pfs.describe(table)[["COLUMN_NAME", "UNIT", "DESCRIPTION"] if table else ["TABLE_NAME", "DESCRIPTION"]]
+        described = reading.describe(table)[["COLUMN_NAME", "UNIT", "DESCRIPTION"] if table else ["TABLE_NAME", "DESCRIPTION"]]
         drawn = new_table()
         for name in described.columns:
             drawn.add_column(name, no_wrap=name != "DESCRIPTION", overflow="fold")
@@ -62,11 +62,11 @@ def describe(table: str | None, form: str, output: str | None) -> None:
             drawn.add_row(*map(Text, row))
         console.print(drawn)
         return
-    write_frame(pfs.describe(table), form, output, None)
+    write_frame(reading.describe(table), form, output, None)
 
 
 @click.command()
 @click.argument("table", metavar="TABLE")
 def ddl(table: str) -> None:
     """Prints the CREATE TABLE text of a table."""
-    click.echo(pfs.ddl(table).rstrip())
+    click.echo(reading.ddl(table).rstrip())

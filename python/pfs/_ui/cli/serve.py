@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import click
 
-import pfs
 from pfs._ui.cli.options import Process
+from pfs.errors import Error
 
 __all__ = ["serve"]
 
@@ -60,7 +60,7 @@ def serve(
         from pfs._export.serve import server, sources
         from pfs._export.serve.session import Context
     except ImportError as error:
-        raise pfs.Error(f"pfs serve needs {error.name}: pip install 'perfschema[mysql]'") from None
+        raise Error(f"pfs serve needs {error.name}: pip install 'perfschema[mysql]'") from None
     from pfs._process.processes import default_directory
 
     served: sources.Source = sources.All(directory) if source is None else sources.source_of(source, write)

@@ -11,12 +11,13 @@ from typing import Any
 
 import click
 
-import pfs
+from pfs import _core
 from pfs._base import paths
 from pfs._sql import memory
 from pfs._sql.views.declared import VIEWS
 from pfs._ui.cli.options import Process, output_options
 from pfs._ui.cli.rows import write_frame
+from pfs.errors import Error
 
 __all__ = ["sql"]
 
@@ -48,7 +49,7 @@ def sql(source: int | str, statement: str | None, dialect: str, form: str, outpu
         if text.strip():
             try:
                 _answer(source, text, dialect, form, output)
-            except pfs.Error as error:
+            except Error as error:
                 click.echo(f"pfs: {error}", err=True)
 
 
@@ -62,15 +63,15 @@ def _bounded_memory() -> Iterator[None]:
 
 
 def _answer(source: int | str, statement: str, dialect: Any, form: str, output: str | None) -> None:
+    from pfs._process.questions import sql as answer
+
     with _bounded_memory():
-        write_frame(pfs.sql(statement, source, dialect).df(), form, output, [source])
+        write_frame(answer(statement, source, dialect).df(), form, output, [source])
 
 
 def _completions() -> Callable[[str], list[str]]:
     """Returns a function that completes tables, views and columns. What stands before a dot decides which of them are legal."""
-    from pfs import _core
-
-    tables = pfs.tables()
+    tables = _core.tables()
     columns = sorted({column["name"] for table in tables for column in _core.table_info(table)["columns"]})
     behind = {"": [*tables, "performance_schema", *(f"sys.{view}" for view in VIEWS), *columns], "sys": list(VIEWS)}
     behind["performance_schema"] = tables

@@ -16,8 +16,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-import pfs
 from pfs._process import by_name
+from pfs._process.attach import Schema, attach
 from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
 from pfs._read.samples import BUSIEST, COLUMNS, SECTIONS, Choice, Row, Sample, Section, rows_between, take
@@ -27,6 +27,7 @@ from pfs._ui.cli.keyboard import Keyboard
 from pfs._ui.cli.options import Interval, where_option
 from pfs._ui.cli.options import Process as ProcessArgument
 from pfs._ui.cli.rows import write_lines
+from pfs.errors import Error, InvalidValue, UnknownColumn
 
 __all__ = ["View", "lines", "live", "top"]
 
@@ -116,7 +117,7 @@ class Sampler(Protocol):
 class Process:
     """Samples a process, and shows what happened between the last two samples. Its death ends the samples, not the screen."""
 
-    def __init__(self, schema: pfs.Schema) -> None:
+    def __init__(self, schema: Schema) -> None:
         source = schema._source
         assert isinstance(source, SegmentSource)
         self._source = source
@@ -145,7 +146,7 @@ class Process:
         is_gone = self.schema.is_alive is False
         try:
             sample = take(self._source, is_gone)
-        except pfs.Error as error:
+        except Error as error:
             self.problem = str(error)
             return
         if is_gone:
@@ -418,7 +419,7 @@ def top(
     """
     try:
         view = View(interval, Choice(sort, where))
-    except (pfs.InvalidValue, pfs.UnknownColumn) as error:
+    except (InvalidValue, UnknownColumn) as error:
         raise click.BadParameter(str(error), param_hint="--where or --sort") from None
     if fleet is not None:
         if process is not None:
@@ -434,7 +435,7 @@ def top(
 
         _show(TreeSampler(*folder_of(chosen)), view, only, count, limit, batch, svg)
         return
-    with pfs.attach(chosen) as schema:
+    with attach(chosen) as schema:
         _show(Process(schema), view, only, count, limit, batch, svg)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import pfs.fleet
+from pfs._many.fleet import fleet as fleets
 from pfs._read.present import Blocked
 from pfs._read.samples import UNTIMED, Choice, Row, Section
 from pfs._read.show import plain
@@ -44,7 +44,7 @@ class FleetSampler:
     def look(self) -> None:
         """Reads the folder again, if there are new cuts."""
         try:
-            fleet = pfs.fleet.read(self._folder)
+            fleet = fleets.read(self._folder)
             numbers = {row[0]: row[1] for row in fleet.sql("select NODE, CUT from fleet.nodes").rows()}
             now = time.monotonic()
             for node, number in numbers.items():
@@ -76,7 +76,7 @@ class FleetSampler:
         return f"{first}\nbetween the last two cuts of each node; no new cut of some node for {max(ages, default=0):.0f} s"
 
 
-def _rows(fleet: pfs.fleet.Fleet, section: Section) -> list[Row]:
+def _rows(fleet: fleets.Fleet, section: Section) -> list[Row]:
     key = ", ".join(section.key)
     sums = ", ".join(f"sum({column})" for column in section.sums)
     of_processes = " join fleet.processes using (NODE, PID, START)" if "COMMAND" in section.key else ""

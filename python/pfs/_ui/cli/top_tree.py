@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-import pfs
+from pfs._process.attach import attach
 from pfs._process.run.tree import Node, tree
 from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
@@ -55,7 +55,7 @@ class TreeSampler:
             sample = self._ended.get(node.found.path)
             if sample is None:
                 try:
-                    with pfs.attach(node.found.path) as schema:
+                    with attach(node.found.path) as schema:
                         source = schema._source
                         assert isinstance(source, SegmentSource)
                         is_dead = node.found.state == "dead"  # as it was before the sample

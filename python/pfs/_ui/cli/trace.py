@@ -12,11 +12,11 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-import pfs
 from pfs._base import paths
 from pfs._read.show import count_text
 from pfs._save.trace import files, timeline
 from pfs._ui.cli.options import sql_text_option
+from pfs.errors import InvalidValue
 
 __all__ = ["trace"]
 
@@ -69,7 +69,7 @@ def _written(output: Path, found: list[files.Source]) -> Iterator[IO[bytes]]:
         sys.stdout.buffer.flush()
         return
     if output.exists() and any(output.samefile(source.path) for source in found):
-        raise pfs.InvalidValue(f"{output} is a file of the trace itself: give another name")
+        raise InvalidValue(f"{output} is a file of the trace itself: give another name")
     with paths.replaced(output, paths.mode_of(source.path for source in found)) as file:
         yield file
 

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pfs
 from pfs._process.processes import default_directory, runs, with_users
 from pfs._process.run.tree import folder_of, tree
 from pfs._read.samples import lost
@@ -41,8 +40,10 @@ def rows_of_trees(directory: str | None) -> Rows:
 
 
 def _counts(path: str) -> tuple[int | None, int | None, int | None]:
+    from pfs._process.attach import attach
+
     try:
-        with pfs.attach(path) as schema:
+        with attach(path) as schema:
             waits = schema._source.rows(_WAITS, ("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT"))
             waits = [row for row in waits if row[0] != "idle"]
             return sum(row[1] for row in waits), sum(row[2] for row in waits), lost(schema._source)
