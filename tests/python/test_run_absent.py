@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.python.test_run import PFS, listed, own_folder, pytestmark
+from tests.python.test_run import LIBRARY, PFS, listed, own_folder, pytestmark
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
@@ -59,6 +59,33 @@ def test_a_function_that_the_c_library_lacks_is_not_found(tmp_path: Path, linked
     assert plain[0] == 0, plain
     assert plain[1].count("\n") == len(names)
     assert outcome(*PFS, "run", "--no-report", "--", program) == plain
+
+
+def versions(library: str | Path) -> dict[str, set[str]]:
+    """The names that a library defines, each with its versions."""
+    lines = subprocess.run(
+        ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    found: dict[str, set[str]] = {}
+    for line in lines:
+        name, _, version = line.split()[-1].replace("@@", "@").partition("@")
+        found.setdefault(name, set()).add(version)
+    return found
+
+
+def test_functions_that_came_later_have_the_versions_of_the_c_library() -> None:
+    """``stat`` had none: glibc has it since 2.33, and programs found it under each older one."""
+    (libc,) = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith("/libc.so.6")}
+    theirs, ours = versions(libc), versions(LIBRARY)
+    later = {
+        name: theirs[name]
+        for name in listed()[0] & set(theirs)
+        if min(tuple(map(int, version.removeprefix("GLIBC_").split("."))) for version in theirs[name] if "PRIVATE" not in version)
+        > (2, 28)
+    }
+    assert {"stat", "fstatat64", "pthread_mutex_clocklock", "close_range"} <= set(later)
+    assert {name: ours[name] for name in later} == later
+    assert set(later) <= NEWER
 
 
 def test_a_weak_function_of_a_newer_c_library_is_not_called(tmp_path: Path) -> None:
