@@ -8,6 +8,7 @@
 
 #include "run/calls/file_calls.h"
 #include "run/calls/stream_calls.h"
+#include "run/calls/wait_calls.h"
 
 using perfschema::EndFileDelete;
 using perfschema::Operation;
@@ -44,6 +45,14 @@ template <typename Call>
   if (!waits || IsPlain()) return call();
   const Idle event(caller);
   return call();
+}
+
+// Returns whether an operation on semaphores of System V may wait: not if all are V, or come back at once.
+bool MayBlock(const sembuf* operations, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (operations[i].sem_op <= 0 && (operations[i].sem_flg & IPC_NOWAIT) == 0) return true;
+  }
+  return false;
 }
 
 int Accepted(int fd, const void* caller) {
@@ -237,5 +246,12 @@ ssize_t SendFile(int fd, size_t size, const void* caller, Call call) {
   }
 #define PFS_MAKE_IDLE(type, name, parameters, arguments, waits) \
   PFS_MADE(type, name, parameters, Idling(waits, PFS_CALLER, PFS_REAL_CALL(name, arguments)))
+
+// ---- Other waits -----------------------------------------------------------------------------------------------------------------------
+
+#define PFS_MAKE_WAIT(type, name, parameters, arguments, kind, waits) \
+  PFS_MADE(type, name, parameters, WaitedAtPlace(Kind::kind, waits, PFS_CALLER, PFS_REAL_CALL(name, arguments)))
+#define PFS_MAKE_FILE_LOCK(type, name, parameters, arguments, waits) \
+  PFS_MADE(type, name, parameters, LockedFile(fd, waits, PFS_CALLER, PFS_REAL_CALL(name, arguments)))
 
 #include "capi/calls.def"

@@ -128,4 +128,11 @@ int Renamed(int from_directory, const char* from, int to_directory, const char* 
   return to_directory == AT_FDCWD || IsPlain() || !KnowsFiles() ? rename(to) : capi::WithNameBelow(to_directory, to, rename);
 }
 
+// Locks a file, or a part of it. The event is one of the file.
+template <typename Call>
+int LockedFile(int fd, bool waits, const void* caller, Call call) {
+  if (!waits || IsPlain()) return call();
+  return capi::SeldomPlain(fd, Operation::kFileLock, capi::kNoOffset, KnownSite(fd, caller), call);
+}
+
 }  // namespace perfschema::run

@@ -36,14 +36,15 @@ PFS_REPLACES int dup(int fd) { return Duplicate(fd, PFS_REAL(dup)(fd), PFS_CALLE
 PFS_REPLACES int dup2(int fd, int to) { return Duplicate(fd, PFS_REAL(dup2)(fd, to), PFS_CALLER); }
 PFS_REPLACES int dup3(int fd, int to, int flags) { return Duplicate(fd, PFS_REAL(dup3)(fd, to, flags), PFS_CALLER); }
 
-#define PFS_FCNTL(name)                                                                           \
-  PFS_REPLACES int name(int fd, int command, ...) {                                               \
-    va_list arguments;                                                                            \
-    va_start(arguments, command);                                                                 \
-    void* const argument = va_arg(arguments, void*);                                              \
-    va_end(arguments);                                                                            \
-    const int rc = PFS_REAL(name)(fd, command, argument);                                         \
-    return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? Duplicate(fd, rc, PFS_CALLER) : rc; \
+#define PFS_FCNTL(name)                                                                                      \
+  PFS_REPLACES int name(int fd, int command, ...) {                                                          \
+    va_list arguments;                                                                                       \
+    va_start(arguments, command);                                                                            \
+    void* const argument = va_arg(arguments, void*);                                                         \
+    va_end(arguments);                                                                                       \
+    const bool waits = command == F_SETLKW || command == F_OFD_SETLKW;                                       \
+    const int rc = LockedFile(fd, waits, PFS_CALLER, [=] { return PFS_REAL(name)(fd, command, argument); }); \
+    return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? Duplicate(fd, rc, PFS_CALLER) : rc;            \
   }
 PFS_FCNTL(fcntl)
 PFS_FCNTL(fcntl64)

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/placement.h"
+#include "capi/guarded.h"
 #include "record/engine/classes.h"
 #include "record/family/locks.h"
 #include "run/loader/real.h"
@@ -45,8 +46,26 @@ struct Facts {
   const char* noun;
 };
 
+int RegisterSystemWait(const char* component, pfs_instrument_info* info, int count) {
+  return perfschema::capi::RegisterFamily(Family::kSystemWait, component, info, count);
+}
+
 Facts FactsOf(Kind kind) {
   switch (kind) {
+    case Kind::kChild:
+      return {Family::kSystemWait, RegisterSystemWait, "child-", "Wait for a child process,"};
+    case Kind::kJoin:
+      return {Family::kSystemWait, RegisterSystemWait, "join-", "Wait for the end of a thread,"};
+    case Kind::kSleep:
+      return {Family::kSystemWait, RegisterSystemWait, "sleep-", "Sleep,"};
+    case Kind::kSignal:
+      return {Family::kSystemWait, RegisterSystemWait, "signal-", "Wait for a signal,"};
+    case Kind::kMessage:
+      return {Family::kSystemWait, RegisterSystemWait, "message-", "Wait for a message or semaphore of System V,"};
+    case Kind::kMapping:
+      return {Family::kSystemWait, RegisterSystemWait, "msync-", "Write of a mapped file,"};
+    case Kind::kResolve:
+      return {Family::kSystemWait, RegisterSystemWait, "resolve-", "Look-up of a host name or address,"};
     case Kind::kSpin:
       return {Family::kMutex, pfs_register_mutex, "spin-", "Spinlock"};
     case Kind::kRwlock:
@@ -70,7 +89,7 @@ Facts FactsOf(Kind kind) {
 
 // Returns whether an object shares its instrument with all of its kind that the same place makes: its name is the place's.
 bool IsNamedAfterMaker(const Site& maker, Kind kind, const void* address) {
-  if (maker.name != nullptr || kind == Kind::kFutex) return true;
+  if (maker.name != nullptr || IsPlaceOfCall(kind)) return true;
   return NameOfGil(address, kind) == nullptr && ModuleOf(address) == nullptr;
 }
 
@@ -82,8 +101,7 @@ pfs_key_t KeyOf(const Site& maker, Kind kind, const Facts& facts, const void* ad
   if (const char* const name = NameOfGil(address, kind); name != nullptr) {
     return KeyOfNamed(facts.make, kPython, name, "Global interpreter lock of CPython.");
   }
-  // The place of the call stands for its futexes: it is no object in the module's data.
-  return KeyOfObject(facts.make, kind != Kind::kFutex ? address : nullptr, maker, facts.prefix, facts.noun);
+  return KeyOfObject(facts.make, IsPlaceOfCall(kind) ? nullptr : address, maker, facts.prefix, facts.noun);
 }
 
 // Returns the class of an object, 0 = none. A place remembers the class that is named after it. Others are looked for only if

@@ -16,8 +16,27 @@
 
 namespace perfschema::run {
 
-enum class Kind : uint8_t { kMutex = 1, kSpin, kRwlock, kCond, kSemaphore, kBarrier, kOnce, kFutex, kPythonLock };
+// From kFutex to the last but one: what is waited for is no object of the program. The place of the call stands for it.
+enum class Kind : uint8_t {
+  kMutex = 1,
+  kSpin,
+  kRwlock,
+  kCond,
+  kSemaphore,
+  kBarrier,
+  kOnce,
+  kFutex,
+  kChild,
+  kJoin,
+  kSleep,
+  kSignal,
+  kMessage,
+  kMapping,
+  kResolve,
+  kPythonLock
+};
 static_assert(static_cast<uint32_t>(Kind::kPythonLock) < Site::kKinds);
+constexpr bool IsPlaceOfCall(Kind kind) { return kind >= Kind::kFutex && kind < Kind::kPythonLock; }
 
 // Threads: any. A node gets its address and loses it under the map's lock. First uses, init and destroy change the rest without it.
 struct Object : Mapped<Object> {

@@ -124,6 +124,8 @@ template <typename Body>
 #define PFS_SEEN_CLOSE(...) Closed(fd, caller, call)
 #define PFS_SEEN_OPEN(directory) OpenedByName(directory, path, flags, caller, call)
 #define PFS_SEEN_STAT(...) StatByName(flags, directory, path, caller, call)
+#define PFS_SEEN_WAIT(kind, waits) WaitedAtPlace(Kind::kind, waits, caller, call)
+#define PFS_SEEN_FILE_LOCK(waits) LockedFile(fd, waits, caller, call)
 #define PFS_SEEN_NAME(operation, directory, path, end) OnName(Operation::operation, directory, path, caller, call, end)
 
 #pragma GCC diagnostic push

@@ -4,6 +4,7 @@
 
 #include "capi/own_wait.h"
 #include "run/calls/objects.h"
+#include "run/loader/real.h"
 
 namespace perfschema::run {
 
@@ -26,5 +27,14 @@ class Waiting {
  private:
   pfs_wait_t wait_;
 };
+
+// Makes a call that waits for no object of the program, if it `waits` at all: the event has the place of the call.
+template <typename Call>
+[[gnu::always_inline]] inline auto WaitedAtPlace(Kind kind, bool waits, const void* caller, Call call) {
+  if (!waits || IsPlain()) return call();
+  const Waiting event(
+      ObjectAt(caller, kind, caller), [=] { return SourceAt(caller); }, Operation::kCondWait);
+  return call();
+}
 
 }  // namespace perfschema::run

@@ -1,17 +1,24 @@
 // run/loader/real.h: the C library's own functions, and whether the replacements have work to do.
 #pragma once
 
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
 #include <sys/select.h>
+#include <sys/sem.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
+#include <threads.h>
 #include <unistd.h>
 
 #include "record/engine/runtime.h"

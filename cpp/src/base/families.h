@@ -36,9 +36,10 @@ enum class Family : uint8_t {
   kThread,
   kErrorNumber,
   kStatus,
-  kOwnWait  // waits of the program for anything; new families come last, because segments hold these numbers
+  kOwnWait,    // waits of the program for anything
+  kSystemWait  // waits in the C library for what is no object of MySQL; new families come last, because segments hold these numbers
 };
-inline constexpr int kFamilyCount = 22;
+inline constexpr int kFamilyCount = 23;
 
 // Groups the families that one TRUNCATE empties together (semantics.md F8-F11). Each has two reset domains: live objects, and sums that
 // classes keep.
@@ -80,6 +81,7 @@ inline constexpr FamilyFacts kFamilies[kFamilyCount] = {
     {"", "", Kind::kError, false, 0, ResetGroup::kSync, false, false},
     {"", "", Kind::kStatus, false, 0, ResetGroup::kSync, false, false},
     {"wait/app", "", Kind::kWait, false, 1, ResetGroup::kSync},
+    {"wait/system", "", Kind::kWait, false, 1, ResetGroup::kSync},
 };
 constexpr const FamilyFacts& FactsOf(Family family) { return kFamilies[static_cast<int>(family)]; }
 
@@ -156,7 +158,8 @@ inline constexpr uint8_t kReadNormalLane = 0, kReadSharedLane = 1, kReadHighPrio
   X(kWriteNormal, "write normal", kWriteNormalLane)                                \
   X(kWriteExternal, "write external", kWriteExternalLane)                          \
   X(kIdle, "idle", 0)                                                              \
-  X(kMetadataLock, "metadata lock", 0)
+  X(kMetadataLock, "metadata lock", 0)                                             \
+  X(kFileLock, "lock", kMiscLane)
 
 enum class Operation : uint8_t {
 #define X(name, shown, lane) name,

@@ -21,6 +21,7 @@ struct PresetRule {
 constexpr PresetRule kProduction[] = {
     {"wait/%", Timing::kSampled},
     {"wait/app/%", Timing::kYes},
+    {"wait/system/%", Timing::kYes},
     {"wait/synch/cond/%", Timing::kYes},
     {"wait/synch/mutex/%", Timing::kContended},
     {"wait/synch/rwlock/%", Timing::kContended},

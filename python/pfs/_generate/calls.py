@@ -136,8 +136,9 @@ def headers(root: Path) -> dict[str, str]:
     path = ""
     for row, comment in _blocks((root / "cpp/src/capi/calls.def").read_text()):
         if not row and comment[0].startswith("header: "):
-            path = comment[0].removeprefix("header: ")
-            declared[path], plain[path] = [], []
+            path = comment[0].removeprefix("header: ").removesuffix("none")
+            if path:
+                declared[path], plain[path] = [], []
         elif not row and path:
             title = comment[0].strip("- ")
             lines = [f"/* ---- {title} {'-' * (_WIDTH - 12 - len(title))}", *(f" * {line}" for line in comment[1:]), " */"]

@@ -1,0 +1,218 @@
+// Waits in each way that MySQL has no instrument for, and for locks on a file. Prints of each kind how often, and how many nanoseconds by
+// its own clock: KIND COUNT TIME.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+enum kind { CHILD, JOIN, SLEEP, SIGNAL, MESSAGE, MSYNC, RESOLVE, FILE_LOCK, KINDS };
+static const char* const names[KINDS] = {"child", "join", "sleep", "signal", "message", "msync", "resolve", "file"};
+static long counts[KINDS], times[KINDS], before;
+
+static long now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+#define WAIT(kind, call) (before = now(), (void)(call), times[kind] += now() - before, ++counts[kind])
+#define MUST(what) ((what) ? (void)0 : (fprintf(stderr, "%d: %s\n", __LINE__, strerror(errno)), exit(1)))
+
+static const struct timespec brief = {0, 30000000};
+// No function of this library: the program's own waits alone are counted.
+static void nap(void) {
+  const long end = now() + brief.tv_nsec;
+  while (now() < end) sched_yield();
+}
+static void* naps(void* given) {
+  nap();
+  return given;
+}
+static int naps_c11(void* given) {
+  (void)given;
+  nap();
+  return 7;
+}
+static pid_t child(void) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    nap();
+    _exit(0);
+  }
+  return pid;
+}
+
+static void children(void) {
+  int status;
+  siginfo_t info;
+  struct rusage usage;
+  pid_t pid = child();
+  MUST(waitpid(pid, &status, WNOHANG) == 0);  // does not wait: no event
+  WAIT(CHILD, waitpid(pid, &status, 0));
+  child();
+  WAIT(CHILD, wait(&status));
+  child();
+  WAIT(CHILD, wait3(&status, 0, &usage));
+  pid = child();
+  WAIT(CHILD, wait4(pid, &status, 0, &usage));
+  pid = child();
+  WAIT(CHILD, waitid(P_PID, (id_t)pid, &info, WEXITED));
+  pid = child();
+  WAIT(CHILD, syscall(SYS_wait4, pid, &status, 0, NULL));
+  MUST(info.si_code == CLD_EXITED && status == 0);
+  WAIT(CHILD, system("exit 3"));
+  FILE* const stream = popen("exit 4", "r");
+  WAIT(CHILD, pclose(stream));
+}
+
+static void threads(void) {
+  pthread_t thread;
+  void* result = NULL;
+  MUST(pthread_create(&thread, NULL, naps, counts) == 0);
+  WAIT(JOIN, pthread_join(thread, &result));
+  MUST(result == counts);
+  struct timespec deadline;
+  MUST(pthread_create(&thread, NULL, naps, NULL) == 0);
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  WAIT(JOIN, pthread_timedjoin_np(thread, NULL, &deadline));  // too late
+  deadline.tv_sec += 60;
+  WAIT(JOIN, pthread_timedjoin_np(thread, NULL, &deadline));
+  thrd_t other;
+  int code = 0;
+  MUST(thrd_create(&other, naps_c11, NULL) == thrd_success);
+  WAIT(JOIN, thrd_join(other, &code));
+  MUST(code == 7);
+}
+
+static void sleeps(void) {
+  WAIT(SLEEP, nanosleep(&brief, NULL));
+  WAIT(SLEEP, clock_nanosleep(CLOCK_MONOTONIC, 0, &brief, NULL));
+  WAIT(SLEEP, usleep(30000));
+  WAIT(SLEEP, thrd_sleep(&brief, NULL));
+  WAIT(SLEEP, syscall(SYS_nanosleep, &brief, NULL));
+  MUST(sleep(0) == 0);  // no event
+}
+
+static void handler(int number) { (void)number; }
+static void signals(void) {
+  sigset_t set, none;
+  siginfo_t info;
+  int number = 0;
+  sigemptyset(&none);
+  sigemptyset(&set);
+  sigaddset(&set, SIGALRM);
+  signal(SIGALRM, handler);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  const struct itimerval soon = {{0, 0}, {0, 30000}};
+  setitimer(ITIMER_REAL, &soon, NULL);
+  WAIT(SIGNAL, sigwait(&set, &number));
+  MUST(number == SIGALRM);
+  setitimer(ITIMER_REAL, &soon, NULL);
+  WAIT(SIGNAL, sigwaitinfo(&set, &info));
+  WAIT(SIGNAL, sigtimedwait(&set, &info, &brief));
+  MUST(errno == EAGAIN);
+  setitimer(ITIMER_REAL, &soon, NULL);
+  WAIT(SIGNAL, sigsuspend(&none));
+  MUST(errno == EINTR);
+  sigprocmask(SIG_UNBLOCK, &set, NULL);
+  setitimer(ITIMER_REAL, &soon, NULL);
+  WAIT(SIGNAL, pause());
+  MUST(errno == EINTR);
+}
+
+static void messages(void) {
+  struct message {
+    long type;
+    char text[1];
+  } message = {1, "x"};
+  const int queue = msgget(IPC_PRIVATE, 0600), semaphore = semget(IPC_PRIVATE, 1, 0600);
+  struct sembuf up = {0, 1, 0}, down = {0, -1, 0}, no_wait = {0, -1, IPC_NOWAIT};
+  WAIT(MESSAGE, msgsnd(queue, &message, 1, 0));
+  WAIT(MESSAGE, msgrcv(queue, &message, 1, 0, 0));
+  MUST(msgrcv(queue, &message, 1, 0, IPC_NOWAIT) == -1 && errno == ENOMSG);  // no event
+  MUST(semop(semaphore, &up, 1) == 0);                                       // no event
+  WAIT(MESSAGE, semop(semaphore, &down, 1));
+  WAIT(MESSAGE, semtimedop(semaphore, &down, 1, &brief));
+  MUST(errno == EAGAIN && semop(semaphore, &no_wait, 1) == -1);  // no event
+  msgctl(queue, IPC_RMID, NULL);
+  semctl(semaphore, 0, IPC_RMID);
+}
+
+static void mapped(int fd) {
+  char* const there = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  MUST(there != MAP_FAILED);
+  there[0] = 1;
+  WAIT(MSYNC, msync(there, 4096, MS_SYNC));
+  MUST(msync(there, 4096, MS_ASYNC) == 0);  // no event
+  munmap(there, 4096);
+}
+
+static void host_names(void) {
+  struct addrinfo hints = {0}, *found = NULL;
+  hints.ai_flags = AI_NUMERICHOST;
+  WAIT(RESOLVE, getaddrinfo("127.0.0.1", "80", &hints, &found));
+  MUST(found != NULL);
+  char host[64];
+  WAIT(RESOLVE, getnameinfo(found->ai_addr, found->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST));
+  MUST(strcmp(host, "127.0.0.1") == 0);
+  freeaddrinfo(found);
+  WAIT(RESOLVE, gethostbyname("127.0.0.1"));
+}
+
+// A child holds the lock for a while.
+static void locks(const char* path, int way) {
+  int ready[2];
+  char byte;
+  MUST(pipe(ready) == 0);
+  struct flock lock = {0};
+  lock.l_type = F_WRLCK;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const int fd = open(path, O_RDWR);
+    MUST(way == 0 ? flock(fd, LOCK_EX | LOCK_NB) == 0 : fcntl(fd, way == 2 ? F_OFD_SETLK : F_SETLK, &lock) == 0);  // no events
+    MUST(write(ready[1], "x", 1) == 1);
+    nap();
+    _exit(0);
+  }
+  const int fd = open(path, O_RDWR);
+  MUST(read(ready[0], &byte, 1) == 1);
+  if (way == 0) WAIT(FILE_LOCK, flock(fd, LOCK_EX));
+  if (way == 1) WAIT(FILE_LOCK, fcntl(fd, F_SETLKW, &lock));
+  if (way == 2) WAIT(FILE_LOCK, fcntl(fd, F_OFD_SETLKW, &lock));
+  if (way == 3) WAIT(FILE_LOCK, lockf(fd, F_LOCK, 0));
+  close(fd);
+  close(ready[0]);
+  close(ready[1]);
+  WAIT(CHILD, waitpid(pid, NULL, 0));
+}
+
+int main(int argc, char** argv) {
+  MUST(argc == 2);
+  const int fd = open(argv[1], O_RDWR | O_CREAT, 0600);
+  MUST(fd >= 0 && ftruncate(fd, 4096) == 0);
+  children();
+  threads();
+  sleeps();
+  signals();
+  messages();
+  mapped(fd);
+  host_names();
+  for (int way = 0; way < 4; ++way) locks(argv[1], way);
+  for (int kind = 0; kind < KINDS; ++kind) printf("%s %ld %ld\n", names[kind], counts[kind], times[kind]);
+  return 0;
+}
