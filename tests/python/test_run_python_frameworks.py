@@ -102,6 +102,59 @@ def test_requests_of_servers(tmp_path: Path, name: str) -> None:
     assert seen == client
 
 
+# Each body takes 0.3 s to make, and says which statement it was made in.
+STREAMS = {
+    "flask": """
+import flask
+app = flask.Flask(__name__)
+@app.get("/stream")
+def stream(): return app.response_class(parts())
+@app.get("/whole")
+def whole(): return "whole"
+""",
+    "django": DJANGO
+    + """
+from django.http import StreamingHttpResponse
+app = wsgi
+urlpatterns += [path("stream", lambda _: StreamingHttpResponse(parts())), path("whole", lambda _: HttpResponse("whole"))]
+""",
+    "wsgiref": """
+def app(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return parts() if environ["PATH_INFO"] == "/stream" else [b"whole"]
+""",
+}
+PARTS = """
+import time
+def parts():
+    for part in b"parts":
+        time.sleep(0.06)
+        yield bytes([part])
+"""
+
+
+@pytest.mark.parametrize("server", ["gunicorn", "wsgiref"])
+@pytest.mark.parametrize("framework", STREAMS)
+def test_a_streamed_response_belongs_to_its_request(tmp_path: Path, framework: str, server: str) -> None:
+    """A server makes the body of a response after the call of the application, until it closes the response."""
+    for module in (framework, server):
+        pytest.importorskip(module)
+    (tmp_path / "app.py").write_text(PARTS + STREAMS[framework])
+    (tmp_path / "wsgi.py").write_text(WSGIREF.replace("app.application", "app.app"))
+    port = free_port()
+    words = (
+        ["-m", "gunicorn", "--threads", "3", "-b", f"127.0.0.1:{port}", "app:app"]
+        if server == "gunicorn"
+        else ["wsgi.py", str(port)]
+    )
+    asked = {("GET", "/stream"): "GET /stream", ("GET", "/whole"): "GET /whole"}
+    client, seen = answered(tmp_path, [sys.executable, *words], port, asked, turns=3)
+    assert client == {"GET /stream": (9, 0), "GET /whole": (9, 0)}
+    assert seen == client
+    times = {row["digest_text"]: row["time"] for row in json.loads((tmp_path / "report.json").read_text())["statements"]}
+    assert times["GET /stream"] >= 9 * 5 * 0.06 * 1e12
+
+
 # ---- Tasks
 
 CELERY = """\

@@ -79,7 +79,9 @@ def ask(port: int, asked: dict[tuple[str, str], str], log: Counter[tuple[str, bo
     link.close()
 
 
-def answered(tmp_path: Path, command: list[str], port: int, asked: dict[tuple[str, str], str]) -> tuple[Any, Any]:
+def answered(
+    tmp_path: Path, command: list[str], port: int, asked: dict[tuple[str, str], str], turns: int = 10
+) -> tuple[Any, Any]:
     """Runs a server under pfs and asks it from three threads. Returns the log of the client and that of pfs: requests and
     errors by digest."""
     file = tmp_path / "report.json"
@@ -93,7 +95,7 @@ def answered(tmp_path: Path, command: list[str], port: int, asked: dict[tuple[st
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             log: Counter[tuple[str, bool]] = Counter()
-            threads = [threading.Thread(target=ask, args=(port, asked, log, 10)) for _ in range(3)]
+            threads = [threading.Thread(target=ask, args=(port, asked, log, turns)) for _ in range(3)]
             for thread in threads:
                 thread.start()
             for thread in threads:

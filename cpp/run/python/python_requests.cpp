@@ -330,10 +330,10 @@ PyObject* BeginWsgi(PyObject*, Arguments arguments, intptr_t count) {
   return start != nullptr ? start : NotRecorded();
 }
 
-// leave_wsgi(start_response): the call has returned, but the request goes on. Requests inside it count.
+// leave_wsgi(start_response): the call has returned, but the request goes on. Requests inside it count, and nothing is nested in it.
 PyObject* LeaveWsgi(PyObject*, PyObject* start) {
   PyObject* const answer = AnswerOf(start);
-  return answer != nullptr && Leave(answer) ? None() : nullptr;
+  return answer != nullptr && Leave(answer) && DetachStatement(g_py.PyList_GetItem(answer, kHandle)) ? None() : nullptr;
 }
 
 // end_wsgi(start_response, error=None, message=""): ends the statement: with an error, or as the status says that the application has

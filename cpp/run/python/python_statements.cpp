@@ -19,6 +19,11 @@ struct Handle {
   bool is_open, is_suspended;
 };
 
+void Detach(Handle& handle) {
+  if (handle.is_open && !handle.is_suspended) Suspend(handle.running);
+  handle.is_suspended = true;
+}
+
 void GoOn(Handle& handle) {
   if (handle.is_suspended) Resume(handle.running);
   handle.is_suspended = false;
@@ -99,11 +104,16 @@ PyObject* BeginStatement(const Beginning& beginning) {
     (void)pfs_statement_set_traceparent(&handle->running.statement, beginning.traceparent, std::strlen(beginning.traceparent));
   }
   handle->is_open = true;
-  handle->is_suspended = beginning.is_detached;
-  if (handle->is_suspended) Suspend(handle->running);
+  if (beginning.is_detached) Detach(*handle);
   PyObject* const capsule = g_py.PyCapsule_New(handle, kStatement, Drop);
   if (capsule == nullptr) Free(handle);
   return capsule;
+}
+
+bool DetachStatement(PyObject* capsule) {
+  auto* const handle = static_cast<Handle*>(g_py.PyCapsule_GetPointer(capsule, kStatement));
+  if (handle != nullptr) Detach(*handle);
+  return handle != nullptr;
 }
 
 bool EndStatement(PyObject* capsule, long rows, long affected, int error, const char* message) {

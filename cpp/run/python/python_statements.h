@@ -42,6 +42,9 @@ struct Beginning {
 // Begins a statement. Returns a handle, which ends it when it dies; None if it is not recorded; nullptr with an exception.
 PyObject* BeginStatement(const Beginning& beginning);
 
+// Lets a statement go on: nothing is nested in it from now on. Returns false with an exception.
+bool DetachStatement(PyObject* handle);
+
 // Ends a statement; error: 0 = none. Returns false with an exception.
 // Threads: any; the caller has the GIL.
 bool EndStatement(PyObject* handle, long rows, long affected, int error, const char* message);

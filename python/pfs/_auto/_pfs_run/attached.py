@@ -58,6 +58,13 @@ class _Handle:
         self.suspended = None
         self.is_open = True
 
+    def suspend(self):
+        if self.is_open and self.suspended is None:
+            size = _core.pfs_statement_suspend(self.statement, None, 0)
+            state = ctypes.create_string_buffer(size) if size else None
+            if size and _core.pfs_statement_suspend(self.statement, state, size) == size:
+                self.suspended = state
+
     def resume(self):
         if self.suspended is not None:
             _core.pfs_statement_resume(self.statement, self.suspended)
@@ -172,10 +179,7 @@ def begin(key, text, schema, skipped, detached, traceparent=None):
     if traceparent is not None:
         _core.pfs_statement_set_traceparent(handle.statement, traceparent.encode(), len(traceparent))
     if detached:
-        size = _core.pfs_statement_suspend(handle.statement, None, 0)
-        state = ctypes.create_string_buffer(size) if size else None
-        if size and _core.pfs_statement_suspend(handle.statement, state, size) == size:
-            handle.suspended = state
+        handle.suspend()
     return handle
 
 
@@ -245,16 +249,21 @@ def begin_wsgi(about, environ, start_response, detached):
     return None if handle is None else _StartResponse(handle, start_response, variable)
 
 
-def leave_wsgi(start):
-    """The call has returned, but the request goes on. Requests inside it count."""
+def _leave(start):
     token, start.token = start.token, None
     if token is not None:
         start.variable.reset(token)
 
 
+def leave_wsgi(start):
+    """The call has returned, but the request goes on. Requests inside it count, and nothing is nested in it."""
+    _leave(start)
+    start.handle.suspend()
+
+
 def end_wsgi(start, error=None, message=None):
     """Ends the statement: with an error, or as the status says that the application has given."""
-    leave_wsgi(start)
+    _leave(start)
     if error is None:
         number, _, message = (start.status if isinstance(start.status, str) else "").partition(" ")
         error = int(number) if number.isascii() and number.isdigit() and len(number) < 10 and int(number) >= 400 else 0

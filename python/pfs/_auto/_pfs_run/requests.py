@@ -4,14 +4,16 @@ It wraps the __call__ of the frameworks' applications. Applications without a fr
 (servers.py). An application inside another one answers the same request: only the outer one counts.
 """
 
+import sys
 from contextvars import ContextVar
-from types import MethodType
+from functools import partial
+from types import GeneratorType, MethodType
 
 import _pfs_run_native as native
 from _pfs_run.statements import HTTP, Methods, fail, fail_wsgi, http_end, is_shared, quiet
 from _pfs_run.wrapping import replace
 
-__all__ = ["PATCHES", "WSGI", "answer_asgi"]
+__all__ = ["PATCHES", "answer_asgi", "answer_wsgi"]
 
 _keys = Methods("http", HTTP)
 _is_in_request = ContextVar("pfs_run_is_in_request", default=False)
@@ -21,7 +23,7 @@ _SKIPPED = (
     "flask,werkzeug,django,starlette,fastapi,http,_pfs_run"
 )
 # What native.begin_wsgi() takes.
-WSGI = (
+_WSGI = (
     _keys,
     _SKIPPED,
     _is_in_request,
@@ -73,18 +75,55 @@ async def answer_asgi(application, scope, receive, send):
     return result
 
 
-def _wsgi(original):
-    def __call__(self, environ, start_response):
-        start = native.begin_wsgi(WSGI, environ, start_response, is_shared())
-        if start is None:
-            return original(self, environ, start_response)
-        try:
-            response = original(self, environ, start)
-        except BaseException as error:
-            fail_wsgi(start, error)
-            raise
+def _parts(response, start):
+    """Returns the parts of a response that a generator makes. The statement ends with the last one."""
+    try:
+        yield from response
+    except GeneratorExit:  # the server has closed it
+        native.end_wsgi(start)
+        raise
+    except BaseException as error:
+        fail_wsgi(start, error)
+        raise
+    native.end_wsgi(start)
+
+
+@quiet()
+def _closers(response):
+    """Returns the functions that a streamed response of a framework calls when its server closes it, or None."""
+    django, werkzeug = sys.modules.get("django.http.response"), sys.modules.get("werkzeug.wsgi")
+    if django and issubclass(type(response), django.StreamingHttpResponse):
+        return response._resource_closers
+    if werkzeug and type(response) is werkzeug.ClosingIterator:
+        makers = [getattr(callback, "__self__", None) for callback in response._callbacks[-1:]]
+        return response._callbacks if makers and getattr(makers[0], "is_streamed", False) else None
+    return None
+
+
+def answer_wsgi(application, environ, start_response):
+    """Calls the application, and returns what it returns."""
+    start = native.begin_wsgi(_WSGI, environ, start_response, is_shared())
+    if start is None:
+        return application(environ, start_response)
+    try:
+        response = application(environ, start)
+    except BaseException as error:
+        fail_wsgi(start, error)
+        raise
+    if type(response) is GeneratorType:
+        native.leave_wsgi(start)
+        return _parts(response, start)
+    if (closers := _closers(response)) is None:
         native.end_wsgi(start)
         return response
+    native.leave_wsgi(start)
+    closers.append(partial(native.end_wsgi, start))
+    return response
+
+
+def _wsgi(original):
+    def __call__(self, environ, start_response):
+        return answer_wsgi(MethodType(original, self), environ, start_response)
 
     return __call__
 

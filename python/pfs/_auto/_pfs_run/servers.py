@@ -5,13 +5,9 @@ the frameworks count for themselves (requests.py); in a middleware, the middlewa
 """
 
 from functools import wraps
-from inspect import isgeneratorfunction
-from types import GeneratorType
 from weakref import WeakSet
 
-import _pfs_run_native as native
-from _pfs_run.requests import WSGI, answer_asgi
-from _pfs_run.statements import fail_wsgi, is_shared
+from _pfs_run.requests import answer_asgi, answer_wsgi
 from _pfs_run.wrapping import is_replaced, replace
 
 _serving = WeakSet()  # what `_served` has made
@@ -23,39 +19,13 @@ def _served(application):
         return application
     if is_replaced(getattr(type(application), "__call__", None)):  # noqa: B004 (the class has the wrapped one)
         return application
-    is_generator = isgeneratorfunction(application) or isgeneratorfunction(getattr(application, "__call__", None))  # noqa: B004
 
     def serve(environ, start_response):
-        start = native.begin_wsgi(WSGI, environ, start_response, is_generator or is_shared())
-        if start is None:
-            return application(environ, start_response)
-        try:
-            response = application(environ, start)
-        except BaseException as error:
-            fail_wsgi(start, error)
-            raise
-        if is_generator and type(response) is GeneratorType:
-            native.leave_wsgi(start)
-            return _parts(response, start)
-        native.end_wsgi(start)
-        return response
+        return answer_wsgi(application, environ, start_response)
 
     serve = wraps(application)(serve)
     _serving.add(serve)
     return serve
-
-
-def _parts(response, start):
-    """Returns the parts of a response that a generator makes. The statement ends with the last one."""
-    try:
-        yield from response
-    except GeneratorExit:  # the server has closed it
-        native.end_wsgi(start)
-        raise
-    except BaseException as error:
-        fail_wsgi(start, error)
-        raise
-    native.end_wsgi(start)
 
 
 def _werkzeug(original):
