@@ -8,7 +8,7 @@
 // 7 bytes, all writes 11, and an event's name, object and source line belong together. A stripe's payload lies in two
 // cache lines and a record's in two. Each check runs in one thread first. Built with PFS_BREAK_SEQLOCK the reader
 // skips its checks, and cells_ and events_ here must fail with "torn rows: N" (the build's CMakeLists.txt and
-// tests/python/test_native_*.py demand it).
+// tests/python/programs/test_native_*.py demand it).
 #include <fcntl.h>
 
 #include "live.h"

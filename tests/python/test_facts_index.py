@@ -45,7 +45,7 @@ def test_every_fact_has_a_test_that_names_it(root: Path) -> None:
     """Every fact is named by a test, except those that are listed."""
     wanted = facts(root)
     assert len(wanted) > 130
-    files = [*TESTS.glob("python/test_*.py"), *TESTS.glob("cpp/*.cpp"), *TESTS.glob("bench/test_*.py")]
+    files = [*TESTS.glob("python/**/test_*.py"), *TESTS.glob("cpp/*.cpp"), *TESTS.glob("bench/test_*.py")]
     named = set().union(*(named_facts(heads(path)) for path in files if path.name != Path(__file__).name))
     assert wanted - named == set(LATER) | set(OPTIONAL), {
         "without a test": sorted(wanted - named - set(LATER) - set(OPTIONAL)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 
@@ -42,6 +43,15 @@ def test_the_map_of_the_python_package_has_every_part(root: Path) -> None:
         path.stem for path in (root / "python/pfs").iterdir() if path.suffix in (".py", ".pyi") or (path / "__init__.py").exists()
     }
     assert sorted(listed) == sorted(there - {"__init__"} | {"pfs"})
+
+
+def test_each_folder_of_tests_is_in_the_map_and_none_is_crowded(root: Path) -> None:
+    folder = root / "tests/python"
+    table = (root / "tests/README.md").read_text().partition("| folder |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\|(.+?)\|", table, re.MULTILINE))))
+    files = [path.relative_to(folder).parent.as_posix() for path in folder.rglob("test_*.py")]
+    assert {*files} - {"."} == named
+    assert {name for name, count in Counter(files).items() if count > (12 if name == "." else 30)} == set()
 
 
 # A file below a folder, as comments and pages name it. A path that begins with a blank place ("FOLDER/", "~", "/") is an example.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pfs import _core
-from tests.python.test_programs import Row
+from tests.python.programs.test_programs import Row
 
 BLOCK, WORKERS = 1000, 4
 # Without a limit of memory: how many files and statements a program makes until it is killed depends on the machine.

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.conftest import Build
-from tests.python.test_programs import Talker, environment
+from tests.python.programs.test_programs import Talker, environment
 
 
 @contextmanager

@@ -8,8 +8,8 @@ import pfs
 from tests.python._programs import driver
 from tests.python._programs.driver import Worker, every
 from tests.python._programs.world.compare import check, check_names, event_row, same, values
-from tests.python.model import ACCOUNT, CURRENT, HISTORY, HISTORY_LONG, HOST, THREAD, USER, Settings
-from tests.python.model_nested import NestedModel
+from tests.python.facts.model import ACCOUNT, CURRENT, HISTORY, HISTORY_LONG, HOST, THREAD, USER, Settings
+from tests.python.facts.model_nested import NestedModel
 
 HISTORY_SIZE = 4
 WAITS = ("wait/", "idle")

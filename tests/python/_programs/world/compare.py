@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tests.python._programs import driver
-from tests.python.model import Event, numbers
+from tests.python.facts.model import Event, numbers
 
 Operations = tuple[str, ...]
 

@@ -7,7 +7,7 @@ import os
 from tests.python._programs.driver import C, every, key_of, one
 from tests.python._programs.world.base import Base
 from tests.python._programs.world.compare import check_io, same, values
-from tests.python.model import FILE, File
+from tests.python.facts.model import FILE, File
 
 DATA = "m/data"
 READS, WRITES, MISC = ("read",), ("write",), ("open", "close", "seek", "rename", "delete", "stat")

@@ -7,7 +7,7 @@ from errno import ETIMEDOUT
 from tests.python._programs.driver import EBUSY, NO_SPINS, Cond, Mutex, OwnLock, Rwlock, Worker, every, key_of
 from tests.python._programs.world.base import Base
 from tests.python._programs.world.compare import same
-from tests.python.model import COND, MUTEX, RWLOCK, Thing
+from tests.python.facts.model import COND, MUTEX, RWLOCK, Thing
 
 MUTEXES = ("m/LOCK_a", "m/LOCK_b")
 OWN, TREE, LATE = "m/OWN", "m/tree", "m/late"

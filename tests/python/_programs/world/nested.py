@@ -10,7 +10,7 @@ from tests.python._programs.driver import Row, Worker, every
 from tests.python._programs.nested import Statement, Transaction, end_stage, key_of, stage
 from tests.python._programs.world.base import LEVELS, Base
 from tests.python._programs.world.compare import check, same, values
-from tests.python.model_nested import (
+from tests.python.facts.model_nested import (
     DIGESTS,
     GLOBAL,
     HISTOGRAM,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pfs
 from tests.python._programs import driver
 from tests.python._programs.world.base import VIEWS, Base
-from tests.python.model import OBJECTS_OF
-from tests.python.model_nested import DIGESTS, GLOBAL, HISTOGRAM, HISTOGRAMS, KINDS, VIEWS_OF, summary
+from tests.python.facts.model import OBJECTS_OF
+from tests.python.facts.model_nested import DIGESTS, GLOBAL, HISTOGRAM, HISTOGRAMS, KINDS, VIEWS_OF, summary
 
 VIEWS_OF_ALL = (*VIEWS, *(view for views in VIEWS_OF.values() for view in views))
 CONSUMERS = ("global_instrumentation", "thread_instrumentation", "statements_digest", *VIEWS_OF_ALL)

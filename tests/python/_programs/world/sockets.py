@@ -13,7 +13,7 @@ from tests.python._programs.driver import C, Worker, every, one
 from tests.python._programs.sockets import AF_INET, DONTWAIT, STREAM, call
 from tests.python._programs.world.base import Base
 from tests.python._programs.world.compare import check_io, same, values
-from tests.python.model import SOCKET, Socket
+from tests.python.facts.model import SOCKET, Socket
 
 NAMES = ("m/near", "m/far")
 READS, WRITES = ("recv", "recvfrom", "recvmsg"), ("send", "sendto", "sendmsg")

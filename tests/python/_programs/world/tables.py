@@ -10,8 +10,8 @@ from tests.python._programs import tables as calls
 from tests.python._programs.driver import Worker, every
 from tests.python._programs.world.base import Base
 from tests.python._programs.world.compare import check, check_groups, same, values
-from tests.python.model import IDLE, METADATA, Event, Settings
-from tests.python.model_tables import ANY, Handle, Key, MetadataLock
+from tests.python.facts.model import IDLE, METADATA, Event, Settings
+from tests.python.facts.model_tables import ANY, Handle, Key, MetadataLock
 
 TABLES: tuple[tuple[int, Key], ...] = (
     (calls.TABLE, ("TABLE", "a", "t")),

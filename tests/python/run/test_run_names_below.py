@@ -1,0 +1,99 @@
+"""Names below open directories under ``pfs run``: they are right, and the kernel is not asked for each of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.python.run.test_run import PFS, SOURCES, pytestmark
+
+__all__ = ["pytestmark"]  # test_run's mark holds here, too
+
+NEEDS_STRACE = pytest.mark.needs("strace")
+
+
+@pytest.fixture(scope="module")
+def below(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("programs") / "below"
+    subprocess.run(["cc", "-O1", "-o", path, SOURCES / "below.c"], check=True)
+    return path
+
+
+def calls_of(tmp_path: Path, program: str, *command: str | Path, options: tuple[str, ...] | None = None) -> Counter[str]:
+    """Returns the system calls of a program and its children, with those of pfs in them; without those of ``pfs run`` itself."""
+    work = tmp_path / ("plain" if options is None else "-".join(["pfs", *options]).replace(" ", ""))
+    work.mkdir()
+    trace = work / "trace"
+    before = [] if options is None else [*PFS, "run", "--no-report", *options, "--"]
+    strace = ["strace", "-f", "-o", str(trace)]
+    subprocess.run([*strace, *before, *command], cwd=work, capture_output=True, check=True, timeout=240)
+    calls: Counter[str] = Counter()
+    ours: set[str] = set()
+    for line in trace.read_text(errors="replace").splitlines():
+        match = re.match(r"(\d+) +(?:<\.\.\. (\w+) resumed>|(\w+)\()", line)
+        if match is None:
+            continue
+        pid, resumed, call = match.groups()
+        if call == "execve" and re.search(rf'execve\("[^"]*{program}"', line):
+            ours.add(pid)
+        elif pid in ours:
+            if (resumed or call) in ("clone", "clone3", "fork", "vfork") and (child := re.search(r"= (\d+)$", line)):
+                ours.add(child[1])
+            if call is not None:
+                calls[call] += 1
+    assert calls
+    return calls
+
+
+@NEEDS_STRACE
+@pytest.mark.parametrize("options", [(), ("--all-on",), ("--only", "sockets")], ids=" ".join)
+def test_a_chain_of_directories_costs_no_system_call(below: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+    rounds = 1000
+    plain = calls_of(tmp_path, "below", below, str(rounds))
+    with_pfs = calls_of(tmp_path, "below", below, str(rounds), options=options)
+    assert with_pfs["readlink"] - plain["readlink"] < 20
+    assert with_pfs["rt_sigprocmask"] - plain["rt_sigprocmask"] < rounds  # a new chunk of records needs the lock
+    assert with_pfs["openat"] - plain["openat"] < 40
+    more = sum(with_pfs.values()) - sum(plain.values())
+    assert more < 0.2 * sum(plain.values()), with_pfs - plain
+
+
+@NEEDS_STRACE
+@pytest.mark.needs("rsync")
+def test_rsync_makes_few_more_calls(tmp_path: Path) -> None:
+    """Each file has names that come once: they need the lock of pfs. Without files nothing is done."""
+    source = tmp_path / "source"
+    for i in range(1300):
+        path = source / f"d{i % 10}" / ("sub" if i % 2 else ".") / f"f{i}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x" * 500)
+    command = ("rsync", "-a", f"{source}/", "copy/")
+    plain = sum(calls_of(tmp_path, "rsync", *command).values())
+    recorded = calls_of(tmp_path, "rsync", *command, options=())
+    assert recorded["readlink"] < 200
+    assert sum(recorded.values()) < 1.45 * plain, (recorded, plain)
+    off = calls_of(tmp_path, "rsync", *command, options=("--only", "sockets"))
+    assert sum(off.values()) < 1.1 * plain, (off, plain)
+
+
+def test_names_below_directories_that_move(below: Path, tmp_path: Path) -> None:
+    """close, dup2 and rename give a number, or a directory, another name."""
+    report = tmp_path / "report.json"
+    subprocess.run(
+        [*PFS, "run", "--json", "--limit", "1000", "-o", report, "--", below], cwd=tmp_path, check=True, capture_output=True
+    )
+    files = {row["file"]: row["writes"] for row in json.loads(report.read_text())["files"] if row["writes"]}
+    here = os.path.realpath(tmp_path)
+    assert {name: writes for name, writes in files.items() if name.startswith(f"{here}/") and "report" not in name} == {
+        f"{here}/one/first": 1,
+        f"{here}/one/below/third": 1,
+        f"{here}/one/below/fourth": 2,
+        f"{here}/moved/below/fifth": 1,
+        f"{here}/two/sixth": 1,
+    }

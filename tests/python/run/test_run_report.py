@@ -1,0 +1,180 @@
+"""The report of ``pfs run``: who was blocked by a lock, and files that are gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.python.run.test_run import PFS, own_folder, pytestmark, report_of
+
+__all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
+
+LOCKS = """
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+pthread_mutex_t early = PTHREAD_MUTEX_INITIALIZER, often = PTHREAD_MUTEX_INITIALIZER, unused = PTHREAD_MUTEX_INITIALIZER;
+static void* keep(void* mutex) {
+  pthread_mutex_lock(mutex);
+  usleep(150000);
+  pthread_mutex_unlock(mutex);
+  return NULL;
+}
+static void wait_for(pthread_mutex_t* mutex) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, keep, mutex);
+  usleep(50000);
+  pthread_mutex_lock(mutex);
+  pthread_mutex_unlock(mutex);
+  pthread_join(thread, NULL);
+}
+int main(int count, char** arguments) {
+  wait_for(&early);
+  for (int i = 0; i < 20000; ++i) pthread_mutex_lock(&unused), pthread_mutex_unlock(&unused);
+  if (count > 1)
+    for (int i = 0; i < 12000; ++i) fclose(fopen("/dev/null", "w"));
+  wait_for(&often);
+  wait_for(&often);
+}
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--all-on",)])
+@pytest.mark.parametrize("arguments", [(), ("many",)])
+def test_blocked_are_all_that_had_to_wait_and_no_free_lock(
+    tmp_path: Path, options: tuple[str, ...], arguments: tuple[str, ...]
+) -> None:
+    """The history has the last 10,000 events, and 20,000 or 12,000 events come after the first wait."""
+    (tmp_path / "locks.c").write_text(LOCKS)
+    subprocess.run(["cc", "-O1", "-g", "-o", tmp_path / "locks", tmp_path / "locks.c", "-lpthread"], check=True)
+    rows = report_of(tmp_path, tmp_path / "locks", *arguments, options=options)["blocked"]
+    found = {row["name"].rpartition("/")[2]: row for row in rows if row["longest"] > 30e9}
+    assert set(found) == {"early", "often"}
+    assert "unused" not in {row["name"].rpartition("/")[2] for row in rows if row["longest"] < 1e6}
+    assert len([row for row in rows if row["name"].endswith("/often") and row["longest"] > 30e9]) == 1
+    assert found["often"]["count"] == 2
+    assert found["often"]["longest"] < found["often"]["time"] < 2 * found["often"]["longest"] + 1
+    assert "wait_for+0x" in found["often"]["source"]
+    assert "locks.c:" in found["often"]["source"]
+    is_in_history = not arguments and not options
+    assert ("wait_for+0x" in found["early"]["source"]) is is_in_history
+    assert is_in_history or found["early"]["source"] == "(before the last events that are kept)"
+
+
+POOL = """\
+import queue, threading, time
+from concurrent.futures import ThreadPoolExecutor
+real = threading.Lock()
+def hold():
+    with real:
+        time.sleep(0.1)
+with ThreadPoolExecutor(2) as pool:
+    for _ in range(3):
+        time.sleep(0.06)
+        pool.submit(int).result()
+    keeper = threading.Thread(target=hold)
+    keeper.start()
+    time.sleep(0.02)
+    with real:
+        pass
+    slow = threading.Thread(target=time.sleep, args=(0.1,))
+    slow.start()
+    slow.join()
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="waits of Python's own queues are conditions there")
+def test_idle_workers_and_joins_are_not_blocked_by_a_lock(tmp_path: Path) -> None:
+    (tmp_path / "pool.py").write_text(POOL)
+    report = report_of(tmp_path, sys.executable, tmp_path / "pool.py")
+    long = [(row["name"], row["source"]) for row in report["blocked"] if row["longest"] > 20e9]
+    assert long == [("wait/synch/mutex/python/__main__:3", "pool.py:14")]
+    classes = {row["class"]: row for row in report["classes"]}
+    assert classes["ends of threads of Python (join)"]["longest"] > 50e9
+
+
+WAITS = """\
+import time
+from pfs._process.run import launch
+with launch.folder_of_run(keep=False) as folder:
+    print(folder, flush=True)
+    time.sleep(60)  # as the report does, of a large program
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_report_is_made_leaves_no_folder(number: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        folder = Path(child.stdout.readline().strip())
+        assert folder.name.startswith("run-")
+        assert folder.is_dir()
+        child.send_signal(number)
+        assert child.wait(60) == -number
+    assert not folder.exists()
+
+
+FILES = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) {
+  char buffer[8] = "";
+  for (int i = 0; i < 3; ++i) {
+    char name[] = "goneXXXXXX";
+    int fd = mkstemp(name);
+    if (write(fd, "hello", 5) + pread(fd, buffer, 5, 0) != 10) return 1;
+    close(fd);
+    unlink(name);
+  }
+  for (int i = 0; i < 4; ++i)
+    if (open("missing/file", O_RDONLY) >= 0) return 1;
+  FILE* kept = fopen("kept", "w");
+  fputs("text", kept);
+  fclose(kept);
+  int unnamed = open(".", O_TMPFILE | O_RDWR, 0600);
+  return write(unnamed, "123", 3) == 3 ? 0 : 1;
+}
+"""
+
+
+def test_files_that_are_gone_have_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "files.c").write_text(FILES)
+    subprocess.run(["cc", "-o", "files", "files.c"], check=True)
+    report = report_of(tmp_path, "./files")
+    files = {row["file"]: row for row in report["files"]}
+    gone = files["(removed or not there) files/file"]
+    assert (gone["reads"], gone["bytes_read"], gone["writes"], gone["bytes_written"]) == (3, 15, 3, 15)
+    assert (files[f"{tmp_path}/(temporary)"]["writes"], files[f"{tmp_path}/kept"]["bytes_written"]) == (1, 4)
+    assert str(tmp_path) not in files
+    (of_class,) = [row for row in report["classes"] if row["class"] == "files"]
+    assert sum(row["time"] for row in files.values()) == of_class["time"]
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize("output", ["-", "report"])
+def test_names_that_are_no_utf_8_are_in_the_report(tmp_path: Path, output: str, options: tuple[str, ...]) -> None:
+    """Of the command, and of files."""
+    file = os.fsencode(tmp_path) + b"/caf\xe9"
+    Path(os.fsdecode(file)).touch()
+    command: list[str | bytes] = [*PFS, "run", *options, "-o", output, "--", "cat", file]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    said = (done.stdout if output == "-" else (tmp_path / output).read_bytes()).decode()
+    name = f"{tmp_path}/caf\\xe9"
+    if options:
+        report = json.loads(said)
+        assert report["command"] == ["cat", name]
+        assert name in [row["file"] for row in report["files"]]
+    else:
+        assert f"pfs run: cat {name}: 1 process" in said
+        assert said.count("caf") == 2
