@@ -25,23 +25,8 @@ clang++ -g -fsanitize=$sanitizers "$folder/checked.o" $objects -l:libmd.a -lpthr
 clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,$sanitizers -fno-sanitize-recover=all -Icpp/src -Icpp/include tests/fuzz/segment_fuzz.cpp $objects \
   -l:libmd.a -lpthread -o "$folder/segment_fuzz"
 
-# Limits as small as they go: a small segment is read often.
-small=
-for name in accounts_size hosts_size users_size digests_size max_table_instances max_index_stat max_metadata_locks max_table_handles \
-  max_cond_classes max_file_classes max_memory_classes max_mutex_classes max_rwlock_classes max_socket_classes max_stage_classes \
-  max_statement_classes max_thread_classes max_cond_instances max_socket_instances max_program_instances max_prepared_statements_instances \
-  max_status_variables setup_actors_size setup_objects_size error_size; do
-  small+="performance_schema_$name=8,"
-done
-for name in max_file_instances max_mutex_instances max_rwlock_instances max_thread_instances; do small+="performance_schema_$name=16,"; done
-for kind in waits stages statements transactions; do small+="performance_schema_events_${kind}_history_long_size=64,"; done
-small+="performance_schema_max_object_cells=256,performance_schema_max_program_rows=64,performance_schema_max_source_locations=64,"
-small+="performance_schema_max_sql_text_length=128,performance_schema_max_digest_length=128,"
-small+="performance_schema_instrument='%=ON',performance_schema_consumer_events_waits_history_long=ON,"
-small+="performance_schema_consumer_events_stages_history_long=ON,performance_schema_consumer_events_statements_history_long=ON,"
-small+="performance_schema_consumer_events_transactions_history_long=ON"
 rm -f "$folder"/pfs/*.pfs
-PFS_DIR=$folder/pfs PFS_OPTIONS=$small ASAN_OPTIONS=detect_leaks=0 "$folder/checked" "$folder/work" 0 > "$folder/checked.log" &
+PFS_DIR=$folder/pfs PFS_OPTIONS=$(python3 -m tests.python._programs.small) ASAN_OPTIONS=detect_leaks=0 "$folder/checked" "$folder/work" 0 > "$folder/checked.log" &
 program=$!
 sleep 2
 kill -9 $program

@@ -15,18 +15,19 @@ from tests.python.programs.test_programs import Talker, environment
 
 
 @contextmanager
-def killed_program(build: Build, work: Path) -> Iterator[Path]:
+def killed_program(build: Build, work: Path, options: str = "") -> Iterator[Path]:
     """Kills tests/programs/checked.c among statements, stages, transactions, waits, files and memory. Gives its segment, in a
     folder of a file system in memory that is removed at the end of the block.
 
     Args:
         work: an empty folder for the files of the program.
+        options: its PFS_OPTIONS.
     """
     place = Path(f"/dev/shm/pfs-test-killed-{work.name}-{os.getpid()}")
     place.mkdir(mode=0o700)
     try:
         with subprocess.Popen(
-            [build("checked"), work, "0"], env=environment(place), stdout=subprocess.PIPE, text=True
+            [build("checked"), work, "0"], env=environment(place, PFS_OPTIONS=options), stdout=subprocess.PIPE, text=True
         ) as process:
             Talker(process).until("working")
             time.sleep(0.3)

@@ -182,20 +182,72 @@ class Damage(SegmentFile):
         self.before: list[tuple[int, int]] = []
 
     def make(self, dice: random.Random) -> None:
+        """Changes any word, or what a reader goes by: the directory, an index, a whole element, a page, the end of the file."""
+        ways = (self._word, self._directory, self._index, self._element, self._page, self._end)
+        dice.choices(ways, (40, 8, 8, 8, 3, 1))[0](dice)
+
+    def _some(self, dice: random.Random) -> tuple[Array, int] | None:
+        """Returns an array, and the first byte of an element of it that was ever taken."""
+        array = dice.choice(self.arrays)
+        return (array, dice.randrange(1, min(array.used, 2000)) * array.stride) if array.used > 1 else None
+
+    def _put(self, at: int, number: int) -> None:
+        self.before.append((at, self.get(at, "<I")[0]))
+        self.put(at, "<I", number & 0xFFFFFFFF)
+
+    def _word(self, dice: random.Random) -> None:
+        at: int | None = None
         if dice.randrange(8) == 0:
-            at: int | None = 400 + dice.randrange(9000 // 4) * 4  # the header
-        else:
-            array = dice.choice(self.arrays)
-            if array.used < 2:
-                return
-            index, field = dice.randrange(1, min(array.used, 2000)), dice.randrange(min(array.stride, 2048) // 4) * 4
-            at = self.place_with_memory(array, index * array.stride + field)
-        if at is None:
+            at = 400 + dice.randrange(9000 // 4) * 4  # the header
+        elif (some := self._some(dice)) is not None:
+            at = self.place_with_memory(some[0], some[1] + dice.randrange(min(some[0].stride, 2048) // 4) * 4)
+        if at is not None:
+            (old,) = self.get(at, "<I")
+            small, bit = dice.randrange(300), old ^ 1 << dice.randrange(32)
+            self._put(at, dice.choice([small, bit, old + 1, dice.choice(_WORDS), dice.getrandbits(32)]))
+
+    def _directory(self, dice: random.Random) -> None:
+        """Gives an array what another one has, or a little less or more than it has."""
+        mine, other = dice.randrange(len(self.arrays)), dice.choice(self.arrays)
+        field = dice.choice(Array._fields[:8])
+        own = getattr(self.array(mine), field)
+        number = dice.choice([getattr(other, field), max(own - 1, 0), own + 1, own * 2, own // 2])
+        self.put_array(mine, **{field: number & _WORDS[-1]})
+        if dice.randrange(4) == 0:
+            self.put_array(mine, extents=other.extents)
+
+    def _index(self, dice: random.Random) -> None:
+        """Makes a word that may be an index lead to another element, or to this one: a circle."""
+        if (some := self._some(dice)) is None:
             return
-        (old,) = self.get(at, "<I")
-        self.before.append((at, old))
-        small, bit = dice.randrange(300), old ^ 1 << dice.randrange(32)
-        self.put(at, "<I", dice.choice([small, bit, old + 1, dice.choice(_WORDS), dice.getrandbits(32)]) & 0xFFFFFFFF)
+        array, byte = some
+        words = range(0, min(array.stride, 2048), 4)
+        places = [at for word in words if (at := self.place_with_memory(array, byte + word)) is not None]
+        if likely := [at for at in places if 0 < self.get(at, "<I")[0] < 4096]:
+            own, any_other = byte // array.stride, dice.randrange(array.used)
+            self._put(dice.choice(likely), dice.choice([own, any_other, array.used, array.used - 1]))
+
+    def _element(self, dice: random.Random) -> None:
+        """Fills an element with another one, of this or of another array, or with the same byte."""
+        if (some := self._some(dice)) is None or (other := self._some(dice)) is None:
+            return
+        (at, source) = (self.place_with_memory(*one) for one in (some, other))
+        if at is not None and source is not None:
+            length = min(some[0].stride, 2048)
+            filled = bytes([dice.choice(b"\0\1\xff\x1b\x80'")]) * length
+            os.pwrite(self._file, dice.choice([os.pread(self._file, length, source), filled]), at)
+
+    def _page(self, dice: random.Random) -> None:
+        at = dice.randrange(HEADER_ROOM // PAGE, self.size() // PAGE + 1) * PAGE
+        if self.has_memory(at):
+            os.pwrite(self._file, dice.choice([bytes(PAGE), dice.randbytes(PAGE)]), at)
+
+    def _end(self, dice: random.Random) -> None:
+        """Cuts the file; the header knows it, or not."""
+        size = dice.randrange(HEADER_ROOM, self.size() + 1)
+        os.truncate(self._file, size)
+        if dice.randrange(2):
+            self.put_word("file_bytes", size)
 
 
 def sparse_copy(source: Path, target: Path) -> Path:

@@ -3,39 +3,61 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib
 import io
 import os
 import random
+import resource
+import signal
 import stat
 import subprocess
 import sys
-import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import pyarrow  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
+import pfs
 import pfs._ui.main
 from pfs import _core
-from tests import budgets
+from pfs._process import processes
+from pfs._process.run.report import gather, text_of
+from tests import MAY_FORK, budgets
 from tests.conftest import Build
+from tests.python._programs import limited
 from tests.python._programs.killed import killed_program
+from tests.python._programs.limited import fault_of
 from tests.python._programs.segment_file import Damage, sparse_copy
+from tests.python._programs.small import SMALL
 
-COMMANDS = [
-    *(
-        ["show", "SEGMENT", table, "--limit", "50"]
-        for table in ("threads", "events_waits_current", "events_statements_history_long")
-    ),
-    *(["show", "SEGMENT", table, "--json"] for table in ("mutex_instances", "accounts", "global_variables", "setup_instruments")),
-    ["show", "SEGMENT", "file_summary_by_instance", "--human", "--sort", "SUM_TIMER_WAIT desc"],
-    *(["show", "SEGMENT", view] for view in ("blocked", "running", "sys.processlist", "sys.statement_analysis")),
-    ["top", "SEGMENT", "--batch", "--count", "1", "--interval", "0.1"],
-    ["sql", "SEGMENT", "select count(*) from threads"],
-    ["metrics", "SEGMENT"],
-    ["snapshot", "SEGMENT", "OUT/a.zip", "--force"],
-    ["diff", "OUT/a.zip", "OUT/a.zip", "threads"],
-]
+# What reads a segment, each in a process of its own. SEGMENT is the damaged one, alone in DIR; OUT is a folder that stays.
+READERS: dict[str, list[list[str]]] = {
+    "show": [
+        *(["show", "SEGMENT", table, "--limit", "50"] for table in ("threads", "events_waits_current", "host_cache")),
+        *(
+            ["show", "SEGMENT", table, "--json"]
+            for table in ("mutex_instances", "accounts", "global_variables", "setup_instruments")
+        ),
+        ["show", "SEGMENT", "file_summary_by_instance", "--human", "--sort", "SUM_TIMER_WAIT desc"],
+    ],
+    "questions": [["show", "SEGMENT", view] for view in ("blocked", "running", "lock_reasons")],
+    "views": [["show", "SEGMENT", view] for view in ("sys.processlist", "sys.statement_analysis")],
+    "top": [["top", "SEGMENT", "--batch", "--count", "1", "--interval", "0.1"]],
+    "sql": [["sql", "SEGMENT", "select count(*) from threads join events_statements_history_long using (thread_id)"]],
+    "metrics": [["metrics", "SEGMENT"], ["metrics", "SEGMENT", "--compat"]],
+    "otel": [["otel", "SEGMENT", "-o", "OUT/otel.jsonl", "--min-wait", "0ns"]],
+    "snapshot": [["snapshot", "SEGMENT", "OUT/a.zip", "--force"], ["diff", "OUT/good.zip", "OUT/a.zip", "threads"]],
+    "collect": [["collect", "--once", "--dir", "DIR", "--to", "OUT/fleet", "--node", "n", "--keep", "2"]],
+    "list": [["ps", "--dir", "DIR", "--tree"], ["gc", "--dir", "DIR"]],
+    "report": [],
+    "tables": [],
+}
+CHEAP = ("show", "questions", "top", "metrics", "list", "report")
+TURNS = [*READERS, *CHEAP, *CHEAP]
 
 
 def run_command(arguments: list[str]) -> tuple[int, str]:
@@ -49,50 +71,86 @@ def run_command(arguments: list[str]) -> tuple[int, str]:
     return code, out.getvalue()
 
 
-def damage_and_read(segment: Path, folder: Path, seed: int, seconds: float) -> None:
-    """In a process of its own, which a crash would end."""
-    dice = random.Random(seed)
-    mutant = folder / "mutant.pfs"
-    ends: Counter[tuple[str, int]] = Counter()
-    code, said = run_command(["snapshot", str(segment), str(folder / "a.zip")])  # for `diff`
-    assert code == 0, said
-    turn, end = 0, time.monotonic() + seconds
-    while turn < len(COMMANDS) or time.monotonic() < end:
-        command = COMMANDS[turn % len(COMMANDS)]
-        turn += 1
-        with Damage(sparse_copy(segment, mutant)) as damage:
-            for _ in range(dice.randrange(1, 24)):
-                damage.make(dice)
-        before = time.process_time()
-        try:
-            code, said = run_command([word.replace("SEGMENT", str(mutant)).replace("OUT", str(folder)) for word in command])
-            ends[command[0], code] += 1
-            assert code in (0, 1, 2), said
-            assert "\x1b" not in said, said[:2000]
-            assert "Traceback" not in said, said[:2000]
-            assert time.process_time() - before < 20
-        except BaseException:
-            print(f"seed {seed}, mutant {turn}, {command}, damage {damage.before}")
-            raise
-        if code != 0 and command[0] == "snapshot":
-            run_command(["snapshot", str(segment), str(folder / "a.zip"), "--force"])
-    print(f"seed {seed}: {turn} mutants, {dict(ends)}")
+def read(reader: str, mutant: Path, out: Path) -> None:
+    if reader == "warm":
+        assert run_command(["snapshot", str(mutant), str(out / "good.zip"), "--force"])[0] == 0  # for `diff`
+        for each in READERS:
+            read(each, mutant, out)
+        (out / "modules").write_text("\n".join(sys.modules))
+    elif reader == "report":
+        text_of(gather(processes.scan(str(mutant.parent))), 50)
+    elif reader == "tables":
+        with contextlib.suppress(pfs.AttachError), pfs.attach(str(mutant)) as schema:
+            for table in schema.tables():
+                pyarrow.table(schema.arrow(table)).validate(full=True)
+                schema.table(table)
+    for command in READERS.get(reader, []):
+        words = {"SEGMENT": str(mutant), "DIR": str(mutant.parent)}
+        code, said = run_command([words.get(word, word.replace("OUT", str(out))) for word in command])
+        assert code in (0, 1, 2), said
+        assert "\x1b" not in said, said[:2000]
+        assert "Traceback" not in said, said[:2000]
 
 
-def test_commands_survive_whatever_they_read(build: Build, root: Path, tmp_path: Path) -> None:
+def damage_and_read(segment: Path, out: Path, kept: Path, first: int, tries: int) -> None:
+    """Imports once, and forks for each mutant. The readers take turns; a number makes the same mutant of a segment."""
+    (there := segment.with_name("mutant")).mkdir(mode=0o700, exist_ok=True)
+    mutant = there / segment.name
+    assert (fault := fault_of(partial(read, "warm", sparse_copy(segment, mutant), out))) is None, fault
+    for module in (out / "modules").read_text().split():
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    gc.freeze()
+    found: Counter[str] = Counter()
+    with subprocess.Popen(["sleep", "inf"]) as alive:
+        start = int(Path(f"/proc/{alive.pid}/stat").read_text().rpartition(")")[2].split()[19])
+        for number in range(first, first + tries):
+            dice, reader = random.Random(number), TURNS[number % len(TURNS)]
+            with Damage(sparse_copy(segment, mutant)) as damage:
+                if dice.randrange(4) == 0:  # its process seems to run
+                    damage.put_word("pid", alive.pid)
+                    damage.put_word("process_start_ticks", start)
+                for _ in range(dice.randrange(1, 24)):
+                    damage.make(dice)
+            if (fault := fault_of(partial(read, reader, mutant, out))) is not None:
+                found[reader] += 1
+                sparse_copy(mutant, kept / f"{number}-{reader}.pfs")
+                print(f"mutant {number}, {reader}: {fault}\n", flush=True)
+        alive.kill()
+    print(f"seed {first}: {tries} mutants, faults {dict(found)}")
+    assert not found
+
+
+def test_no_damage_harms_a_reader(build: Build, root: Path, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     script = (
         "import sys; from pathlib import Path; from tests.python.commands.test_commands_hostile import damage_and_read as run\n"
-        "run(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))"
+        "run(*map(Path, sys.argv[1:4]), *map(int, sys.argv[4:]))"
     )
-    with killed_program(build, tmp_path / "work") as segment:
-        seed, seconds = str(budgets.seed(1)), str(budgets.COMMANDS_FUZZ_SECONDS)
+    with killed_program(build, tmp_path / "work", SMALL) as segment:
+        numbers = map(str, (budgets.seed(), budgets.SEGMENT_MUTANTS))
         done = subprocess.run(
-            [sys.executable, "-c", script, segment, tmp_path, seed, seconds],
-            cwd=root, capture_output=True, text=True, timeout=3600, check=False,
+            [sys.executable, *MAY_FORK, "-c", script, segment, tmp_path, tmp_path, *numbers],
+            cwd=root, capture_output=True, text=True, timeout=36000, check=False,
         )  # fmt: skip
     print(done.stdout)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-5000:]
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "Segmentation fault"),
+        (lambda: 1 / 0, "ZeroDivisionError"),
+        (lambda: sum(iter(int, 1)), f"status {signal.SIGXCPU.value}\n"),
+        (lambda: b"x" * limited.BYTES, "MiB"),
+    ],
+)
+def test_a_reader_that_is_harmed_is_found(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object], said: str) -> None:
+    """Negative control: a crash, an error, a loop, memory."""
+    monkeypatch.setattr(limited, "SECONDS", 1)
+    monkeypatch.setattr(limited, "BYTES", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
+    assert said in str(fault_of(work))
 
 
 def test_lists_and_the_collector_bear_strange_neighbors(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
