@@ -10,7 +10,9 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import FrameType
 
 from pfs import _core
@@ -19,7 +21,7 @@ from pfs._base.installed import PACKAGE
 from pfs._process import processes
 from pfs.errors import StateError
 
-__all__ = ["PARTS", "PYTHON_MORE", "PYTHON_PARTS", "end_as", "environment", "folder_of_run", "wait_for"]
+__all__ = ["PARTS", "PYTHON_MORE", "PYTHON_PARTS", "Took", "end_as", "environment", "folder_of_run", "wait_for"]
 
 # What --only chooses, as patterns of setup_instruments. Memory is recorded only if it is chosen.
 PARTS = {
@@ -27,6 +29,7 @@ PARTS = {
     "files": ("wait/io/file/%",),
     "sockets": ("wait/io/socket/%", "idle"),
     "statements": ("statement/%",),
+    "waits": ("wait/system/%",),
     "memory": ("memory/%",),
 }
 # Parts of the Python layer: python/pfs/_auto/_pfs_run.
@@ -200,6 +203,26 @@ def _new_folder() -> str:
         return folder
     print(f"pfs: {problem}: nothing of this run is recorded", file=sys.stderr)
     return _NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Holds times in picoseconds. `user` and `system`: processor time of the processes that their parents have waited for."""
+
+    wall: int
+    user: int
+    system: int
+
+    @classmethod
+    def so_far(cls) -> Took:
+        """Returns the times of this process's children since some moment in the past."""
+        import resource
+
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return cls(time.monotonic_ns() * 1000, round(used.ru_utime * 1e12), round(used.ru_stime * 1e12))
+
+    def __sub__(self, earlier: Took) -> Took:
+        return Took(self.wall - earlier.wall, self.user - earlier.user, self.system - earlier.system)
 
 
 def wait_for(child: subprocess.Popen[bytes]) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pfs._process.attach import attach
@@ -15,6 +16,7 @@ from pfs.errors import Error
 if TYPE_CHECKING:
     from pfs._process.attach import Schema
     from pfs._process.processes import Found
+    from pfs._process.run.launch import Took
     from pfs._process.run.program import Unrecorded
     from pfs._read.source import Source
 
@@ -32,7 +34,19 @@ _CLASSES = {
     "wait/synch/cond/": "conditions",
     "wait/io/file/": "files",
     "wait/io/socket/": "sockets",
+    "wait/app/": "waits of the program's own",
     "idle": "idle (poll, select, epoll)",
+}
+# Kinds of wait/system, which stand before the place: cpp/run/calls/objects.cpp.
+_SYSTEM_WAIT = re.compile(r"wait/system/[^/]*/([a-z]+)-")
+_SYSTEM_CLASSES = {
+    "child": "child processes",
+    "join": "ends of threads (join)",
+    "message": "messages and semaphores of System V",
+    "msync": "mapped files (msync)",
+    "resolve": "host names",
+    "signal": "signals",
+    "sleep": "time (sleep)",
 }
 # A lock that is free takes some nanoseconds, and a thread that sleeps for one takes microseconds to wake up.
 _SHORTEST_BLOCK = 1_000_000  # picoseconds
@@ -44,13 +58,21 @@ _STATEMENTS = ("COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ROWS_AFFECT
 _MEMORY = ("COUNT_ALLOC", "SUM_NUMBER_OF_BYTES_ALLOC", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED")
 
 
+def _class_of(name: str) -> str | None:
+    if kind := _SYSTEM_WAIT.match(name):
+        return _SYSTEM_CLASSES.get(kind[1], kind[1])
+    return next((text for prefix, text in _CLASSES.items() if name.startswith(prefix)), None)
+
+
 @dataclass(slots=True)
 class Report:
     """Holds sums over all processes of a run. Times are picoseconds."""
 
+    took: Took | None = None  # of the run itself
     processes: list[dict[str, Any]] = field(default_factory=list)
     classes: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
     locks: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
+    waits: dict[str, list[int]] = field(default_factory=dict)  # for children, time, signals ...: as locks
     blocked: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # by lock and line of the wait: as locks
     files: dict[str, list[int]] = field(default_factory=dict)  # time, reads, bytes, writes, bytes
     sockets: dict[str, list[int]] = field(default_factory=dict)  # the same, by instrument
@@ -69,9 +91,11 @@ class Report:
 
         io = ("time", "reads", "bytes_read", "writes", "bytes_written")
         return {
+            "took": asdict(self.took) if self.took is not None else None,
             "processes": self.processes,
             "classes": rows(self.classes, "class", ("count", "time", "longest"), 1),
             "locks": rows(self.locks, "name", ("count", "time", "longest"), 1),
+            "waits": rows(self.waits, "name", ("count", "time", "longest"), 1),
             "blocked": [
                 {"time": time, "count": count, "longest": longest, "name": storable(name), "source": storable(line)}
                 for (name, line), (count, time, longest) in self.longest_blocked(limit)
@@ -126,11 +150,13 @@ def _add(report: Report, schema: Schema) -> None:
     report.processes.append({"pid": schema.pid, "command": schema.command, "events": sum(row[1] for row in waits)})
     names = Readable(source)
     for name, *numbers in waits:
-        kind = next((text for prefix, text in _CLASSES.items() if name.startswith(prefix)), None)
+        kind = _class_of(name)
         if kind is not None:
             _sum(report.classes, kind, numbers, longest=2)
         if name.startswith("wait/synch/"):
             _sum(report.locks, names.name(name), numbers, longest=2)
+        elif name.startswith(("wait/system/", "wait/app/")):
+            _sum(report.waits, names.name(name), numbers, longest=2)
     _add_files(report, source, names)
     for name, count, *numbers in source.rows("socket_summary_by_event_name", ("EVENT_NAME", "COUNT_STAR", *_IO)):
         if count > 0:
@@ -216,6 +242,11 @@ def text_of(report: Report, limit: int) -> str:
     def waits(name: str, n: list[int]) -> list[str]:
         return [time_text(n[1]), count_text(n[0]), time_text(n[2]), clean(name)]
 
+    if (took := report.took) is not None:
+        used = time_text(took.user + took.system)
+        parts.append(
+            f"Took {time_text(took.wall)}, {used} of processors ({time_text(took.user)} user, {time_text(took.system)} system)"
+        )
     add("Waited for", "time|count|longest|class", [waits(*item) for item in _largest(report.classes, 1, limit)])
     locks = [(name.removeprefix("wait/synch/"), numbers) for name, numbers in _largest(report.locks, 1, limit)]
     add("Locks and conditions", "time|count|longest|name", [waits(*item) for item in locks])
@@ -224,6 +255,8 @@ def text_of(report: Report, limit: int) -> str:
         for (name, line), (count, time, longest) in report.longest_blocked(limit)
     ]
     add("Blocked longest by a lock", "longest|count|time|name|line", blocked)
+    other_waits = [(name.removeprefix("wait/system/").removeprefix("wait/"), n) for name, n in _largest(report.waits, 1, limit)]
+    add("Other waits", "time|count|longest|name", [waits(*item) for item in other_waits])
     add("Files", "time|reads|read|writes|written|file", [io(*item) for item in _largest(report.files, 0, limit)])
     sockets = [(name.removeprefix("wait/io/socket/"), numbers) for name, numbers in _largest(report.sockets, 0, limit)]
     add("Sockets", "time|reads|read|writes|written|name", [io(*item) for item in sockets])
@@ -243,7 +276,7 @@ def text_of(report: Report, limit: int) -> str:
             for name, n in _largest(report.memory, 3, limit)
         ],
     )
-    if not parts:
+    if len(parts) == (report.took is not None):
         parts.append("pfs saw no event." if report.processes else "pfs saw no event: no process has made a segment.")
     if report.lost:
         parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))

@@ -175,12 +175,14 @@ def run(
             folder, only, decode, python, all_on, children, program.sanitizers, keeps_dead=reads or keep
         )
         with Watch(folder, takes=reads and not keep) as watch:
+            before = launch.Took.so_far()
             try:
                 child = subprocess.Popen(command, env=environment, close_fds=False)
             except OSError as error:
                 raise click.ClickException(f"{error.strerror}: {command[0]}") from None
             with showing(folder, interval) if wants_top else contextlib.nullcontext():
                 code = launch.wait_for(child)
+            took = launch.Took.so_far() - before
         found = processes.scan_all(processes.with_users(folder))
         if reads:
             import json  # not before the program has run: it does not wait for what only a report needs
@@ -189,6 +191,7 @@ def run(
 
             gathered = reports.gather(found, watch.report)
             gathered.unrecorded = watch.unrecorded()
+            gathered.took = took
             if as_json:
                 text = json.dumps(
                     {"command": list(map(storable, command)), "exit_code": code} | gathered.as_json(limit), indent=1

@@ -1,0 +1,60 @@
+"""``pfs run`` records each ordinary way to wait in the C library."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pfs
+from tests.python.run.test_run import PFS, kept, own_folder, pytestmark, run
+from tests.python.run.test_run_calls import compiled
+
+__all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
+
+LATER = 20_000_000  # nanoseconds between the program's clock and the event's for all calls of a kind, on a loaded machine
+
+
+def test_C14_each_way_to_wait_counts_once_with_its_time(tmp_path: Path) -> None:
+    """The program tells what it waited by its own clock. Calls that cannot wait are among it, and make no event."""
+    program = compiled(tmp_path, "system_waits")
+    output, segment = kept(tmp_path, program, tmp_path / "locked", options=("--children", "none"))
+    says = {kind: (int(count), int(time)) for kind, count, time in (line.split() for line in output.splitlines())}
+    used = "EVENT_NAME LIKE 'wait/system/%' AND COUNT_STAR > 0"
+    of_file = "EVENT_NAME LIKE 'wait/io/file/%' AND OPERATION = 'lock'"
+    with pfs.attach(str(segment)) as schema:
+        waits = schema.table("events_waits_summary_global_by_event_name", where=used)
+        locks = schema.table("events_waits_history_long", where=of_file)
+    kinds = waits.groupby(waits["EVENT_NAME"].str.extract(r"^wait/system/system_waits/([a-z]+)-code\+0x", expand=False))
+    found = {str(kind): (int(of["COUNT_STAR"].sum()), int(of["SUM_TIMER_WAIT"].sum()) // 1000) for kind, of in kinds}
+    assert set(locks["OBJECT_NAME"]) == {str(tmp_path / "locked")}
+    found["file"] = (len(locks), int(locks["TIMER_WAIT"].sum()) // 1000)
+    assert {kind: count for kind, (count, _) in found.items()} == {kind: count for kind, (count, _) in says.items()}
+    for kind, (_, time) in found.items():
+        assert says[kind][1] - LATER <= time <= says[kind][1], kind
+
+
+def test_the_report_has_what_the_program_waited_for_and_what_it_took(tmp_path: Path) -> None:
+    """Each kind is a class, each place a row with its line. What the program took itself stands above all."""
+    program = compiled(tmp_path, "system_waits")
+    report = ("-o", str(tmp_path / "report"), "--children", "none")
+    run(*PFS, "run", "--json", *report, "--", program, tmp_path / "locked", check=True)
+    found = json.loads((tmp_path / "report").read_text())
+    by_class = {row["class"]: row["count"] for row in found["classes"]}
+    kinds = ("child processes", "ends of threads (join)", "time (sleep)", "signals", "host names", "mapped files (msync)")
+    assert [by_class[kind] for kind in kinds] == [12, 4, 5, 5, 3, 1]
+    assert by_class["messages and semaphores of System V"] == 4
+    took = found["took"]
+    waited = sum(row["time"] for row in found["classes"])
+    assert waited < took["wall"] < waited * 20
+    assert 0 < took["user"] + took["system"] < took["wall"] * 2
+    assert "system_waits/sleep-sleeps" in str(found["waits"]) or "system_waits/sleep-main" in str(found["waits"])
+    run(*PFS, "run", *report, "--", program, tmp_path / "locked", check=True)
+    text = (tmp_path / "report").read_text()
+    assert "\nTook " in text
+    assert "\nOther waits\n" in text
+    assert "(system_waits.c:" in text
+    run(*PFS, "run", "--json", "--only", "waits", *report, "--", program, tmp_path / "locked", check=True)
+    only = json.loads((tmp_path / "report").read_text())
+    assert {row["class"] for row in only["classes"]} == {
+        name for name in by_class if name not in ("files", "conditions", "mutexes")
+    }
