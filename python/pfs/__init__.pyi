@@ -71,7 +71,6 @@ from pfs._record.instrument import wait as wait
 from pfs._record.instrument import idle as idle
 from pfs._record.instrument import Table as Table
 from pfs._record.dbapi.wrap import dbapi as dbapi
-from pfs._record.dbapi.rows import dbapi_plain as dbapi_plain
 from pfs._record.blocks import memory as memory
 from pfs._record.program import register_variable as register_variable
 from pfs._record.program import register_meter as register_meter
@@ -162,7 +161,6 @@ __all__ = [
     "idle",
     "Table",
     "dbapi",
-    "dbapi_plain",
     "memory",
     "register_variable",
     "register_meter",

@@ -39,7 +39,6 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
         "_record.files": ("open", "fsync"),
         "_record.instrument": ("wait", "idle", "Table"),
         "_record.dbapi.wrap": ("dbapi",),
-        "_record.dbapi.rows": ("dbapi_plain",),
         "_record.blocks": ("memory",),
     },
     "Objects that the program declares": {

@@ -429,11 +429,10 @@ def test_sqlite3_gets_the_plain_object_where_it_wants_its_own() -> None:
     assert plain.execute("SELECT a FROM t").fetchall() == [(1,)]
     with pytest.raises(TypeError):
         sqlite3.Cursor(db)
-    cursor = sqlite3.Cursor(pfs.dbapi_plain(db))
-    assert cursor.connection is pfs.dbapi_plain(db)
-    assert type(pfs.dbapi_plain(db.cursor())) is sqlite3.Cursor
-    assert pfs.dbapi_plain(pfs.dbapi(sqlite3)) is sqlite3
-    assert pfs.dbapi_plain(plain) is plain
+    cursor = sqlite3.Cursor(db.plain)
+    assert cursor.connection is db.plain
+    assert type(db.cursor().plain) is sqlite3.Cursor
+    assert pfs.dbapi(sqlite3).plain is sqlite3
     db.row_factory = lambda cursor, row: (type(cursor), row)
     assert db.execute("SELECT a FROM t").fetchall() == [(sqlite3.Cursor, (1,))]  # a factory sees the plain cursor
     for connection in (db, copied, plain):
@@ -444,7 +443,7 @@ def test_copying_a_connection_says_what_the_plain_one_says() -> None:
     db = pfs.dbapi(sqlite3).connect(":memory:")
     for function in (copy.copy, copy.deepcopy):
         with pytest.raises(TypeError) as plain:
-            function(pfs.dbapi_plain(db))
+            function(db.plain)
         with pytest.raises(TypeError) as watched:
             function(db)
         assert str(watched.value) == str(plain.value)

@@ -15,6 +15,11 @@ class Proxy:
     __slots__ = ("__weakref__", "_plain")
     _plain: Any
 
+    @property
+    def plain(self) -> Any:
+        """The driver's own module, connection or cursor, for code that needs its type. What it does is not recorded."""
+        return self._plain
+
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return type(self._plain)
@@ -44,15 +49,6 @@ class Proxy:
 
     def __hash__(self) -> int:
         return hash(self._plain)
-
-
-def dbapi_plain(proxy: Any) -> Any:
-    """Returns the plain module, connection or cursor under an object of pfs.dbapi, and any other object as it is.
-
-    Code that needs the driver's own type uses it, such as extensions in C: ``sqlite3.Cursor(pfs.dbapi_plain(db))`` and
-    ``psycopg2.extras.register_uuid(None, pfs.dbapi_plain(db))``. Calls of the plain object are not recorded.
-    """
-    return proxy._plain if issubclass(type(proxy), Proxy) else proxy
 
 
 class Rows(Proxy):

@@ -8,7 +8,7 @@ from typing import Any
 
 from pfs._core import RunningStatement, statement
 from pfs._record.dbapi.dialects import dialect_of_connection
-from pfs._record.dbapi.rows import Proxy, Rows, dbapi_plain, set_counts_changes, set_plain, set_rows, set_run
+from pfs._record.dbapi.rows import Proxy, Rows, set_counts_changes, set_plain, set_rows, set_run
 from pfs._record.dbapi.transactions import CONTROL, Transactions
 from pfs.errors import InvalidValue
 
@@ -196,7 +196,7 @@ class Connection(Proxy):
     def __getattr__(self, name: str) -> Any:
         found = Proxy.__getattr__(self, name)
         if name == "backup":
-            return lambda target, *args, **kwargs: found(dbapi_plain(target), *args, **kwargs)
+            return lambda target, *args, **kwargs: found(target._plain if isinstance(target, Proxy) else target, *args, **kwargs)
         if name == "transaction":
             return lambda *args, **kwargs: self._block(found(*args, **kwargs))
         effect = _METHODS.get(name)
@@ -410,9 +410,9 @@ def dbapi(module_or_connection: Any, *, name: str | None = None, schema: str | N
     PyMySQL and MySQLdb cannot know whether a SELECT reads a table that has transactions.
 
     All other attributes, also those that are set, belong to the plain object, and ``isinstance`` sees its class. Extensions in C
-    may need the plain object itself: ``sqlite3.Cursor(pfs.dbapi_plain(connection))``. Row factories and other callbacks of the
-    driver get the plain cursor or connection. Copies and pickles are those of the plain object. Connections and cursors are as
-    thread-safe as the plain ones. A statement and a transaction count in the thread that began them, and are lost
+    may need the plain object itself, which is ``.plain``: ``sqlite3.Cursor(connection.plain)``. Row factories and other callbacks
+    of the driver get the plain cursor or connection. Copies and pickles are those of the plain object. Connections and cursors
+    are as thread-safe as the plain ones. A statement and a transaction count in the thread that began them, and are lost
     (``Performance_schema_locker_lost``) if another thread ends them.
 
     Args:
