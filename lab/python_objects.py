@@ -81,7 +81,7 @@ def cases() -> list[Case]:
 
 def set_state(state: str) -> None:
     instruments = pfs.setup_instruments
-    instruments.update(where="wait/%/bench/%", enabled=state != "off", timed=state == "on")
+    instruments.update("wait/%/bench/%", enabled=state != "off", timed=state == "on")
     for consumer in ("events_waits_current", "events_waits_history", "events_waits_history_long"):
         pfs.setup_consumers[consumer].enabled = state == "on"
 

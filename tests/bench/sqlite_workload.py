@@ -236,12 +236,12 @@ def cost(rounds: int = 40) -> tuple[float, float, float]:
         connection.executemany("INSERT INTO t VALUES (?, ?)", [(i, i) for i in range(1000)])
     for _ in range(rounds):
         for place, connection in enumerate(connections):
-            pfs.setup_instruments.update(where="statement/%", enabled=place != 2)
+            pfs.setup_instruments.update("statement/%", enabled=place != 2)
             start = time.perf_counter_ns()
             for i in range(500):
                 connection.execute("SELECT b FROM t WHERE a = ?", (i,)).fetchall()
             best[place] = min(best[place], (time.perf_counter_ns() - start) / 500)
-    pfs.setup_instruments.update(where="statement/%", enabled=True)
+    pfs.setup_instruments.update("statement/%", enabled=True)
     return best[0], best[1], best[2]
 
 

@@ -52,7 +52,7 @@ threading_condition: threading.Event = pfs.Event("myapp/EVENT")
 plain: socket.socket = client
 
 frame: pd.DataFrame = pfs.table("events_waits_current", ["THREAD_ID"])
-rows: int = pfs.setup_instruments.update(where="wait/io/file/%", enabled=True, timed=False)
+rows: int = pfs.setup_instruments.update("wait/io/file/%", enabled=True, timed=False)
 pfs.setup_instruments["wait/io/file/%"].enabled = False
 on: bool | None = pfs.setup_instruments["wait/io/file/%"].enabled
 pfs.setup.setup_timers["wait"].timer_name = "NANOSECOND"

@@ -127,7 +127,7 @@ def _stub() -> str:
 
 _SETUP = """
 from collections.abc import Mapping
-from typing import Generic, TypeVar, overload
+from typing import Generic, TypeAlias, TypeVar, overload
 
 from pfs.setup._rows import Rows as Rows, Where
 from pfs.setup._table import Only, Saved as Saved, SetupTable as SetupTable
@@ -135,6 +135,7 @@ from pfs.setup._values import UnknownKey as UnknownKey, Values as Values, option
 from pfs._read.source import Source
 
 T = TypeVar("T")
+Condition: TypeAlias = str | Mapping[str, object] | None
 
 class Column(Generic[T]):
     @overload
@@ -162,7 +163,8 @@ def _setup() -> str:
         keywords = "".join(f", {column}: {type_} | None = None" for column, type_ in taken.items())
         lines += [f"class {kind.__name__}(SetupTable):"]
         lines += [f"    def __getitem__(self, where: str | int | Mapping[str, object]) -> {kind.__name__}Rows: ..."]
-        lines += [f"    def update(self, where: Where = None, *{keywords}) -> int: ...  # type: ignore[override]"]
+        arguments = f"self, pattern: Where = None, /, *, where: Condition = None{keywords}"
+        lines += [f"    def update({arguments}) -> int: ...  # type: ignore[override]"]
         if kind is setup.SetupInstruments:
             lines += ["    @property", "    def rules(self) -> InstrumentRules: ..."]
             lines += [f"    def only(self, where: Where) -> Only[{kind.__name__}]: ..."]

@@ -92,6 +92,8 @@ class Condition:
 
     def __init__(self, table: str, columns: Sequence[str], where: str | Mapping[str, object], said: str = "where") -> None:
         """`said`: what errors call it."""
+        if not isinstance(where, str) and not hasattr(where, "items"):
+            raise TypeError(f"{said} of {table} is a condition in a text, or {{column: value}}, not a {type(where).__name__}")
         self._table, self._known, self._said = table, list(columns), said
         self.columns: list[str] = []  # that it uses
         self._text = where if isinstance(where, str) else _sql_of(where)

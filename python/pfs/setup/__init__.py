@@ -1,6 +1,6 @@
 """Declares the setup tables as writable objects, and variables and status as mappings.
 
-    pfs.setup_instruments.update(where="wait/io/file/%", timed=False)     # -> rows changed
+    pfs.setup_instruments.update("wait/io/file/%", timed=False)           # -> rows changed
     pfs.setup_instruments["wait/synch/mutex/myapp/%"].enabled = False
     pfs.setup_instruments["wait/synch/mutex/%"].timed = "CONTENDED"       # also holds for instruments that register later
     pfs.setup_actors.insert(user="joe", enabled=False)
@@ -170,8 +170,7 @@ class SetupActors(SetupTable):
     as they are. Only TRACE_ENABLED, whether they are traced, acts at once.
 
     ``insert(host="%", user="%", role="%", enabled=True, history=True, trace_enabled=False)`` shows the defaults. ``%`` in a row
-    means any, and there are no roles. Text instead of a dict is a pattern on HOST; ``where={"USER": r"\\%"}`` chooses the rows
-    for any user.
+    means any, and there are no roles. Text is a pattern on HOST; ``where="USER = '%'"`` chooses the rows for any user.
     """
 
     name = "setup_actors"

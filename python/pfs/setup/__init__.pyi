@@ -3,7 +3,7 @@
 # ruff: noqa
 
 from collections.abc import Mapping
-from typing import Generic, TypeVar, overload
+from typing import Generic, TypeAlias, TypeVar, overload
 
 from pfs.setup._rows import Rows as Rows, Where
 from pfs.setup._table import Only, Saved as Saved, SetupTable as SetupTable
@@ -11,6 +11,7 @@ from pfs.setup._values import UnknownKey as UnknownKey, Values as Values, option
 from pfs._read.source import Source
 
 T = TypeVar("T")
+Condition: TypeAlias = str | Mapping[str, object] | None
 
 class Column(Generic[T]):
     @overload
@@ -29,7 +30,7 @@ class SetupInstrumentsRows(Rows):
 
 class SetupInstruments(SetupTable):
     def __getitem__(self, where: str | int | Mapping[str, object]) -> SetupInstrumentsRows: ...
-    def update(self, where: Where = None, *, enabled: bool | str | None = None, timed: bool | str | None = None, flags: str | None = None, trace_enabled: bool | str | None = None) -> int: ...  # type: ignore[override]
+    def update(self, pattern: Where = None, /, *, where: Condition = None, enabled: bool | str | None = None, timed: bool | str | None = None, flags: str | None = None, trace_enabled: bool | str | None = None) -> int: ...  # type: ignore[override]
     @property
     def rules(self) -> InstrumentRules: ...
     def only(self, where: Where) -> Only[SetupInstruments]: ...
@@ -39,7 +40,7 @@ class SetupConsumersRows(Rows):
 
 class SetupConsumers(SetupTable):
     def __getitem__(self, where: str | int | Mapping[str, object]) -> SetupConsumersRows: ...
-    def update(self, where: Where = None, *, enabled: bool | str | None = None) -> int: ...  # type: ignore[override]
+    def update(self, pattern: Where = None, /, *, where: Condition = None, enabled: bool | str | None = None) -> int: ...  # type: ignore[override]
 
 class SetupObjectsRows(Rows):
     enabled: Column[bool]
@@ -47,7 +48,7 @@ class SetupObjectsRows(Rows):
 
 class SetupObjects(SetupTable):
     def __getitem__(self, where: str | int | Mapping[str, object]) -> SetupObjectsRows: ...
-    def update(self, where: Where = None, *, enabled: bool | str | None = None, timed: bool | str | None = None) -> int: ...  # type: ignore[override]
+    def update(self, pattern: Where = None, /, *, where: Condition = None, enabled: bool | str | None = None, timed: bool | str | None = None) -> int: ...  # type: ignore[override]
 
 class SetupOverheadRows(Rows):
     limit_ppm: Column[int]
@@ -55,14 +56,14 @@ class SetupOverheadRows(Rows):
 
 class SetupOverhead(SetupTable):
     def __getitem__(self, where: str | int | Mapping[str, object]) -> SetupOverheadRows: ...
-    def update(self, where: Where = None, *, limit_ppm: int | str | None = None, may_disable: bool | str | None = None) -> int: ...  # type: ignore[override]
+    def update(self, pattern: Where = None, /, *, where: Condition = None, limit_ppm: int | str | None = None, may_disable: bool | str | None = None) -> int: ...  # type: ignore[override]
 
 class SetupTimersRows(Rows):
     timer_name: Column[str]
 
 class SetupTimers(SetupTable):
     def __getitem__(self, where: str | int | Mapping[str, object]) -> SetupTimersRows: ...
-    def update(self, where: Where = None, *, timer_name: str | None = None) -> int: ...  # type: ignore[override]
+    def update(self, pattern: Where = None, /, *, where: Condition = None, timer_name: str | None = None) -> int: ...  # type: ignore[override]
 
 class SetupActorsRows(Rows):
     enabled: Column[bool]
@@ -71,7 +72,7 @@ class SetupActorsRows(Rows):
 
 class SetupActors(SetupTable):
     def __getitem__(self, where: str | int | Mapping[str, object]) -> SetupActorsRows: ...
-    def update(self, where: Where = None, *, enabled: bool | str | None = None, history: bool | str | None = None, trace_enabled: bool | str | None = None) -> int: ...  # type: ignore[override]
+    def update(self, pattern: Where = None, /, *, where: Condition = None, enabled: bool | str | None = None, history: bool | str | None = None, trace_enabled: bool | str | None = None) -> int: ...  # type: ignore[override]
 
 class SetupThreadsRows(Rows):
     enabled: Column[bool]
@@ -79,7 +80,7 @@ class SetupThreadsRows(Rows):
 
 class SetupThreads(SetupTable):
     def __getitem__(self, where: str | int | Mapping[str, object]) -> SetupThreadsRows: ...
-    def update(self, where: Where = None, *, enabled: bool | str | None = None, history: bool | str | None = None) -> int: ...  # type: ignore[override]
+    def update(self, pattern: Where = None, /, *, where: Condition = None, enabled: bool | str | None = None, history: bool | str | None = None) -> int: ...  # type: ignore[override]
 
 class SetupMetersRows(Rows):
     frequency: Column[int]
@@ -87,14 +88,14 @@ class SetupMetersRows(Rows):
 
 class SetupMeters(SetupTable):
     def __getitem__(self, where: str | int | Mapping[str, object]) -> SetupMetersRows: ...
-    def update(self, where: Where = None, *, frequency: int | str | None = None, enabled: bool | str | None = None) -> int: ...  # type: ignore[override]
+    def update(self, pattern: Where = None, /, *, where: Condition = None, frequency: int | str | None = None, enabled: bool | str | None = None) -> int: ...  # type: ignore[override]
 
 class SetupLoggersRows(Rows):
     level: Column[str]
 
 class SetupLoggers(SetupTable):
     def __getitem__(self, where: str | int | Mapping[str, object]) -> SetupLoggersRows: ...
-    def update(self, where: Where = None, *, level: str | None = None) -> int: ...  # type: ignore[override]
+    def update(self, pattern: Where = None, /, *, where: Condition = None, level: str | None = None) -> int: ...  # type: ignore[override]
 
 class ThreadsRows(Rows):
     instrumented: Column[bool]
@@ -102,7 +103,7 @@ class ThreadsRows(Rows):
 
 class Threads(SetupTable):
     def __getitem__(self, where: str | int | Mapping[str, object]) -> ThreadsRows: ...
-    def update(self, where: Where = None, *, instrumented: bool | str | None = None, history: bool | str | None = None) -> int: ...  # type: ignore[override]
+    def update(self, pattern: Where = None, /, *, where: Condition = None, instrumented: bool | str | None = None, history: bool | str | None = None) -> int: ...  # type: ignore[override]
 
 class Tables:
     def __init__(self, source: Source) -> None: ...

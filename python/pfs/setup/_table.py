@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._read.source import Source
-    from pfs._read.where import Condition
     from pfs.setup._rows import Where
 
     T = TypeVar("T", bound="SetupTable")
@@ -77,8 +76,9 @@ class Only(Generic[T]):
 class SetupTable:
     """Shows, changes, saves and restores the rows of a setup table.
 
-    ``where`` chooses rows. None chooses all. Text is an SQL LIKE pattern on NAME: ``%`` matches any text, ``_`` one character,
-    and case does not matter. A dict gives a pattern or value per column: ``{"NAME": "wait/%", "TIMED": True}``.
+    A pattern chooses rows. None chooses all. Text is an SQL LIKE pattern on NAME: ``%`` matches any text, ``_`` one character,
+    and case does not matter. A dict gives a pattern or value per column: ``{"NAME": "wait/%", "TIMED": True}``. ``where`` is a
+    condition, as ``pfs.table`` takes it: ``"TIMED = 'SAMPLED' and NAME like 'wait/%'"``.
 
     As a context manager it restores all settings at the end of the block.
     """
@@ -161,15 +161,17 @@ class SetupTable:
         values = [(column, _sql(value)) for column, value in assignments.items()]
         return self._source.update(self.name, self._conditions(where), values)
 
-    def update(self, where: Where = None, **columns: object) -> int:
-        """Changes columns of the rows that `where` chooses: ``update("wait/%", enabled=False)``.
+    def update(self, pattern: Where = None, /, *, where: str | Mapping[str, object] | None = None, **columns: object) -> int:
+        """Changes columns of the rows that a pattern chooses: ``update("wait/%", enabled=False)``. With ``where`` it changes
+        those of them that meet the condition now.
 
         Returns:
             The number of rows changed.
 
         Raises:
             TypeError: the table has no such column, or only pfs sets it.
-            InvalidValue: a bad value for one of the rows, or no column at all. Nothing is changed.
+            UnknownColumn: the condition names a column that the table does not have.
+            InvalidValue: a bad value for one of the rows, no column at all, or no condition. Nothing is changed.
             OperationNotAllowed: the tables are of another process that was attached without ``write=True``.
         """
         legal = ", ".join(name.lower() for name in self._writable())
@@ -179,26 +181,30 @@ class SetupTable:
         given = {name.upper(): value for name, value in columns.items() if value is not None}
         if not given:
             raise InvalidValue(f"nothing to change: give at least one of {legal}")
-        return self._update(where, given)
-
-    def _update_meeting(self, where: Where, condition: Condition, assignments: Mapping[str, object]) -> int:
-        """Changes those rows that meet a condition, too, each by its key. Returns their number. An error changes no row."""
-        from pfs._read.where import places
-
-        columns, key = self._columns(), self._key()
-        rows = self._rows(columns)
-        chosen = [rows[at] for at in self._chosen(where, rows)]
-        meeting = places({name: [row[at] for row in chosen] for at, name in enumerate(columns)}, len(chosen), condition, [])
-        values = [(column, _sql(value)) for column, value in assignments.items()]
+        if where is None:
+            return self._update(pattern, given)
+        values = [(column, _sql(value)) for column, value in given.items()]
         saved = self.save()
+        keys = self._keys(pattern, where)
         try:
-            for at in meeting:
-                row = dict(zip(columns, chosen[at], strict=True))
-                self._source.update(self.name, [(column, str(row[column]), False) for column in key], values)
+            for key in keys:
+                self._source.update(self.name, key, values)
         except BaseException:
             self.restore(saved)
             raise
-        return len(meeting)
+        return len(keys)
+
+    def _keys(self, pattern: Where, where: str | Mapping[str, object]) -> list[list[tuple[str, str, bool]]]:
+        """Returns what chooses each row of a pattern that meets a condition."""
+        from pfs._read.where import Condition, places
+
+        columns = self._columns()
+        condition = Condition(self.name, columns, where)
+        rows = self._rows(columns)
+        chosen = [rows[at] for at in self._chosen(pattern, rows)]
+        meeting = places({name: [row[at] for row in chosen] for at, name in enumerate(columns)}, len(chosen), condition, [])
+        positions = [(column, columns.index(column)) for column in self._key()]
+        return [[(column, str(chosen[at][position]), False) for column, position in positions] for at in meeting]
 
     def __getitem__(self, where: str | int | Mapping[str, object]) -> Rows:
         """Returns the rows that a pattern chooses, to read or set their columns.
@@ -297,15 +303,19 @@ class SetupTable:
         given = {**dict(zip(names, _values, strict=False)), **named}
         self._source.insert(self.name, [(column, _sql(value)) for column, value in given.items()])
 
-    def delete(self, where: Where = None) -> int:
-        """Removes the rows that `where` chooses, if the table takes rows of users. Returns the number of rows removed.
+    def delete(self, pattern: Where = None, /, *, where: str | Mapping[str, object] | None = None) -> int:
+        """Removes the rows that a pattern chooses, if the table takes rows of users, or those of them that meet a condition.
+        Returns the number of rows removed.
 
         Raises:
+            UnknownColumn, InvalidValue: as for ``update``.
             OperationNotAllowed: only the program removes rows of this table.
         """
         if not self._allows("DELETE"):
             self._refuse("DELETE")
-        return self._source.delete(self.name, self._conditions(where))
+        if where is None:
+            return self._source.delete(self.name, self._conditions(pattern))
+        return sum(self._source.delete(self.name, key) for key in self._keys(pattern, where))
 
     def truncate(self) -> None:
         """Removes all rows, if the table takes rows of users, as ``pfs.truncate`` of its name does."""

@@ -405,8 +405,8 @@ def test_blind(tmp_path):
     with pfs.setup_instruments:
         use(tmp_path / "a")
     LOCKS = [pfs.Lock(f"app/LOCK_{i}") for i in range(4)]
-    pfs.setup_instruments.update(where="wait/io/file/%", timed=False)
-    pfs.setup_instruments.update(where="wait/synch/%/app/%", enabled=False)
+    pfs.setup_instruments.update("wait/io/file/%", timed=False)
+    pfs.setup_instruments.update("wait/synch/%/app/%", enabled=False)
 """
     lines = inner.run(body, "-W", "default", passed=1, warnings=2)
     warnings = "\n".join(lines)

@@ -41,7 +41,7 @@ def test_the_line_of_the_readme_works_in_a_fresh_program(fresh: Run) -> None:
     ("script", "expected"),
     [
         ('pfs.setup_instruments["wait/synch/mutex/%"].enabled = False\nMAKE\nshown()', ["False True"]),
-        ('pfs.setup_instruments.update(where="%/app/%", timed=False)\nMAKE\nshown()', ["True False"]),
+        ('pfs.setup_instruments.update("%/app/%", timed=False)\nMAKE\nshown()', ["True False"]),
         ("pfs.setup_instruments.update(enabled=False)\nMAKE\nshown()", ["False True"]),
         ('pfs.setup_instruments.update({"NAME": "%/APP/%"}, enabled=False)\nMAKE\nshown()', ["False True"]),
         # A rule for other instruments, or one that chooses by what is there now, says nothing.

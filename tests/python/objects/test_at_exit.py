@@ -57,7 +57,7 @@ CALLS = {
     "file: text": "def call():\n    with pfs.open('x', name='test/f') as f: f.read()",
     "table: read": "def call(): pfs.table('events_waits_history_long')",
     "table: truncate": "def call(): pfs.truncate('events_waits_history_long')",
-    "setup: update": "def call(): pfs.setup_instruments.update(where='wait/io/%', timed=True)",
+    "setup: update": "def call(): pfs.setup_instruments.update('wait/io/%', timed=True)",
     "setup: insert and delete": (
         "def call():\n    try: pfs.setup_actors.insert(user='u')\n    except pfs.Error: pass\n"
         "    pfs.setup_actors.delete({'USER': 'u'})"

@@ -40,13 +40,36 @@ A, B = "wait/synch/mutex/setup/LOCK_a", "wait/synch/mutex/setup/LOCK_b"
 
 
 def test_update_returns_rows_changed_and_shows_in_the_table() -> None:
-    assert pfs.setup_instruments.update(where="wait/synch/mutex/setup/%", enabled=False) == 2
+    assert pfs.setup_instruments.update("wait/synch/mutex/setup/%", enabled=False) == 2
     assert pfs.setup_instruments.update(where={"NAME": A}, enabled="YES", timed=False) == 1
     frame = pfs.table("setup_instruments").set_index("NAME")
     assert frame.loc[[A, B], ["ENABLED", "TIMED"]].to_numpy().tolist() == [["YES", "NO"], ["NO", "YES"]]
     with pytest.raises(pfs.UnknownName, match="no/such/%"):  # no instrument can ever match
-        pfs.setup_instruments.update(where="no/such/%", enabled=False)
+        pfs.setup_instruments.update("no/such/%", enabled=False)
     assert pfs.setup_instruments.update(where={"NAME": "%/setup/%", "ENABLED": False}, enabled=True) == 1
+
+
+def test_where_is_a_condition_as_pfs_table_takes_it() -> None:
+    rules = len(pfs.setup_instruments.rules)
+    assert pfs.setup_instruments.update("%/setup/%", where="NAME like '%_a' and TIMED = 'YES'", timed=False) == 1
+    assert pfs.setup_instruments.update(where=f"NAME in ('{A}', '{B}') and TIMED = 'NO'", enabled=False) == 1
+    condition = "NAME like '%/setup/LOCK_%' and ENABLED = 'NO'"
+    assert pfs.table("setup_instruments", ["NAME", "TIMED"], where=condition).to_numpy().tolist() == [[A, "NO"]]
+    assert len(pfs.setup_instruments.rules) == rules  # a condition is about the rows that there are
+    pfs.setup_actors.insert(user="where_a", role="%")
+    pfs.setup_actors.insert(user="where_b", role="%")
+    assert pfs.setup_actors.delete(where="USER like 'where%' and USER <> 'where_b'") == 1
+    assert pfs.setup_actors.delete("%", where={"USER": "where%"}) == 1
+    before = pfs.setup_instruments.save()._rows
+    with pytest.raises(pfs.InvalidValue, match="legal are comparisons"):
+        pfs.setup_instruments.update(where="wait/%", enabled=False)
+    with pytest.raises(pfs.UnknownColumn, match="NAMES"):
+        pfs.setup_actors.delete(where="NAMES = 'x'")
+    with pytest.raises(pfs.InvalidValue, match="SUNDIAL"):
+        pfs.setup_instruments.update(where="NAME like '%/setup/%'", timed="SUNDIAL")
+    with pytest.raises(TypeError, match="where of threads is a condition in a text"):
+        pfs.table("threads", where=5)  # type: ignore[arg-type]
+    assert pfs.setup_instruments.save()._rows == before
 
 
 def test_where_is_like_without_regard_to_case() -> None:

@@ -280,14 +280,13 @@ def set_(process: int | str, pattern: str, where: str | None, table: str, **flag
             legal = list(setup.TABLES)
             raise click.BadParameter(f"{table} has no rows to change: legal are {', '.join(legal)}", param_hint="--table")
         count = len(rows[pattern])  # raises if there is none, and names the nearest one
-        if where is None:
-            rows.update(pattern, **values)
-        else:
+        if where is not None:
             try:
-                condition = Condition(table, rows._columns(), where, "--where")
+                Condition(table, rows._columns(), where, "--where")
             except (InvalidValue, UnknownColumn) as error:
                 raise click.BadParameter(str(error), param_hint="--where") from None
-            count = rows._update_meeting(pattern, condition, {name.upper(): value for name, value in values.items()})
+        changed = rows.update(pattern, where=where, **values)
+    count = count if where is None else changed
     is_rule = where is None and table == "setup_instruments" and "%" in pattern
     later = ", and a rule for instruments that register later" if is_rule else ""
     click.echo(f"{count} row{'' if count == 1 else 's'} of {table} set{later}")
