@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
@@ -16,7 +17,7 @@ Find = Callable[[], Sequence[processes.Found]]
 Identity = tuple[object, ...]
 
 
-def all_processes(directory: str | None = None, all_users: bool = False) -> Find:
+def all_processes(directory: str | os.PathLike[str] | None = None, all_users: bool = False) -> Find:
     """Returns a function that lists the segments that may be trusted."""
     return lambda: [found for found in processes.listed(directory, all_users) if not found.doubt]
 

@@ -24,12 +24,12 @@ def exporter(
     *,
     top: int = DEFAULT_TOP,
     compat: bool = False,
-    directory: str | None = None,
+    path: str | os.PathLike[str] | None = None,
     all_users: bool = False,
 ) -> Exporter:
     """Returns an object that reads processes again and again. See ``text`` for the arguments."""
     if source is None:
-        return Exporter(all_processes(directory, all_users), top, compat)
+        return Exporter(all_processes(path, all_users), top, compat)
     with attach(source) as schema:  # it says what is wrong with a source
         return Exporter(one_process(schema.path, schema._source.identity), top, compat)
 

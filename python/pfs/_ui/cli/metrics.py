@@ -60,7 +60,7 @@ def metrics(
         raise click.UsageError("--dir and --all-users are for all processes: leave PID away.")
     from pfs._export.metrics.api import exporter as new_exporter
 
-    exporter = new_exporter(process, top=top, compat=compat, directory=directory, all_users=all_users)
+    exporter = new_exporter(process, top=top, compat=compat, path=directory, all_users=all_users)
     stop = Stop() if listen is not None or interval is not None else None
     try:
         if listen is not None and stop is not None:

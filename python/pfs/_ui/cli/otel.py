@@ -84,7 +84,7 @@ def otel(
         outbox = Outbox(Endpoint(endpoint))
     picoseconds = round(min_wait * UNITS["s"])
     exporter = new_exporter(
-        process, min_wait=picoseconds, sql_text=sql_text, service=service, directory=directory, all_users=all_users
+        process, min_wait=picoseconds, sql_text=sql_text, service=service, path=directory, all_users=all_users
     )
     stop = Stop()
     try:
