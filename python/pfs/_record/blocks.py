@@ -88,6 +88,8 @@ class memory:
         InvalidValue: the name breaks the rules of instrument names.
     """
 
+    __module__ = "pfs"  # where users find it
+
     __slots__ = ("_handler", "_key", "_name", "_sizes")
 
     def __init__(self, name: str) -> None:

@@ -47,6 +47,8 @@ class LoggingHandler(logging.Handler):
     formatter makes: by default the message, then the text of an exception.
     """
 
+    __module__ = "pfs"  # where users find it
+
     def emit(self, record: logging.LogRecord) -> None:
         """Logs one record."""
         try:

@@ -44,6 +44,8 @@ class wait:
         TypeError: a generator or coroutine function is decorated; use ``with`` around the part that waits.
     """
 
+    __module__ = "pfs"  # where users find it
+
     __slots__ = ("_point",)
 
     def __init__(self, name: str) -> None:
@@ -96,6 +98,8 @@ class idle:
     Raises:
         TypeError: a generator or coroutine function is decorated; use ``with`` around the part that waits.
     """
+
+    __module__ = "pfs"  # where users find it
 
     __slots__ = ()
 
@@ -211,6 +215,8 @@ class Table:
     Raises:
         InvalidValue: no name, or a NUL character in one.
     """
+
+    __module__ = "pfs"  # where users find it
 
     __slots__ = ("_handle", "_indexes", "_name")
 

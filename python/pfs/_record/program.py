@@ -68,6 +68,8 @@ def _type_of(value: Value) -> str:
 class Variable:
     """A variable of the program, with rows in ``variables_metadata``, ``variables_info``, ``global_variables`` ..."""
 
+    __module__ = "pfs"  # where users find it
+
     __slots__ = ("_type", "name")
 
     def __init__(self, name: str, type: str) -> None:
@@ -166,6 +168,8 @@ def register_variable(
 
 class Meter:
     """A row of ``setup_meters``, a group of metrics. ``pfs.setup_meters`` says whether and how often they are read."""
+
+    __module__ = "pfs"  # where users find it
 
     __slots__ = ("_key", "name")
 

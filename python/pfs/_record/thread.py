@@ -32,6 +32,8 @@ class Thread(threading.Thread):
         InvalidValue: `instrument` breaks the rules of instrument names.
     """
 
+    __module__ = "pfs"  # where users find it
+
     def __init__(
         self,
         group: None = None,

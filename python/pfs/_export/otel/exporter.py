@@ -44,8 +44,13 @@ class Counts:
     processes: Counter[str]
 
 
+Counts.__module__ = "pfs.otel"  # where users find it; dataclass() looks into the module of a class, which may not be loaded
+
+
 class Exporter:
     """Makes the spans and the metrics of processes. It remembers which events it has read."""
+
+    __module__ = "pfs.otel"  # where users find it
 
     def __init__(
         self, find: Find, process: processes.Found | None, min_wait: int = DEFAULT_MIN_WAIT, sql_text: bool = False,
