@@ -1,4 +1,4 @@
-"""Gives the package README.md for PyPI, where links into the tree lead nowhere: they become plain text there."""
+"""Gives the package README.md for PyPI. A link into the tree leads to the repository there, or is plain text without one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 __all__ = ["dynamic_metadata"]
 
-INTO_THE_TREE = re.compile(r"\[([^\]]+)\]\((?!https?:|#)[^)]*\)")
+INTO_THE_TREE = re.compile(r"\[([^\]]+)\]\((?!https?:|#)([^)]*)\)")
 
 
 def dynamic_metadata(field: str, settings: Mapping[str, Any], project: Mapping[str, Any]) -> dict[str, str]:
     """Returns the field `readme`. scikit-build-core calls it when it makes the metadata."""
-    return {"content-type": "text/markdown", "text": INTO_THE_TREE.sub(r"\1", Path("README.md").read_text())}
+    source = project.get("urls", {}).get("Source")
+    link = rf"[\1]({source}/blob/main/\2)" if source else r"\1"
+    return {"content-type": "text/markdown", "text": INTO_THE_TREE.sub(link, Path("README.md").read_text())}

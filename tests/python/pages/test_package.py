@@ -162,8 +162,18 @@ def test_version_is_the_same_everywhere(root: Path) -> None:
     assert f"## {pfs.__version__}" in (root / "CHANGELOG.md").read_text()
 
 
+def test_the_readme_for_pypi_links_to_the_repository(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    monkeypatch.syspath_prepend(root / "cpp/cmake")
+    import pypi_readme
+
+    text = pypi_readme.dynamic_metadata("readme", {}, {"urls": {"Source": "https://example.org/pfs"}})["text"]
+    assert "[what it costs](https://example.org/pfs/blob/main/docs/explanation/costs.md)" in text
+    assert re.findall(r"\]\((?!https?:)[^)]*\)", text) == []
+
+
 def test_the_readme_of_the_package_has_no_link_into_the_tree(root: Path) -> None:
-    """On PyPI such links lead nowhere. cpp/cmake/pypi_readme.py makes them plain text."""
+    """On PyPI such links lead nowhere. cpp/cmake/pypi_readme.py makes them plain text while there is no address."""
     from importlib.metadata import distribution
 
     text = distribution("perfschema").read_text("METADATA")
