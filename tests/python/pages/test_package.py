@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -164,10 +165,8 @@ def test_version_is_the_same_everywhere(root: Path) -> None:
 
 def test_the_readme_for_pypi_links_to_the_repository(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
-    monkeypatch.syspath_prepend(root / "cpp/cmake")
-    import pypi_readme
-
-    text = pypi_readme.dynamic_metadata("readme", {}, {"urls": {"Source": "https://example.org/pfs"}})["text"]
+    dynamic_metadata = runpy.run_path(str(root / "cpp/cmake/pypi_readme.py"))["dynamic_metadata"]
+    text = dynamic_metadata("readme", {}, {"urls": {"Source": "https://example.org/pfs"}})["text"]
     assert "[what it costs](https://example.org/pfs/blob/main/docs/explanation/costs.md)" in text
     assert re.findall(r"\]\((?!https?:)[^)]*\)", text) == []
 
