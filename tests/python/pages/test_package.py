@@ -163,10 +163,12 @@ def test_version_is_the_same_everywhere(root: Path) -> None:
     assert f"## {pfs.__version__}" in (root / "CHANGELOG.md").read_text()
 
 
-def test_the_readme_for_pypi_links_to_the_repository(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(root)
+def test_the_readme_for_pypi_links_to_the_repository(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dynamic_metadata = runpy.run_path(str(root / "cpp/cmake/pypi_readme.py"))["dynamic_metadata"]
-    text = dynamic_metadata("readme", {}, {"urls": {"Source": "https://example.org/pfs"}})["text"]
+    (tmp_path / "README.md").write_text((root / "README.md").read_text())
+    (tmp_path / "pyproject.toml").write_text('[project.urls]\nSource = "https://example.org/pfs"\n')
+    monkeypatch.chdir(tmp_path)
+    text = dynamic_metadata("readme", {}, {})["text"]
     assert "[what it costs](https://example.org/pfs/blob/main/docs/explanation/costs.md)" in text
     assert re.findall(r"\]\((?!https?:)[^)]*\)", text) == []
 
