@@ -27,6 +27,7 @@ __all__ = [
     "readable_by",
     "reading",
     "replaced",
+    "trusted",
 ]
 
 PART = ".part"  # the end of the name of a file that is not complete
@@ -38,7 +39,8 @@ def _error(code: int, text: str, path: str | os.PathLike[str]) -> OSError:
     return OSError(code, text, os.fspath(path))
 
 
-def _trusted() -> tuple[int, int]:
+def trusted() -> tuple[int, int]:
+    """Returns the users who may do to this one what they like: root, and this user."""
     return 0, os.geteuid()
 
 
@@ -84,13 +86,13 @@ def directory(path: str) -> int:
 
 def readable_by(info: os.stat_result) -> frozenset[int]:
     """Returns the users whose files in a folder are trusted: its owner, root and this user."""
-    return frozenset((info.st_uid, *_trusted()))
+    return frozenset((info.st_uid, *trusted()))
 
 
 def keeps_entries(folder: str) -> bool:
     """Returns whether no other user can take away or replace what this user puts into a folder."""
     info = os.stat(folder, follow_symlinks=False)
-    if not stat.S_ISDIR(info.st_mode) or info.st_uid not in _trusted():
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid not in trusted():
         return False
     return not _others_write(info) or bool(info.st_mode & stat.S_ISVTX)
 
@@ -114,7 +116,7 @@ def own_folder(path: str, mode: int = 0o700) -> None:
         info = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    if info.st_uid not in _trusted() and not _is_of_this_user(path, info):
+    if info.st_uid not in trusted() and not _is_of_this_user(path, info):
         raise _error(errno.EPERM, "it belongs to another user", path)
     if _others_write(info):
         raise _error(errno.EPERM, "others can write to it", path)
@@ -214,13 +216,13 @@ def _existing(name: str, flags: int, mode: int) -> int:
     pinned = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         info = os.fstat(pinned)
-        if info.st_uid not in _trusted():
+        if info.st_uid not in trusted():
             raise _error(errno.EPERM, "it belongs to another user", name)
         if not stat.S_ISLNK(info.st_mode):
             return os.open(f"/proc/self/fd/{pinned}", os.O_WRONLY | flags | _ALWAYS)
     finally:
         os.close(pinned)
     folder = os.stat(os.path.dirname(name) or ".")
-    if folder.st_uid not in _trusted() or _others_write(folder):
+    if folder.st_uid not in trusted() or _others_write(folder):
         raise _error(errno.ELOOP, "it is a link in a folder that others can write to", name)
     return os.open(name, os.O_WRONLY | os.O_CREAT | flags | _ALWAYS, mode)

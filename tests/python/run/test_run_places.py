@@ -7,9 +7,11 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ from pfs._base import installed
 from pfs._read.places import lines, own_names, symbols
 from pfs._read.places.elf import build_id_of, files_of, opened
 from pfs._read.places.readable import _module_name
+from tests.python._programs.limited import fault_of
 
 SOURCE = Path(__file__).resolve().parents[3] / "tests/programs/unchanged/stuck.c"
 PFS = [sys.executable, "-m", "pfs"]
@@ -191,6 +194,62 @@ def test_a_damaged_file_has_no_lines(program: Path, tmp_path: Path) -> None:
         symbols.symbol_of(place)
     os.mkfifo(tmp_path / "pipe")
     assert files_of(str(tmp_path / "pipe"), "") == ()  # and does not wait for a writer
+
+
+HOSTILE = ["compressed in the old way", "frames without bytes", "symbols in a hole", "notes in a hole", "a unit everywhere"]
+
+
+def hostile(program: Path, how: str, path: Path) -> Path:
+    """Returns a copy of the program that costs its reader gigabytes, or minutes."""
+    if how in ("compressed in the old way", "a unit everywhere"):
+        section = ".zdebug_info" if how == "compressed in the old way" else ".debug_info"
+        packed = zlib.compressobj(wbits=-15)
+        zeros = b"\x78\x9c" + (packed.compress(bytes(1 << 20)) + packed.flush(zlib.Z_FULL_FLUSH)) * 1100
+        unit = struct.pack("<IHIB", 7, 4, 0, 8)
+        (content := path.with_suffix(".content")).write_bytes(
+            b"ZLIB" + struct.pack(">Q", 1100 << 20) + zeros if section == ".zdebug_info" else unit * ((30 << 20) // len(unit))
+        )
+        change = "--add-section" if section == ".zdebug_info" else "--update-section"
+        subprocess.run(["objcopy", f"{change}={section}={content}", program, path], check=True)
+        return path
+    shutil.copy(program, path)
+    name, kind, size = {
+        "frames without bytes": (".eh_frame", 8, 2 << 30),  # SHT_NOBITS
+        "symbols in a hole": (".symtab", 2, 3 << 29),
+        "notes in a hole": (".note.gnu.build-id", 7, 3 << 29),
+    }[how]
+    with opened(str(path)) as elf:
+        assert elf is not None
+        index = next(i for i, section in enumerate(elf.sections) if section.name == name)
+    with path.open("r+b") as file:
+        file.seek(40)
+        entry = int.from_bytes(file.read(8), "little") + 64 * index
+        for field, layout, value in ((4, "<I", kind), (32, "<Q", size)):
+            file.seek(entry + field)
+            file.write(struct.pack(layout, value))
+        file.truncate(8 << 30)
+    return path
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+def test_a_file_that_costs_its_reader_much_is_left(program: Path, place: symbols.Place, tmp_path: Path, how: str) -> None:
+    path = hostile(program, how, tmp_path / "hostile")
+    if how == "a unit everywhere":
+        if os.geteuid() != 0:
+            pytest.skip("only root reads a program of another user")
+        os.chown(path, 65534, 65534)
+    at = symbols.Place(str(path), place.offset, place.build_id, is_return=True)
+    assert fault_of(lambda: (lines.line_of(at), symbols.symbol_of(at))) is None
+
+
+def test_a_name_that_grows_with_each_reference_is_shown_as_it_is() -> None:
+    """Each P has the one before it twice: 2^40 names."""
+    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    names = ["S_", *(f"S{a}{b}_".replace("S0", "S") for a in digits[:2] for b in digits)]
+    grown = {n: "_Z1f1PI1AS0_E" + "".join(f"S_I{names[i + 2]}{names[i + 2]}E" for i in range(n)) for n in (8, 40)}
+    assert fault_of(lambda: symbols._demangled(grown[40])) is None
+    assert symbols._demangled(grown[40]) == grown[40]
+    assert symbols._demangled(grown[8]).startswith("f(P<A, A>, P<P<A, A>, P<A, A> >")
 
 
 def test_a_large_table_of_symbols_costs_little(tmp_path: Path) -> None:

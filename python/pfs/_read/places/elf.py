@@ -10,7 +10,7 @@ import functools
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import BinaryIO, NamedTuple
 
 from pfs._base import paths
@@ -19,6 +19,8 @@ __all__ = ["Elf", "Section", "build_id_of", "files_of", "opened"]
 
 _DEBUG = "/usr/lib/debug"
 _CHUNK = 1 << 20
+_MOST_BYTES = 64 << 20  # of symbols, notes and names that are read of a file: some two million symbols
+_MOST_OF_A_NAME = 256  # of a section
 _HEADER = struct.Struct("<16s24xQ10xHHH")  # where the sections are, their size, their number, which has the names
 _SECTION = struct.Struct("<II16xQQI4xQ8x")
 _NOTE = struct.Struct("<III")
@@ -48,16 +50,20 @@ class Elf:
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
         self._size = os.fstat(file.fileno()).st_size
+        self._left = _MOST_BYTES
         identity, start, size, count, names = _HEADER.unpack(self._part(0, _HEADER.size))
         if not identity.startswith(_IDENTITY) or size != _SECTION.size:
             raise ValueError("no ELF file of 64 bits")
         found = list(_SECTION.iter_unpack(self._part(start, size * count)))
         texts = self._part(found[names][2], found[names][3]) if names < count else b""
-        self.sections = tuple(Section(_text(texts, name), *rest) for name, *rest in found)
+        self.sections = tuple(Section(_text(texts[name : name + _MOST_OF_A_NAME]), *rest) for name, *rest in found)
 
     def _part(self, offset: int, size: int) -> bytes:
         if offset + size > self._size:
             raise ValueError("the file is too short")
+        self._left -= size  # a file with holes can claim any size, and many sections the same bytes
+        if self._left < 0:
+            raise ValueError("the file has too much")
         self.file.seek(offset)
         return self.file.read(size)
 
@@ -77,21 +83,22 @@ class Elf:
         while True:  # most names are short, and the section may be large
             part = self._part(section.offset + offset, min(size, section.size - offset))
             if b"\0" in part or len(part) < size:
-                return _text(part, 0)
+                return _text(part)
             size *= 16
 
 
-def _text(texts: bytes, offset: int) -> str:
-    return texts[offset:].partition(b"\0")[0].decode(errors="replace") if offset < len(texts) else ""
+def _text(texts: bytes) -> str:
+    return texts.partition(b"\0")[0].decode(errors="replace")
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[Elf | None]:
-    """Opens an ELF file. It yields None for any other file, and for a damaged one. Damage that shows later ends the block."""
+def opened(path: str, owners: Collection[int] | None = None) -> Iterator[Elf | None]:
+    """Opens an ELF file, of these users if some are given. It yields None for any other file, and for a damaged one. Damage that
+    shows later ends the block."""
     with contextlib.ExitStack() as stack:
         try:
             # A path comes from the program: it may name a pipe by now, and must not block the reader.
-            elf = Elf(stack.enter_context(paths.reading(path, follow=True)))
+            elf = Elf(stack.enter_context(paths.reading(path, owners, follow=True)))
         except (OSError, ValueError, struct.error):
             elf = None
         stack.enter_context(contextlib.suppress(Exception))  # pyelftools, which reads lines, says so in many ways

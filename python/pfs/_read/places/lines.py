@@ -1,7 +1,8 @@
 """Turns a place in a file of code into a line of its source, from the section .debug_line of the file or of its debug file.
 
 The lines of a compilation unit are decoded when a place in that unit is looked up first. It needs pyelftools
-(``pip install perfschema[run]``); without it no line is found.
+(``pip install perfschema[run]``); without it no line is found. pyelftools takes any time and memory for a file that is made for
+it: files of other users than root and this one have no lines.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
+from pfs._base.paths import trusted
 from pfs._read.places.elf import files_of, opened
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ __all__ = ["line_of"]
 # A file with more bytes of debug information, or a unit with a larger table of lines, has no lines. Decoding 1 MiB takes 0.4 s.
 MOST_BYTES = 128 << 20
 MOST_BYTES_OF_UNIT = 1 << 20
+_DECODED = (".debug_", ".eh_frame", ".gnu_debugaltlink")  # sections that pyelftools reads as a whole
 
 
 def line_of(place: Place) -> str | None:
@@ -32,13 +35,15 @@ def line_of(place: Place) -> str | None:
 @functools.lru_cache(maxsize=4)  # each holds the debug information of a file in memory
 def _units(path: str, build_id: str) -> _Units | None:
     for file in files_of(path, build_id):
-        with opened(file) as elf:
-            if elf is None or elf.named(".debug_line") is None:
+        with opened(file, trusted()) as elf:
+            if (
+                elf is None or elf.named(".debug_line") is None or elf.named(".zdebug_info") is not None
+            ):  # no size without decoding
                 continue
             from elftools.elf.elffile import ELFFile  # without it there are no lines
 
             whole = ELFFile(elf.file)
-            if sum(part.data_size for part in whole.iter_sections() if part.name.startswith(".debug_")) > MOST_BYTES:
+            if sum(part.data_size for part in whole.iter_sections() if part.name.startswith(_DECODED)) > MOST_BYTES:
                 continue
             return _Units(whole.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False))
     return None

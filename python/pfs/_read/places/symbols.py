@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import functools
+import itertools
 import re
 import struct
 from dataclasses import dataclass
@@ -19,10 +20,14 @@ from pfs._read.places.elf import Elf, Section, files_of, opened
 __all__ = ["Place", "place_of", "symbol_of"]
 
 _PLACE = re.compile(r"(?P<used> first used)? (?:at|from) (?P<path>/.*)\+0x(?P<offset>[0-9a-f]+) build-id=(?P<build>[0-9a-f]*)$")
+# What a name of C++ refers back to. Each level of references that refer to references multiplies the text.
+_REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
+_MOST_CHARACTERS = 5e7  # a name whose text may have more stays as it is: of 135,930 names in 40 large libraries, some ten
 # A thread of std::thread has the name of the class of its state: the types of the function and its arguments.
 _STD_THREAD = re.compile(r"^vtable for std::thread::_State_impl<std::thread::_Invoker<std::tuple<(.*)> > >$")
 
 _SYMBOLS = (2, 11)  # types of sections: all symbols, and those of the dynamic linker
+_MOST_NAMES = 32  # of a place that are compared
 _CODE_AND_DATA = (1, 2)  # types of symbols
 _ENTRY = struct.Struct("<IBxHQQ")  # name, type, section (0: it is in another file), address, size
 
@@ -95,7 +100,8 @@ class _Table:
         sizes = [_ENTRY.unpack_from(self._entries, index * _ENTRY.size)[4] for index in indexes]
         if address >= start + max(*sizes, 1):
             return None
-        return start, max(self._name(index) for index, size in zip(indexes, sizes, strict=True) if size == max(sizes))
+        largest = (index for index, size in zip(indexes, sizes, strict=True) if size == max(sizes))
+        return start, max(map(self._name, itertools.islice(largest, _MOST_NAMES)))
 
     def _name(self, index: int) -> str:
         _, path, names = self._parts[bisect.bisect_right(self._parts, index, key=lambda part: part[0])]
@@ -133,7 +139,7 @@ def _demangled(name: str) -> str:
     if name.startswith("_R"):
         return rust.of_v0(name) or name
     demangle = _demangler() if name.startswith("_Z") else None
-    if demangle is None:
+    if demangle is None or len(name) * 3 ** min(len(_REFERENCE.findall(name)) / 3, 99) > _MOST_CHARACTERS:
         return name
     status = ctypes.c_int(0)
     text = demangle(name.encode(), None, None, ctypes.byref(status))
