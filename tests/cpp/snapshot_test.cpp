@@ -10,6 +10,14 @@
 #include "live.h"
 #include "shm/fact.h"
 #include "snapshot/blocked.h"
+#include "snapshot/events.h"
+#include "snapshot/objects.h"
+#include "snapshot/program.h"
+#include "snapshot/program_tables.h"
+#include "snapshot/rules.h"
+#include "snapshot/state.h"
+#include "snapshot/sums.h"
+#include "snapshot/threads.h"
 #include "synthetic_segment.h"
 
 namespace perfschema {
@@ -17,7 +25,7 @@ namespace {
 
 std::vector<WaitRow> Waits(const Snapshot& snapshot, uint32_t view) {
   std::vector<WaitRow> rows;
-  snapshot.ForEachWait(view, [&](const WaitRow& row) { rows.push_back(row); });
+  ForEachWait(snapshot, view, [&](const WaitRow& row) { rows.push_back(row); });
   return rows;
 }
 std::vector<uint64_t> Ids(const std::vector<WaitRow>& rows) {
@@ -31,7 +39,7 @@ using Idlist = std::vector<uint64_t>;
 
 std::map<std::string, Lanes> Totals(const Snapshot& snapshot) {
   std::map<std::string, Lanes> totals;
-  snapshot.ForEachClassTotal([&](const ClassTotalRow& row) { totals[std::string(row.instrument->name.view())] = row.lanes; });
+  ForEachClassTotal(snapshot, [&](const ClassTotalRow& row) { totals[std::string(row.instrument->name.view())] = row.lanes; });
   return totals;
 }
 
@@ -57,7 +65,7 @@ TEST(Snapshot, without_a_segment_is_empty) {
   const Snapshot snapshot{SegmentView()};
   EXPECT_FALSE(snapshot.ok());
   EXPECT_TRUE(snapshot.classes().empty());
-  EXPECT_TRUE(snapshot.Threads().empty());
+  EXPECT_TRUE(Threads(snapshot).empty());
   EXPECT_TRUE(Waits(snapshot, kCurrent).empty());
   EXPECT_TRUE(Waits(snapshot, kHistory).empty());
   EXPECT_TRUE(Waits(snapshot, kHistoryLong).empty());
@@ -85,7 +93,7 @@ TEST(Snapshot, threads_and_their_texts) {
   ShmThread& thread = shm.AddThread(1, 7, "thread/python/worker");
   thread.os_id.store(4711);
   shm.AddThread(2, 0, "thread/native/ended");
-  const auto rows = Snapshot(shm.view()).Threads();
+  const auto rows = Threads(Snapshot(shm.view()));
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].thread_id, 7u);
   EXPECT_EQ(rows[0].os_id, 4711u);
@@ -98,7 +106,7 @@ TEST(Snapshot, a_row_that_stays_torn_is_skipped_and_counted) {
   shm.AddThread(1, 7).seq.store(3);
   shm.AddThread(2, 8);
   const Snapshot snapshot(shm.view());
-  EXPECT_EQ(snapshot.Threads().size(), 1u);
+  EXPECT_EQ(Threads(snapshot).size(), 1u);
   EXPECT_EQ(snapshot.skipped(), 1u);
 }
 
@@ -111,7 +119,7 @@ TEST(Snapshot, mutexes_add_failed_locks_to_their_cell) {
   shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.first.store(5);
   std::vector<InstanceRow> rows;
   const Snapshot snapshot(shm.view());
-  snapshot.ForEachInstance([&](const InstanceRow& row) { rows.push_back(row); });
+  ForEachInstance(snapshot, [&](const InstanceRow& row) { rows.push_back(row); });
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].identity, 0xabcu);
   EXPECT_EQ(rows[0].owner_thread_id, 7u);
@@ -135,7 +143,7 @@ TEST(Sums, of_more_than_213_days_stop_at_the_largest_number) {
   shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.first.store(5);
   std::map<uint64_t, Stat> waits;
   const Snapshot snapshot(shm.view());
-  snapshot.ForEachInstance([&](const InstanceRow& row) { waits[row.identity] = row.wait; });
+  ForEachInstance(snapshot, [&](const InstanceRow& row) { waits[row.identity] = row.wait; });
   EXPECT_EQ(waits[1].sum_ps, kMostPicos);
   EXPECT_EQ(waits[1].count, 107u);
   EXPECT_EQ(waits[2].sum_ps, 100 * kDay);
@@ -264,7 +272,7 @@ TEST(Snapshot, cells_of_an_older_generation_are_zero) {
   shm.AddMutex(2, 1, 2, 5).gen.store(1);
   std::map<uint64_t, uint64_t> counts;
   const Snapshot snapshot(shm.view());
-  snapshot.ForEachInstance([&](const InstanceRow& row) { counts[row.identity] = row.wait.count; });
+  ForEachInstance(snapshot, [&](const InstanceRow& row) { counts[row.identity] = row.wait.count; });
   EXPECT_EQ(counts, (std::map<uint64_t, uint64_t>{{1, 0}, {2, 5}}));
 }
 
@@ -279,8 +287,8 @@ TEST(Snapshot, thread_waits_list_every_wait_instrument) {
   SyntheticSegment::Fill(shm.segment.element<ShmCell>(ArrayId::kThreadCells, width + 2)->stat, 99, 9, 2, 4);
   std::vector<std::pair<std::string, uint64_t>> rows;
   const Snapshot snapshot(shm.view());
-  snapshot.ForEachSum(Kind::kWait, Level::kThread,
-                      [&](const SumRow& row) { rows.emplace_back(row.instrument->name.view(), row.numbers[0]); });
+  ForEachSum(snapshot, Kind::kWait, Level::kThread,
+             [&](const SumRow& row) { rows.emplace_back(row.instrument->name.view(), row.numbers[0]); });
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0], std::make_pair(std::string("wait/synch/mutex/a/m"), uint64_t{3}));
   EXPECT_EQ(rows[1], std::make_pair(std::string("wait/io/file/a/f"), uint64_t{0}));
@@ -296,7 +304,7 @@ TEST(Snapshot, files_have_names_of_any_length) {
   shm.AddFile(4, 1, shm.AddName(30, "/gone"), 0).state.store(kFileDead);
   std::vector<FileRow> rows;
   const Snapshot snapshot(shm.view());
-  snapshot.ForEachFile(Snapshot::kFileNumbers | Snapshot::kFileName, [&](const FileRow& row) { rows.push_back(row); });
+  ForEachFile(snapshot, kFileNumbers | kFileName, [&](const FileRow& row) { rows.push_back(row); });
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].name.view(), "/tmp/short");
   EXPECT_EQ(rows[0].open_count, 2u);
@@ -537,22 +545,22 @@ TEST(Snapshot, end_event_id_is_right_after_more_events_inside_than_32_bits_count
 
 void ReadAll(const SegmentView& view) {
   const Snapshot snapshot(view);
-  (void)snapshot.Threads();
-  (void)snapshot.Arrays();
-  (void)snapshot.timer_of(TimedClass::kWait);
-  (void)snapshot.status_reason();
-  snapshot.ForEachInstance([](const InstanceRow&) {});
-  snapshot.ForEachFile(Snapshot::kFileNumbers | Snapshot::kFileName, [](const FileRow&) {});
+  (void)Threads(snapshot);
+  (void)Arrays(snapshot.view());
+  (void)TimerOf(snapshot, TimedClass::kWait);
+  (void)StatusReasonIn(snapshot);
+  ForEachInstance(snapshot, [](const InstanceRow&) {});
+  ForEachFile(snapshot, kFileNumbers | kFileName, [](const FileRow&) {});
   for (const Kind kind : {Kind::kWait, Kind::kStage, Kind::kStatement, Kind::kTransaction}) {
     for (const Level level : {Level::kThread, Level::kAccount, Level::kUser, Level::kHost, Level::kGlobal})
-      snapshot.ForEachSum(kind, level, [](const SumRow&) {});
+      ForEachSum(snapshot, kind, level, [](const SumRow&) {});
   }
-  snapshot.ForEachTable(Snapshot::kTableRows | Snapshot::kTableLocks, [](const TableRow&) {});
-  snapshot.ForEachTableHandle([](const TableHandleRow&) {});
-  snapshot.ForEachMetadataLock([](const MetadataLockRow&) {});
-  snapshot.ForEachObjectRule([](const ObjectRuleRow&) {});
-  snapshot.ForEachFact(FactKind::kHostSeen, [](const FactRow&) {});
-  snapshot.ForEachLogEvent([](const LogRow&) {});
+  ForEachTable(snapshot, kTableRows | kTableLocks, [](const TableRow&) {});
+  ForEachTableHandle(snapshot, [](const TableHandleRow&) {});
+  ForEachMetadataLock(snapshot, [](const MetadataLockRow&) {});
+  ForEachObjectRule(snapshot, [](const ObjectRuleRow&) {});
+  ForEachFact(snapshot, FactKind::kHostSeen, [](const FactRow&) {});
+  ForEachLogEvent(snapshot, [](const LogRow&) {});
   (void)Totals(snapshot);
   (void)Waits(snapshot, kCurrent);
   (void)Waits(snapshot, kHistory);
@@ -611,9 +619,9 @@ TEST(DamagedSegment, circular_lists_end) {
   shm.at<ShmIndex>(ArrayId::kIndexes, 1).next.store(1);
   ReadAll(shm.view());
   const Snapshot snapshot(shm.view());
-  snapshot.ForEachFile(Snapshot::kFileNumbers | Snapshot::kFileName, [](const FileRow&) { ADD_FAILURE(); });
+  ForEachFile(snapshot, kFileNumbers | kFileName, [](const FileRow&) { ADD_FAILURE(); });
   EXPECT_EQ(snapshot.skipped(), 1u);
-  snapshot.ForEachTable(Snapshot::kTableRows | Snapshot::kTableLocks, [](const TableRow&) { ADD_FAILURE(); });
+  ForEachTable(snapshot, kTableRows | kTableLocks, [](const TableRow&) { ADD_FAILURE(); });
   EXPECT_EQ(snapshot.skipped(), 2u);
 }
 
@@ -633,11 +641,11 @@ TEST(DamagedSegment, rows_of_the_program_are_whole_or_left_out) {
   const auto read = [](SyntheticSegment& shm, uint64_t* skipped) {
     const Snapshot snapshot(shm.view());
     uint64_t hosts = 0, events = 0;
-    snapshot.ForEachFact(FactKind::kHostSeen, [&](const FactRow& row) {
+    ForEachFact(snapshot, FactKind::kHostSeen, [&](const FactRow& row) {
       ++hosts;
       EXPECT_TRUE(row.numbers.size() == 3 && row.text(0).size() == 100 && row.text(1).size() == 60);
     });
-    snapshot.ForEachLogEvent([&](const LogRow& row) {
+    ForEachLogEvent(snapshot, [&](const LogRow& row) {
       EXPECT_TRUE(row.logged == 5 + events && row.data.view().size() == 3 && row.priority == 2);
       ++events;
     });

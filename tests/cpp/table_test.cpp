@@ -5,6 +5,8 @@
 
 #include "base/nearest.h"
 #include "setup/setup.h"
+#include "snapshot/events.h"
+#include "snapshot/sums.h"
 #include "synthetic_segment.h"
 #include "table/registry.h"
 #include "table/table_def.h"

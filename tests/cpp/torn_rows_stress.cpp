@@ -13,6 +13,8 @@
 
 #include "live.h"
 #include "record/probe/cells.h"
+#include "snapshot/objects.h"
+#include "snapshot/sums.h"
 #include "synthetic_segment.h"
 
 namespace perfschema {
@@ -109,11 +111,10 @@ struct CellSegment : SyntheticSegment {
   }
   uint64_t CheckAll(Verdict* verdict) {
     const Snapshot snapshot(view());
-    snapshot.ForEachInstance([&](const InstanceRow& row) { verdict->Check(IsOfOneGeneration(row.wait), "a mutex"); });
-    snapshot.ForEachFile(Snapshot::kFileNumbers | Snapshot::kFileName,
-                         [&](const FileRow& row) { verdict->Check(IsWhole(row.io), "a file"); });
-    snapshot.ForEachSum(Kind::kWait, Level::kThread,
-                        [&](const SumRow& row) { verdict->Check(IsOfOneGeneration(StatIn(row.numbers, 0)), "a thread's cell"); });
+    ForEachInstance(snapshot, [&](const InstanceRow& row) { verdict->Check(IsOfOneGeneration(row.wait), "a mutex"); });
+    ForEachFile(snapshot, kFileNumbers | kFileName, [&](const FileRow& row) { verdict->Check(IsWhole(row.io), "a file"); });
+    ForEachSum(snapshot, Kind::kWait, Level::kThread,
+               [&](const SumRow& row) { verdict->Check(IsOfOneGeneration(StatIn(row.numbers, 0)), "a thread's cell"); });
     return snapshot.skipped();
   }
 };

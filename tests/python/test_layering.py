@@ -161,7 +161,7 @@ def elements_used_unchecked(root: Path) -> list[str]:
     return [
         str(path.relative_to(root))
         for path in readers
-        if re.search(r"\*\w+\.(at|chunk)\(|\b(at|chunk)\([^()]*\)->", path.read_text())
+        if re.search(r"\*[\w.<>:()]+\.(at|chunk)\(|\b(at|chunk)\([^()]*\)->", path.read_text())
     ]
 
 
@@ -218,11 +218,11 @@ def test_every_room_exists_and_is_known() -> None:
         ("gil_released_outside_its_helper", "cpp/bindings/bad.cpp", "PyGILState_Ensure();\n"),
         ("plain_getenv", "cpp/run/bad.cpp", 'const char* folder = std::getenv("PFS_DIR");\n'),
         ("plain_getenv", "cpp/src/shm/bad.cpp", "extern char** environ;\n"),
-        ("elements_used_unchecked", "cpp/src/snapshot/bad.cpp", "if (holds_.at(i) != nullptr) add(*holds_.at(i));\n"),
+        ("elements_used_unchecked", "cpp/src/snapshot/bad.cpp", "add(*snapshot.array<ArrayId::kHolds>().at(i));\n"),
         (
             "elements_used_unchecked",
             "cpp/src/snapshot/bad.cpp",
-            "const uint32_t seq = classes_.at(row.index)->fold_seq.load();\n",
+            "const uint32_t seq = classes.at(row.index)->fold_seq.load();\n",
         ),
     ],
 )

@@ -143,7 +143,7 @@ void RebaseClass(uint32_t class_index, Level truncated, Sums* sums) {
 void RebaseMemory(Level truncated) {
   Sums sums;  // all sums, before anything changes
   ShmHeader& header = *g_runtime.header;
-  header.rebase_seq.fetch_add(1);                   // pairs with Snapshot::ForEachMemory, as the second one does
+  header.rebase_seq.fetch_add(1);                   // pairs with ForEachMemory, as the second one does
   header.EpochsOf(Kind::kMemory).now.fetch_add(1);  // pairs with the owners' next changes
   ForEachMemoryClass(1, [&](uint32_t class_index) { RebaseClass(class_index, truncated, &sums); });
   header.rebase_seq.fetch_add(1);

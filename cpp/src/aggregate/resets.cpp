@@ -42,7 +42,7 @@ void BeginEpoch(Kind kind, Level truncated) {
   const uint32_t now = epochs.now.load(kRelaxed) + 1;
   // Stores `since` first: a cell of the new epoch then counts at all levels at once.
   for (uint32_t i = 0; i < kLevelCount; ++i) {
-    if (Empties(truncated, static_cast<Level>(i))) epochs.since[i].store(now);  // pairs with Snapshot::Since
+    if (Empties(truncated, static_cast<Level>(i))) epochs.since[i].store(now);  // pairs with Since
   }
   epochs.now.store(now);  // pairs with the owners' next updates
 }

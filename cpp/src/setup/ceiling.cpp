@@ -21,7 +21,7 @@ void Note(const StepChange& change, Step from) {
   const uint64_t number = shared.steps_made.load(kRelaxed) + 1;
   ShmStep& step = shared.steps[(number - 1) % kKeptSteps];
   {
-    const CellWriter writer(step.seq);  // pairs with Snapshot::ForEachStep
+    const CellWriter writer(step.seq);  // pairs with ForEachStep
     step.class_and_steps.store(change.class_index | static_cast<uint32_t>(from) << 16 | static_cast<uint32_t>(change.to) << 24, kRelease);
     step.number.store(number, kRelease);
     step.micros.store(WallClockMicros(), kRelease);

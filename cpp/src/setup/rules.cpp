@@ -132,7 +132,7 @@ bool AddInstrumentRule(std::string_view pattern, const RuleSettings& settings) {
   rule.settings.store(settings.Pack(), kRelease);
   Word& last = g_runtime.header->program.last_rule;
   last.store(last.load(kRelaxed) + 1, kRelaxed);
-  rule.ordinal.store(last.load(kRelaxed), kRelease);  // last: pairs with Snapshot::InstrumentRules
+  rule.ordinal.store(last.load(kRelaxed), kRelease);  // last: pairs with InstrumentRules
   return true;
 }
 

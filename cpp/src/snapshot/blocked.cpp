@@ -10,7 +10,10 @@
 #include "perfschema/server.h"
 #include "shm/records.h"
 #include "snapshot/moment.h"
+#include "snapshot/objects.h"
+#include "snapshot/program_tables.h"
 #include "snapshot/snapshot.h"
+#include "snapshot/threads.h"
 
 namespace perfschema {
 namespace {
@@ -52,7 +55,7 @@ void AddHoldersOfObjects(const Snapshot& snapshot, const std::vector<OpenEvent>&
   if (waits.empty()) return;
   std::unordered_map<uint64_t, std::vector<EventKey>> of_object;
   for (const OpenEvent& wait : waits) of_object[*wait.object].push_back(KeyOf(wait));
-  snapshot.ForEachInstance([&](const InstanceRow& row) {
+  ForEachInstance(snapshot, [&](const InstanceRow& row) {
     const auto found = of_object.find(row.identity);
     if (found == of_object.end() || (!row.owner_thread_id && row.shared_count == 0)) return;
     for (const EventKey& wait : found->second) (*holders)[wait] = {{row.owner_thread_id, row.shared_count}};
@@ -69,7 +72,7 @@ void AddHoldersOfMetadata(const Snapshot& snapshot, const std::vector<OpenEvent>
   using What = std::tuple<ObjectType, std::string, std::string, std::string>;
   std::unordered_map<uint64_t, What> wanted;
   std::map<What, std::vector<uint64_t>> owners;
-  snapshot.ForEachMetadataLock([&](const MetadataLockRow& row) {
+  ForEachMetadataLock(snapshot, [&](const MetadataLockRow& row) {
     What what{row.type, TextOf(row.schema), TextOf(row.name), TextOf(row.column)};
     if (row.status == PFS_METADATA_GRANTED && row.owner_thread_id) owners[what].push_back(*row.owner_thread_id);
     wanted[row.identity] = std::move(what);
@@ -86,7 +89,7 @@ void AddHoldersOfMetadata(const Snapshot& snapshot, const std::vector<OpenEvent>
 void AddHoldersOfTables(const Snapshot& snapshot, const std::vector<OpenEvent>& waits, Holders* holders) {
   if (waits.empty()) return;
   std::map<std::pair<std::string, std::string>, std::vector<uint64_t>> owners;
-  snapshot.ForEachTableHandle([&](const TableHandleRow& row) {
+  ForEachTableHandle(snapshot, [&](const TableHandleRow& row) {
     if (!row.owner_thread_id || (!row.internal_lock && !row.external_lock)) return;
     owners[{std::string(row.schema.view()), std::string(row.name.view())}].push_back(*row.owner_thread_id);
   });
@@ -110,7 +113,7 @@ void AddAcquisitions(const Snapshot& snapshot, std::vector<BlockedRow>* rows) {
   }
   if (newest.empty()) return;
   for (const uint32_t view : {kViewHistory, kViewHistoryLong}) {
-    snapshot.ForEachWait(view, [&](const WaitRow& row) {
+    ForEachWait(snapshot, view, [&](const WaitRow& row) {
       const auto found = newest.find({row.event.thread_id, row.object});
       if (found == newest.end() || row.event.event_id <= found->second.event_id) return;
       found->second = {row.event.event_id, row.event.source, row.event.timer_end};

@@ -1,11 +1,9 @@
-#include "snapshot/events.h"
-
-#include "snapshot/moment.h"
+#include "snapshot/event_reader.h"
 
 namespace perfschema {
 
-std::vector<ChunkHead> Snapshot::ScanChunks(Kind kind) const {
-  const PoolView& pool = pools_[static_cast<uint32_t>(kind)];
+std::vector<ChunkHead> ScanChunks(const Snapshot& snapshot, Kind kind) {
+  const PoolView& pool = snapshot.pool(kind);
   std::vector<ChunkHead> heads;
   const uint64_t used = pool.used();
   heads.reserve(used);
@@ -21,7 +19,7 @@ std::vector<ChunkHead> Snapshot::ScanChunks(Kind kind) const {
     head.chunk_seq = chunk->sequence.load(kAcquire);
     // In a chunk that changes hands, the words may no longer name its owner. Records that a new owner was about to overwrite are left
     // out.
-    if (head.lap > 1 && (head.lap & 1) != 0 && WriterRests()) NoteLeftOut(chunk);
+    if (head.lap > 1 && (head.lap & 1) != 0 && snapshot.WriterRests()) snapshot.NoteLeftOut(chunk);
     if (head.lap == 0 || (head.lap & 1) != 0 || head.thread_id == 0) continue;
     const ShmRecord* first = pool.records(i).first;
     if (first == nullptr || first->state.load(kAcquire) >> 32 != head.lap) continue;  // no record in it yet
@@ -31,22 +29,22 @@ std::vector<ChunkHead> Snapshot::ScanChunks(Kind kind) const {
   return heads;
 }
 
-std::unordered_map<uint64_t, uint64_t> Snapshot::NewestEventIds(Kind but) const {
+std::unordered_map<uint64_t, uint64_t> NewestEventIds(const Snapshot& snapshot, Kind but) {
   std::unordered_map<uint64_t, uint64_t> newest;
   const auto meet = [&](uint64_t thread_id, uint64_t event_id) {
     uint64_t& id = newest[thread_id];
     id = std::max(id, event_id);
   };
-  for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
-    const ShmThread* thread = threads_.at(slot);
+  for (uint64_t slot = 1; slot < snapshot.array<ArrayId::kThreads>().used(); ++slot) {
+    const ShmThread* thread = snapshot.array<ArrayId::kThreads>().at(slot);
     if (thread == nullptr) break;
     meet(thread->thread_id.load(kAcquire), thread->event_id.load(kAcquire));  // pairs with BeginRecord
   }
   if (but == Kind::kWait) return newest;
   // Waits are too frequent to store their number in a second place: their youngest chunk tells.
-  const PoolView& pool = pools_[0];
+  const PoolView& pool = snapshot.pool(Kind::kWait);
   std::unordered_map<uint64_t, ChunkHead> youngest;
-  for (const ChunkHead& head : ScanChunks(Kind::kWait)) {
+  for (const ChunkHead& head : ScanChunks(snapshot, Kind::kWait)) {
     const auto [found, is_new] = youngest.try_emplace(head.thread_id, head);
     if (!is_new && found->second.chunk_seq < head.chunk_seq) found->second = head;
   }
@@ -63,20 +61,20 @@ std::unordered_map<uint64_t, uint64_t> Snapshot::NewestEventIds(Kind but) const 
   return newest;
 }
 
-void Snapshot::FillRow(const EventHead& head, const ClassRow& instrument, EventRow* row) const {
+void FillRow(const Snapshot& snapshot, const EventHead& head, const ClassRow& instrument, EventRow* row) {
   const bool is_open = head.is_open();
   row->thread_id = head.thread_id;
   row->event_id = head.event_id;
   if (!is_open) row->end_event_id = head.end_event_id();
   row->event_name = instrument.name;
-  row->source = SourceText(head.what >> 32);
+  row->source = snapshot.SourceText(head.what >> 32);
   if (head.is_timed()) {
-    row->timer_start = head.StartPicos(header());
+    row->timer_start = head.StartPicos(snapshot.header());
     if (!is_open) {
-      row->timer_wait = head.WaitPicos(header());
+      row->timer_wait = head.WaitPicos(snapshot.header());
       row->timer_end = *row->timer_start + *row->timer_wait;
     } else if (ReadMoment::ShowsElapsed()) {
-      row->timer_end = std::max(ReadMoment::Now(header()), *row->timer_start);
+      row->timer_end = std::max(ReadMoment::Now(snapshot.header()), *row->timer_start);
       row->timer_wait = *row->timer_end - *row->timer_start;
     }
   }

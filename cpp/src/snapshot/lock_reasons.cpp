@@ -32,7 +32,7 @@ bool IsLock(std::string_view name) { return name.starts_with("wait/synch/") || n
 std::vector<TimedWait> ReadWaits(const Snapshot& snapshot, uint64_t now) {
   std::map<std::pair<uint64_t, uint64_t>, TimedWait> found;
   for (const uint32_t view : {kViewHistoryLong, kViewHistory, kViewCurrent}) {
-    snapshot.ForEachWait(view, [&](const WaitRow& row) {
+    ForEachWait(snapshot, view, [&](const WaitRow& row) {
       const EventRow& event = row.event;
       if (!event.timer_start || event.nesting_type == NestingType::kWait || event.event_name.view() == "idle") return;
       const bool is_open = !event.end_event_id;

@@ -7,11 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "snapshot/rows.h"
+#include "snapshot/events.h"
 
 namespace perfschema {
-
-class Snapshot;
 
 // A row of `lock_reasons`: a lock, a line of its holder, and a thing that the holder did. Without a name of an event it is the time in
 // which the holder was in no wait.

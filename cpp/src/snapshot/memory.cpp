@@ -1,9 +1,11 @@
-// snapshot/memory.cpp: memory by thread, account, user, host and in total: sums of rows, minus what TRUNCATEs have cancelled
-// (record/family/memory.h).
+// Memory by thread, account, user, host and in total: sums of rows, minus what TRUNCATEs have cancelled (record/family/memory.h).
 #include <algorithm>
 #include <vector>
 
+#include "snapshot/members.h"
 #include "snapshot/snapshot.h"
+#include "snapshot/state.h"
+#include "snapshot/sums.h"
 
 namespace perfschema {
 namespace {
@@ -11,32 +13,24 @@ namespace {
 int64_t SignedOf(uint64_t word) { return static_cast<int64_t>(word); }
 uint64_t Less(uint64_t number, uint64_t cancelled) { return number - std::min(number, cancelled); }
 
-}  // namespace
-
-struct Snapshot::MemorySums {
-  struct One {
-    MemoryRow row;
-    PrincipalRow principal;
-  };
-  std::vector<One> ones;
+struct MemorySum {
+  MemoryRow row;
+  PrincipalRow principal;
 };
 
 // Reads the rows once.
-void Snapshot::ReadMemory(Level level, MemorySums* sums) const {
-  sums->ones.clear();
-  const auto at = static_cast<uint32_t>(level);
-  const ArrayView<ShmCell>& cells = rows_[at];
-  const bool by_thread = level == Level::kThread || level == Level::kGlobal;
-  const uint64_t members = by_thread ? threads_.capacity() : principals_[at].capacity();
-  const uint64_t width = members == 0 ? 0 : cells.capacity() / members;
+void ReadMemory(const Snapshot& snapshot, Level level, std::vector<MemorySum>* sums) {
+  sums->clear();
+  const ArrayView<ShmCell>& cells = CellsOf(snapshot, level);
+  const uint64_t width = WidthOf(snapshot, level);
   constexpr uint32_t kColumns = ColumnsOf(Kind::kMemory);
   const auto columns_of = [&](uint64_t member) -> uint64_t {
-    if (level == Level::kGlobal) return header().remainder_cells.load(kAcquire);
-    const ShmThread* thread = level == Level::kThread ? threads_.at(member) : nullptr;
-    const ShmPrincipal* principal = level != Level::kThread ? principals_[at].at(member) : nullptr;
+    if (level == Level::kGlobal) return snapshot.header().remainder_cells.load(kAcquire);
+    const ShmThread* thread = level == Level::kThread ? snapshot.array<ArrayId::kThreads>().at(member) : nullptr;
+    const ShmPrincipal* principal = level != Level::kThread ? PrincipalsOf(snapshot, level).at(member) : nullptr;
     return thread != nullptr ? thread->cells.load(kAcquire) : principal != nullptr ? principal->cells.load(kAcquire) : 0;
   };
-  ForEachSum(Kind::kMemory, level, [&](const SumRow& sum) {
+  ForEachSum(snapshot, Kind::kMemory, level, [&](const SumRow& sum) {
     const uint64_t column = sum.instrument->index;
     const uint64_t first = sum.member * width + column;
     // The row's own words. A row that has no such column yet has nothing cancelled, and no band was published to it.
@@ -60,34 +54,36 @@ void Snapshot::ReadMemory(Level level, MemorySums* sums) const {
       of.low = std::min(low, of.current);
       return of;
     };
-    sums->ones.push_back(
+    sums->push_back(
         {{sum.instrument, sum.thread_id, nullptr, side(0), side(1)}, sum.principal != nullptr ? *sum.principal : PrincipalRow{}});
   });
 }
 
-void Snapshot::ForEachMemory(Level level, const std::function<void(const MemoryRow&)>& use) const {
-  if (!ok_) return;
-  MemorySums sums;
+}  // namespace
+
+void ForEachMemory(const Snapshot& snapshot, Level level, const std::function<void(const MemoryRow&)>& use) {
+  if (!snapshot.ok()) return;
+  std::vector<MemorySum> sums;
   const auto read_once = [&] {
-    const uint32_t before = header().rebase_seq.load(kAcquire);  // pairs with RebaseMemory
-    if (IsUnderWay(header().rebase_seq, before)) return false;
-    ReadMemory(level, &sums);
-    return header().rebase_seq.load(kRelaxed) == before;  // all loads above are acquire
+    const uint32_t before = snapshot.header().rebase_seq.load(kAcquire);  // pairs with RebaseMemory
+    if (snapshot.IsUnderWay(snapshot.header().rebase_seq, before)) return false;
+    ReadMemory(snapshot, level, &sums);
+    return snapshot.header().rebase_seq.load(kRelaxed) == before;  // all loads above are acquire
   };
-  if (!ReadSettled(read_once, Quiet::kNever)) {  // while TRUNCATEs are running
-    ++skipped_;
+  if (!snapshot.ReadSettled(read_once, Snapshot::Quiet::kNever)) {  // while TRUNCATEs are running
+    snapshot.CountSkipped();
     return;
   }
   if (level == Level::kGlobal) {
-    const std::vector<ArrayRow> arrays = Arrays();
-    for (const ClassRow& row : classes_) {
+    const std::vector<ArrayRow> arrays = Arrays(snapshot.view());
+    for (const ClassRow& row : snapshot.classes()) {
       if (row.family != Family::kOwnMemory || row.key == 0 || row.key > arrays.size()) continue;
       const auto side = [](uint64_t in_use) { return MemoryRow::Side{in_use, 0, SignedOf(in_use), SignedOf(in_use), SignedOf(in_use)}; };
       const uint64_t bytes = arrays[row.key - 1].reserved_bytes;
       use({&row, 0, nullptr, side(bytes != 0 ? 1 : 0), side(bytes)});
     }
   }
-  for (MemorySums::One& one : sums.ones) {
+  for (MemorySum& one : sums) {
     one.row.principal = &one.principal;
     use(one.row);
   }

@@ -6,6 +6,7 @@
 #include "shm/records.h"
 #include "snapshot/moment.h"
 #include "snapshot/snapshot.h"
+#include "snapshot/threads.h"
 
 namespace perfschema {
 namespace {
@@ -23,15 +24,9 @@ bool IsOpen(const EventRow& row) { return !row.end_event_id; }
 
 }  // namespace
 
-std::unordered_map<uint64_t, Text<128>> ThreadNames(const Snapshot& snapshot) {
-  std::unordered_map<uint64_t, Text<128>> names;
-  for (const ThreadRow& row : snapshot.Threads()) names[row.thread_id] = row.name;
-  return names;
-}
-
 std::vector<OpenEvent> OpenWaits(const Snapshot& snapshot) {
   std::vector<OpenEvent> found;
-  snapshot.ForEachWait(kViewCurrent, [&](const WaitRow& row) {
+  ForEachWait(snapshot, kViewCurrent, [&](const WaitRow& row) {
     if (!IsOpen(row.event)) return;
     OpenEvent open = Begun(snapshot, NestingType::kWait, row.event);
     open.operation = row.operation;
@@ -45,10 +40,10 @@ std::vector<OpenEvent> OpenWaits(const Snapshot& snapshot) {
 
 std::vector<OpenEvent> OpenEvents(const Snapshot& snapshot) {
   std::vector<OpenEvent> found = OpenWaits(snapshot);
-  snapshot.ForEachTransaction(kViewCurrent, [&](const TransactionRow& row) {
+  ForEachTransaction(snapshot, kViewCurrent, [&](const TransactionRow& row) {
     if (IsOpen(row.event)) found.push_back(Begun(snapshot, NestingType::kTransaction, row.event));
   });
-  snapshot.ForEachStatement(kViewCurrent, [&](const StatementRow& row) {
+  ForEachStatement(snapshot, kViewCurrent, [&](const StatementRow& row) {
     if (!IsOpen(row.event)) return;
     OpenEvent open = Begun(snapshot, NestingType::kStatement, row.event);
     open.schema = row.schema;
@@ -56,7 +51,7 @@ std::vector<OpenEvent> OpenEvents(const Snapshot& snapshot) {
     open.digest_text = row.digest_text;
     found.push_back(open);
   });
-  snapshot.ForEachStage(kViewCurrent, [&](const StageRow& row) {
+  ForEachStage(snapshot, kViewCurrent, [&](const StageRow& row) {
     if (IsOpen(row.event)) found.push_back(Begun(snapshot, NestingType::kStage, row.event));
   });
   std::sort(found.begin(), found.end(), [](const OpenEvent& a, const OpenEvent& b) {

@@ -3,14 +3,11 @@
 #pragma once
 
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
-#include "snapshot/rows.h"
+#include "snapshot/events.h"
 
 namespace perfschema {
-
-class Snapshot;
 
 // A row of `running`.
 struct OpenEvent {
@@ -27,8 +24,6 @@ struct OpenEvent {
   std::optional<LongText> sql_text, digest_text;
 };
 
-// Returns the names of live threads, by THREAD_ID.
-std::unordered_map<uint64_t, Text<128>> ThreadNames(const Snapshot& snapshot);
 // Returns the open waits. `thread` is empty.
 std::vector<OpenEvent> OpenWaits(const Snapshot& snapshot);
 // Returns the open events of all threads, by thread, the outermost first.

@@ -8,18 +8,12 @@
 #include "shm/attach.h"
 #include "shm/shapes.h"
 #include "shm/writer.h"
-#include "snapshot/try_read.h"
+#include "snapshot/state.h"
 
 namespace perfschema {
 namespace {
 
 constexpr uint64_t kBlockBytes = 16 * 1024;
-
-template <size_t N>
-std::string_view ZeroPadded(const uint8_t (&bytes)[N]) {
-  const char* text = reinterpret_cast<const char*>(bytes);
-  return {text, strnlen(text, N)};
-}
 
 // Turns ThreadCells into thread_cells.
 std::string Lower(std::string_view name) {
@@ -32,75 +26,34 @@ std::string Lower(std::string_view name) {
   return lower;
 }
 
+bool IsReadable(const SegmentView& view) { return view.ok() && view.bytes() >= kHeaderCapacity; }
+constexpr bool IsOfPool(ArrayId id) {
+  return std::find(kChunksOf, std::end(kChunksOf), id) != std::end(kChunksOf) ||
+         std::find(kRecordsOf, std::end(kRecordsOf), id) != std::end(kRecordsOf);
+}
+// Rows that the program declares exist while pfs is off.
+constexpr bool IsDeclared(ArrayId id) { return id == ArrayId::kFacts || id == ArrayId::kFactBlocks || id == ArrayId::kErrorLog; }
+// Cells by thread, account, user, host, all are reserved in ranges: the member says what may be read.
+constexpr bool IsInRanges(ArrayId id) {
+  return id == ArrayId::kThreadCells || id == ArrayId::kAccountCells || id == ArrayId::kUserCells || id == ArrayId::kHostCells ||
+         id == ArrayId::kGlobalCells;
+}
+
 }  // namespace
 
 Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& facts) : view_(view), quiesce_(std::move(quiesce)) {
-  if (const SegmentView& home = view.ok() ? view : facts; home.ok() && home.bytes() >= kHeaderCapacity) {
-    facts_ = {home, ArrayId::kFacts};
-    fact_blocks_ = {home, ArrayId::kFactBlocks};
-    log_units_ = {home, ArrayId::kErrorLog};
-  }
-  if (!view.ok() || view.bytes() < kHeaderCapacity) return;
-  ok_ = true;
-  class_array_ = {view, ArrayId::kClasses};
-  threads_ = {view, ArrayId::kThreads};
-  thread_texts_ = {view, ArrayId::kThreadTexts};
-  constexpr ArrayId kRows[] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells,
-                               ArrayId::kGlobalCells};
-  for (uint32_t i = 0; i < kLevelCount; ++i) rows_[i] = {view, kRows[i], ArrayView<ShmCell>::Extent::kWhole};
-  constexpr ArrayId kPrincipals[] = {ArrayId::kCount, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
-  for (uint32_t i = 1; i < std::size(kPrincipals); ++i) principals_[i] = {view, kPrincipals[i]};
-  actors_ = {view, ArrayId::kActors};
-  instrument_rules_ = {view, ArrayId::kInstrumentRules};
-  instances_ = {view, ArrayId::kInstances};
-  instance_lists_ = {view, ArrayId::kInstanceLists};
-  holds_ = {view, ArrayId::kHolds};
-  hold_totals_ = {view, ArrayId::kHoldTotals};
-  files_ = {view, ArrayId::kFiles};
-  tables_ = {view, ArrayId::kTables};
-  indexes_ = {view, ArrayId::kIndexes};
-  table_handles_ = {view, ArrayId::kTableHandles};
-  metadata_locks_ = {view, ArrayId::kMetadataLocks};
-  object_rules_ = {view, ArrayId::kObjectRules};
-  cells_ = {view, ArrayId::kCells};
-  retired_ = {view, ArrayId::kRetired};
-  names_ = {view, ArrayId::kNames};
-  sources_ = {view, ArrayId::kSources};
-  statement_cells_ = {view, ArrayId::kStatementCells};
-  statement_rests_ = {view, ArrayId::kStatementRests};
-  histogram_parts_ = {view, ArrayId::kHistograms};
-  histogram_blocks_ = {view, ArrayId::kHistogramBlocks};
-  digests_ = {view, ArrayId::kDigests};
-  digest_texts_ = {view, ArrayId::kDigestTexts};
-  programs_ = {view, ArrayId::kPrograms};
-  prepared_ = {view, ArrayId::kPrepared};
-  for (uint32_t i = 0; i < kEventKinds; ++i) pools_[i] = {view, static_cast<Kind>(i)};
-  LoadClasses();
-}
-
-TimerId Snapshot::timer_of(TimedClass id) const {
-  const uint32_t stored = header().timer_of[static_cast<uint32_t>(id)].load(kRelaxed);
-  return stored >= 1 && stored <= static_cast<uint32_t>(kTimerCount) ? static_cast<TimerId>(stored - 1) : TimerId::kCycle;
-}
-
-std::string_view Snapshot::status_reason() const { return Keep(ZeroPadded(header().status_reason)); }
-std::string_view Snapshot::trace_status() const {
-  uint64_t text[std::extent_v<decltype(ShmHeader::trace_status)>];
-  return TryRead(header().trace_status_seq, [&] { LoadWords(header().trace_status, text); }) ? KeepWords(text) : std::string_view();
-}
-std::string_view Snapshot::timer_reason() const { return Keep(ZeroPadded(header().timer_reason)); }
-
-std::vector<ArrayRow> Snapshot::Arrays() const {
-  std::vector<ArrayRow> rows;
-  if (!ok_) return rows;
-  const auto add = [&](ArrayId id, std::string_view name) {
-    const ShmArray& array = header().arrays[static_cast<uint32_t>(id)];
-    rows.push_back({name.substr(1), view_.used(id), array.capacity, array.reserved.load(kRelaxed)});
+  const auto open = [&]<typename T>(ArrayId id, ArrayView<T>* array) {
+    const SegmentView& home = IsDeclared(id) && !view.ok() ? facts : view;
+    if (!IsOfPool(id) && IsReadable(home))
+      *array = {home, id, IsInRanges(id) ? ArrayView<T>::Extent::kWhole : ArrayView<T>::Extent::kReserved};
   };
-#define X(name, type) add(ArrayId::name, #name);
+#define X(name, type) open(ArrayId::name, &std::get<static_cast<size_t>(ArrayId::name)>(arrays_));
   PFS_FOR_EACH_ARRAY(X)
 #undef X
-  return rows;
+  ok_ = IsReadable(view);
+  if (!ok_) return;
+  for (uint32_t i = 0; i < kEventKinds; ++i) pools_[i] = {view, static_cast<Kind>(i)};
+  LoadClasses();
 }
 
 std::string_view Snapshot::Keep(std::string_view text) const {
@@ -118,10 +71,11 @@ std::string_view Snapshot::Keep(std::string_view text) const {
 }
 
 void Snapshot::LoadClasses() {
-  const uint64_t used = std::min(class_array_.used(), kMostClasses);  // more is damage
+  const auto& shared = array<ArrayId::kClasses>();
+  const uint64_t used = std::min(shared.used(), kMostClasses);  // more is damage
   classes_.reserve(used);
   for (uint64_t i = 1; i < used; ++i) {
-    const ShmClass* shm = class_array_.at(i);
+    const ShmClass* shm = shared.at(i);
     if (shm == nullptr) break;
     if (shm->ready.load(kAcquire) == 0) continue;  // pairs with registration
     const uint32_t family = shm->family;
@@ -146,7 +100,7 @@ void Snapshot::LoadClasses() {
     classes_.push_back(row);
   }
   // Instruments that no program has registered: the memory of pfs itself, array by array.
-  const std::vector<ArrayRow> arrays = Arrays();
+  const std::vector<ArrayRow> arrays = Arrays(view_);
   for (size_t i = 0; i < arrays.size(); ++i) {
     ClassRow row{};
     row.family = Family::kOwnMemory;
@@ -166,13 +120,6 @@ void Snapshot::LoadClasses() {
   }
 }
 
-uint64_t Snapshot::loss(Loss id) const {
-  const uint64_t counted = header().losses[static_cast<uint32_t>(id)].load(kRelaxed);
-  return counted + (id == Loss::kTornRows && view_.file() != nullptr ? view_.file()->rows_skipped() : 0);
-}
-
-uint64_t Snapshot::repaired_so_far() const { return ok_ && view_.file() != nullptr ? view_.file()->rows_repaired() : 0; }
-
 bool Snapshot::WriterRests() const {
   const SegmentFile* const file = view_.file();
   if (rests_ || file == nullptr) return rests_;
@@ -189,13 +136,13 @@ bool Snapshot::WriterRests() const {
 bool Snapshot::IsUnderWay(const HalfWord& seq, uint32_t value) const {
   if ((value & 1) == 0) return false;
   if (!WriterRests()) return true;
-  NoteRepaired(&seq);
+  repaired_.insert(&seq);
   return false;
 }
 
-uint64_t Snapshot::MostSums(Kind kind) const {
-  constexpr uint64_t kMostWordsOfTable = 8 << 20;  // about half a second to read
-  return view_.file() == nullptr ? ~uint64_t{0} : kMostWordsOfTable / (8 * ColumnsOf(kind));
+void Snapshot::StartWalks() const {
+  steps_left_ =
+      4 * (array<ArrayId::kCells>().used() + array<ArrayId::kStatementCells>().used() + array<ArrayId::kIndexes>().used()) + 1'000'000;
 }
 
 bool Snapshot::MayTryAgain() const {
@@ -219,11 +166,11 @@ bool Snapshot::ReadSettled(const std::function<bool()>& read, Quiet quiet) const
     is_whole = read();
   }
   if (!is_whole && quiet == Quiet::kMayQuiesce && quiesce_) quiesce_([&] { is_whole = read(); });
-  if (!is_whole && GiveUpWaiting()) is_whole = read();
-  return is_whole;
+  if (is_whole) return true;
+  patience_ = 0;  // after all attempts have failed: one more makes sense if the writer rests
+  return WriterRests() && read();
 }
 
-// Copies the name that begins at `granule`, if the granule is still of generation `version`.
 bool Snapshot::CopyName(uint32_t granule, uint32_t version, std::string_view* name) const {
   const uint64_t id = uint64_t{granule} << 32 | version;
   if ((version & 1) != 0) return false;
@@ -236,9 +183,8 @@ bool Snapshot::CopyName(uint32_t granule, uint32_t version, std::string_view* na
   return true;
 }
 
-// Does the same for a name that is read once: it is not searched among the names copied before.
 bool Snapshot::CopyNewName(uint32_t granule, uint32_t version, std::string_view* name) const {
-  const ShmNameGranule* first = names_.at(granule);
+  const ShmNameGranule* first = array<ArrayId::kNames>().at(granule);
   if (first == nullptr || (version & 1) != 0) return false;
   if (const uint32_t now = first->version.load(kAcquire); now != version) {
     if (now == version + 1) (void)IsUnderWay(first->version, now);  // reused for a name that never came: the row has none
@@ -247,7 +193,7 @@ bool Snapshot::CopyNewName(uint32_t granule, uint32_t version, std::string_view*
   const uint32_t bytes = first->bytes.load(kAcquire);
   constexpr uint32_t kHead = offsetof(ShmNameGranule, text);
   if (bytes == 0 || bytes > kMaxObjectName) return false;
-  if (names_.at(granule, 1 + (kHead + bytes - 1) / sizeof(ShmNameGranule)) == nullptr) return false;
+  if (array<ArrayId::kNames>().at(granule, 1 + (kHead + bytes - 1) / sizeof(ShmNameGranule)) == nullptr) return false;
   // Copies word by word: the granules may be given to another name meanwhile, which the version tells afterwards.
   uint64_t copy[kMaxObjectName / 8];
   const auto* words = reinterpret_cast<const uint64_t*>(reinterpret_cast<const char*>(first) + kHead);
@@ -258,55 +204,11 @@ bool Snapshot::CopyNewName(uint32_t granule, uint32_t version, std::string_view*
   return true;
 }
 
-// Returns SOURCE of a call site, nullopt if it has none.
 std::optional<Text<64>> Snapshot::SourceText(uint64_t index) const {
-  const ShmSource* source = sources_.at(index);
+  const ShmSource* source = array<ArrayId::kSources>().at(index);
   const uint32_t bytes = source == nullptr ? 0 : source->bytes.load(kAcquire);  // pairs with the interning
   if (bytes == 0) return {};
   return std::string_view(reinterpret_cast<const char*>(source->text), std::min<size_t>(bytes, sizeof source->text));
-}
-
-void Snapshot::ForEachActor(const std::function<void(const ActorRow&)>& use) const {
-  for (uint64_t i = 1; i < actors_.used(); ++i) {
-    const ShmActor* shm = actors_.at(i);
-    if (shm == nullptr) break;
-    if (shm->is_live.load(kAcquire) == 0) continue;  // pairs with InsertActor
-    uint64_t host[32], user[4], role[4];
-    ActorRow row;
-    const bool whole = TryRead(shm->seq, [&] {
-      LoadWords(shm->host, host);
-      LoadWords(shm->user, user);
-      LoadWords(shm->role, role);
-      row.enabled = shm->enabled.load(kAcquire) != 0;
-      row.history = shm->history.load(kAcquire) != 0;
-      row.traced = shm->traced.load(kAcquire) != 0;
-    });
-    if (shm->is_live.load(kAcquire) == 0) continue;  // deleted meanwhile
-    if (!whole) {
-      ++skipped_;
-      continue;
-    }
-    row.host = KeepWords(host);
-    row.user = KeepWords(user);
-    row.role = KeepWords(role);
-    use(row);
-  }
-}
-
-std::vector<InstrumentRuleRow> Snapshot::InstrumentRules() const {
-  std::vector<InstrumentRuleRow> rows;
-  for (uint64_t i = 1; i < instrument_rules_.used(); ++i) {
-    const ShmInstrumentRule* shm = instrument_rules_.at(i);
-    if (shm == nullptr) break;
-    const uint64_t ordinal = shm->ordinal.load(kAcquire);  // pairs with AddInstrumentRule
-    if (ordinal == 0) continue;
-    uint64_t pattern[kRulePatternBytes / 8];
-    LoadWords(shm->pattern, pattern);
-    const RuleSettings settings = RuleSettings::Unpack(shm->settings.load(kAcquire));
-    if (shm->ordinal.load(kAcquire) == ordinal) rows.push_back({ordinal, KeepWords(pattern), settings});  // else it was removed meanwhile
-  }
-  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.ordinal < b.ordinal; });
-  return rows;
 }
 
 }  // namespace perfschema

@@ -1,5 +1,4 @@
-// snapshot/stages.cpp: reads records of stages.
-#include "snapshot/events.h"
+#include "snapshot/event_reader.h"
 
 namespace perfschema {
 
@@ -23,7 +22,7 @@ struct StageEvent {
     const ClassRow* instrument = snapshot.ClassAt(head.class_index());
     if (instrument == nullptr) return;  // younger than this snapshot, or damaged
     StageRow row{};
-    snapshot.FillRow(head, *instrument, &row.event);
+    FillRow(snapshot, head, *instrument, &row.event);
     if ((head.state & kRecordHasProgress) != 0) {
       row.work_completed = extra.completed;
       row.work_estimated = extra.estimated;
@@ -32,12 +31,12 @@ struct StageEvent {
   }
 };
 
-void Snapshot::ForEachStage(uint32_t view, const std::function<void(const StageRow&)>& use, const Expect& expect) const {
-  EventReader<StageEvent>(*this).ForEach(view, use, expect);
+void ForEachStage(const Snapshot& snapshot, uint32_t view, const std::function<void(const StageRow&)>& use, const Expect& expect) {
+  EventReader<StageEvent>(snapshot).ForEach(view, use, expect);
 }
 
-void Snapshot::ForEachTracedStage(TraceCursor* cursor, const TraceUse& use) const {
-  EventReader<StageEvent>(*this).ForEachTraced(cursor, use);
+void ForEachTracedStage(const Snapshot& snapshot, TraceCursor* cursor, const TraceUse& use) {
+  EventReader<StageEvent>(snapshot).ForEachTraced(cursor, use);
 }
 
 }  // namespace perfschema

@@ -1,8 +1,7 @@
-// snapshot/statements.cpp: reads records of statements.
 #include "base/digest.h"
 #include "base/traceparent.h"
-#include "snapshot/events.h"
-#include "snapshot/try_read.h"
+#include "snapshot/digests.h"
+#include "snapshot/event_reader.h"
 
 namespace perfschema {
 
@@ -24,8 +23,8 @@ struct StatementEvent {
     extra->controlled_memory = from.controlled_memory.load(kAcquire);
     extra->total_memory = from.total_memory.load(kAcquire);
     extra->statement_id = from.statement_id.load(kAcquire);
-    const PoolView& pool = snapshot.pools_[static_cast<uint32_t>(kKind)];
-    std::vector<char>& buffer = snapshot.text_buffer_;
+    const PoolView& pool = snapshot.pool(kKind);
+    std::vector<char>& buffer = snapshot.buffer();
     uint64_t sql_bytes = 0, token_bytes = 0;
     const bool whole = snapshot.TryRead(from.seq, [&] {
       extra->error = from.error.load(kAcquire);
@@ -66,21 +65,19 @@ struct StatementEvent {
     const ClassRow* instrument = snapshot.ClassAt(head.class_index());
     if (instrument == nullptr) return;  // younger than this snapshot, or damaged
     StatementRow row{};
-    snapshot.FillRow(head, *instrument, &row.event);
+    FillRow(snapshot, head, *instrument, &row.event);
     std::copy(std::begin(extra.counters), std::end(extra.counters), row.counters);
     row.controlled_memory = extra.controlled_memory;
     row.total_memory = extra.total_memory;
     if (extra.statement_id != 0) row.statement_id = extra.statement_id;
     if ((extra.bits & kStatementHasText) != 0) row.sql_text = LongText(extra.sql);
     if (!extra.tokens.empty()) {
-      const DigestRow digest = snapshot.DescribeTokens(extra.tokens);
-      row.digest = digest.digest;
-      row.digest_text = digest.text;
+      DescribeTokens(snapshot, extra.tokens, &row.digest, &row.digest_text);
     }
     if ((extra.bits & kStatementHasSchema) != 0) {
       if (const auto schema = snapshot.KeepWords(extra.schema); !schema.empty()) row.schema = schema;
     }
-    snapshot.DescribeProgram(extra.program_type, extra.program, &row.object_type, &row.object_schema, &row.object_name);
+    DescribeProgram(snapshot, extra.program_type, extra.program, &row.object_type, &row.object_schema, &row.object_name);
     if (const bool has_diagnostics = (extra.bits & kStatementHasDiagnostics) != 0; has_diagnostics || !head.is_open()) {
       row.error = static_cast<int32_t>(extra.error);
       row.sqlstate = "00000";
@@ -101,12 +98,12 @@ struct StatementEvent {
   }
 };
 
-void Snapshot::ForEachStatement(uint32_t view, const std::function<void(const StatementRow&)>& use, const Expect& expect) const {
-  EventReader<StatementEvent>(*this).ForEach(view, use, expect);
+void ForEachStatement(const Snapshot& snapshot, uint32_t view, const std::function<void(const StatementRow&)>& use, const Expect& expect) {
+  EventReader<StatementEvent>(snapshot).ForEach(view, use, expect);
 }
 
-void Snapshot::ForEachTracedStatement(TraceCursor* cursor, const TraceUse& use) const {
-  EventReader<StatementEvent>(*this).ForEachTraced(cursor, use);
+void ForEachTracedStatement(const Snapshot& snapshot, TraceCursor* cursor, const TraceUse& use) {
+  EventReader<StatementEvent>(snapshot).ForEachTraced(cursor, use);
 }
 
 }  // namespace perfschema

@@ -1,6 +1,4 @@
-// snapshot/transactions.cpp: reads records of transactions.
-#include "snapshot/events.h"
-#include "snapshot/try_read.h"
+#include "snapshot/event_reader.h"
 
 namespace perfschema {
 
@@ -35,7 +33,7 @@ struct TransactionEvent {
     if (instrument == nullptr) return;  // younger than this snapshot, or damaged
     using Facts = TransactionFacts;
     TransactionRow row{};
-    snapshot.FillRow(head, *instrument, &row.event);
+    FillRow(snapshot, head, *instrument, &row.event);
     if (const uint64_t state = extra.facts & Facts::kStateMask; state <= kTransactionRolledBack)
       row.state = static_cast<TransactionState>(state);
     if (extra.trx_id != 0) row.trx_id = extra.trx_id;
@@ -58,12 +56,13 @@ struct TransactionEvent {
   }
 };
 
-void Snapshot::ForEachTransaction(uint32_t view, const std::function<void(const TransactionRow&)>& use, const Expect& expect) const {
-  EventReader<TransactionEvent>(*this).ForEach(view, use, expect);
+void ForEachTransaction(const Snapshot& snapshot, uint32_t view, const std::function<void(const TransactionRow&)>& use,
+                        const Expect& expect) {
+  EventReader<TransactionEvent>(snapshot).ForEach(view, use, expect);
 }
 
-void Snapshot::ForEachTracedTransaction(TraceCursor* cursor, const TraceUse& use) const {
-  EventReader<TransactionEvent>(*this).ForEachTraced(cursor, use);
+void ForEachTracedTransaction(const Snapshot& snapshot, TraceCursor* cursor, const TraceUse& use) {
+  EventReader<TransactionEvent>(snapshot).ForEachTraced(cursor, use);
 }
 
 }  // namespace perfschema

@@ -1,5 +1,4 @@
-// snapshot/waits.cpp: reads records of waits.
-#include "snapshot/events.h"
+#include "snapshot/event_reader.h"
 
 namespace perfschema {
 
@@ -31,7 +30,7 @@ struct WaitEvent {
     const uint64_t operation = head.operation();
     if (instrument == nullptr || operation >= std::size(kOperations)) return;  // younger than this snapshot, or damaged
     WaitRow row{};
-    snapshot.FillRow(head, *instrument, &row.event);
+    FillRow(snapshot, head, *instrument, &row.event);
     if (!head.is_open() && (head.state & kRecordHasSpins) != 0) row.spins = static_cast<uint32_t>(head.end_info >> 32);
     if ((head.state & kRecordHasName) != 0) {
       std::string_view name;
@@ -68,12 +67,12 @@ struct WaitEvent {
   }
 };
 
-void Snapshot::ForEachWait(uint32_t view, const std::function<void(const WaitRow&)>& use, const Expect& expect) const {
-  EventReader<WaitEvent>(*this).ForEach(view, use, expect);
+void ForEachWait(const Snapshot& snapshot, uint32_t view, const std::function<void(const WaitRow&)>& use, const Expect& expect) {
+  EventReader<WaitEvent>(snapshot).ForEach(view, use, expect);
 }
 
-void Snapshot::ForEachTracedWait(TraceCursor* cursor, const TraceUse& use) const {
-  EventReader<WaitEvent>(*this).ForEachTraced(cursor, use);
+void ForEachTracedWait(const Snapshot& snapshot, TraceCursor* cursor, const TraceUse& use) {
+  EventReader<WaitEvent>(snapshot).ForEachTraced(cursor, use);
 }
 
 }  // namespace perfschema

@@ -3,7 +3,7 @@
 //   constexpr TableDef tables::x = summary<ThreadEventKey, Stat, ScanIt>("Waits of ...", Reset<...>);
 #pragma once
 
-#include "snapshot/rows.h"
+#include "snapshot/lanes.h"
 #include "table/table_def.h"
 
 namespace perfschema {

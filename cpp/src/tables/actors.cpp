@@ -2,6 +2,7 @@
 #include "record/context/actors.h"
 
 #include "setup/setup.h"
+#include "snapshot/rules.h"
 #include "tables/tables.h"
 
 namespace perfschema {
@@ -37,7 +38,7 @@ constexpr auto kActorColumns = columns(
                         "Whether threads of such an account are traced, from now on; an error of the trace sets it to NO.")
         .writable());
 void ScanActors(const Snapshot& snapshot, RowSink<Actor> out) {
-  snapshot.ForEachActor([&](const ActorRow& row) {
+  ForEachActor(snapshot, [&](const ActorRow& row) {
     out({row.host, row.user, row.role, YesIf(row.enabled), YesIf(row.history), YesIf(row.traced)});
   });
 }

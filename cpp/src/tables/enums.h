@@ -1,7 +1,7 @@
 // tables/enums.h: enums of columns that several tables have.
 #pragma once
 
-#include "snapshot/rows.h"
+#include "snapshot/events.h"
 #include "table/sql_types.h"
 
 namespace perfschema {

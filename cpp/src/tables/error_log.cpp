@@ -1,5 +1,6 @@
 // error_log.
 #include "record/declared/log.h"
+#include "snapshot/program.h"
 #include "tables/tables.h"
 
 namespace perfschema {
@@ -27,7 +28,7 @@ constexpr auto kErrorLogColumns = columns(
     col<&LogEvent::subsystem>("SUBSYSTEM", Unit::kNone, "Part of the program that logged it."),
     col<&LogEvent::data>("DATA", Unit::kNone, "The message.").literals());
 void ScanErrorLog(const Snapshot& snapshot, RowSink<LogEvent> out) {
-  snapshot.ForEachLogEvent([&](const LogRow& row) {
+  ForEachLogEvent(snapshot, [&](const LogRow& row) {
     out({{static_cast<int64_t>(row.logged)},
          row.thread_id,
          static_cast<LogPriority>(row.priority),

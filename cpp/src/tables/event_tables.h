@@ -3,6 +3,7 @@
 #pragma once
 
 #include "aggregate/resets.h"
+#include "snapshot/events.h"
 #include "tables/enums.h"
 #include "tables/tables.h"
 
@@ -37,10 +38,10 @@ constexpr auto nesting_columns() {
                  col<Path..., &EventRow::nesting_type>("NESTING_EVENT_TYPE", Unit::kNone, "Kind of the event in which this one began."));
 }
 
-// Reads a view of a kind of events. kForEach is Snapshot::ForEachWait or a similar function.
+// Reads a view of a kind of events. kForEach is ForEachWait or a similar function.
 template <typename Row, auto kForEach, uint32_t kView>
 void ScanEvents(const Snapshot& snapshot, RowSink<Row> out) {
-  (snapshot.*kForEach)(kView, out, [&](uint64_t rows) { out.Expect(rows); });
+  kForEach(snapshot, kView, out, [&](uint64_t rows) { out.Expect(rows); });
 }
 
 template <typename Row, auto kForEach, Kind kKind, uint32_t kView>

@@ -1,4 +1,5 @@
 // events_errors_summary_*: registered errors, and one row for all others.
+#include "snapshot/sums.h"
 #include "tables/sums.h"
 
 namespace perfschema {
@@ -52,7 +53,7 @@ using Key = ItemKey<typename MemberOf<kLevel>::Key, ErrorKey>;
 template <Level kLevel>
 void ScanErrors(const Snapshot& snapshot, RowSink<SummaryRow<Key<kLevel>, ErrorSums>> out) {
   if (!snapshot.ok() || snapshot.option(OptionId::error_size) == 0) return;
-  snapshot.ForEachSum(Kind::kError, kLevel, [&](const SumRow& row) {
+  ForEachSum(snapshot, Kind::kError, kLevel, [&](const SumRow& row) {
     // An error that counts for the total only has no rows at other levels.
     if (kLevel != Level::kGlobal && (row.instrument->properties & kPropertyGlobal) != 0) return;
     out({{MemberOf<kLevel>::Of(row), ErrorKey::Of(*row.instrument)}, {row.numbers}});

@@ -1,4 +1,5 @@
 // events_stages_*, and the summaries of stages.
+#include "snapshot/events.h"
 #include "tables/event_tables.h"
 #include "tables/sums.h"
 
@@ -13,7 +14,7 @@ constexpr auto kStageColumns = columns(
 
 template <uint32_t kView>
 constexpr TableDef StageTable(std::string_view doc) {
-  return EventTable<StageRow, &Snapshot::ForEachStage, Kind::kStage, kView>(doc, columns_of<kStageColumns>);
+  return EventTable<StageRow, ForEachStage, Kind::kStage, kView>(doc, columns_of<kStageColumns>);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // events_statements_*, and the summaries of statements by thread, account, user and host, and the global one.
 #include "aggregate/statements.h"
+#include "snapshot/events.h"
 #include "tables/event_tables.h"
 #include "tables/statement_columns.h"
 
@@ -38,7 +39,7 @@ constexpr auto kStatementColumns = columns(
 
 template <uint32_t kView>
 constexpr TableDef StatementTable(std::string_view doc) {
-  return EventTable<StatementRow, &Snapshot::ForEachStatement, Kind::kStatement, kView>(doc, columns_of<kStatementColumns>);
+  return EventTable<StatementRow, ForEachStatement, Kind::kStatement, kView>(doc, columns_of<kStatementColumns>);
 }
 
 }  // namespace

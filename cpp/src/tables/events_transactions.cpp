@@ -1,4 +1,5 @@
 // events_transactions_*, and the summaries of transactions.
+#include "snapshot/events.h"
 #include "tables/event_tables.h"
 #include "tables/sums.h"
 
@@ -38,7 +39,7 @@ constexpr auto kTransactionColumns =
 
 template <uint32_t kView>
 constexpr TableDef TransactionTable(std::string_view doc) {
-  return EventTable<TransactionRow, &Snapshot::ForEachTransaction, Kind::kTransaction, kView>(doc, columns_of<kTransactionColumns>);
+  return EventTable<TransactionRow, ForEachTransaction, Kind::kTransaction, kView>(doc, columns_of<kTransactionColumns>);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // events_waits_*: three views of the same records.
+#include "snapshot/events.h"
 #include "tables/event_tables.h"
 
 namespace perfschema {
@@ -19,7 +20,7 @@ constexpr auto kWaitColumns = columns(
 
 template <uint32_t kView>
 constexpr TableDef WaitTable(std::string_view doc) {
-  return EventTable<WaitRow, &Snapshot::ForEachWait, Kind::kWait, kView>(doc, columns_of<kWaitColumns>);
+  return EventTable<WaitRow, ForEachWait, Kind::kWait, kView>(doc, columns_of<kWaitColumns>);
 }
 
 }  // namespace

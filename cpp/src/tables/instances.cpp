@@ -1,6 +1,7 @@
 // *_instances: the live objects.
 #include <charconv>
 
+#include "snapshot/objects.h"
 #include "tables/tables.h"
 
 namespace perfschema {
@@ -26,8 +27,8 @@ constexpr auto kMutexColumns =
             col<&MutexInstance::locked_by>("LOCKED_BY_THREAD_ID", Unit::kNone,
                                            "Thread that holds it; joins threads.THREAD_ID; NULL if it is free."));
 void ScanMutexes(const Snapshot& snapshot, RowSink<MutexInstance> out) {
-  out.Expect(snapshot.MostInstances());
-  snapshot.ForEachInstance([&](const InstanceRow& row) {
+  out.Expect(MostInstances(snapshot));
+  ForEachInstance(snapshot, [&](const InstanceRow& row) {
     if (row.instrument->family == Family::kMutex) out({row.instrument->name, row.identity, row.owner_thread_id});
   });
 }
@@ -46,7 +47,7 @@ constexpr auto kRwlockColumns =
                                                   "joins threads.THREAD_ID; NULL if none does."),
             col<&RwlockInstance::read_locked_by>("READ_LOCKED_BY_COUNT", Unit::kCount, "Read or shared locks that are held."));
 void ScanRwlocks(const Snapshot& snapshot, RowSink<RwlockInstance> out) {
-  snapshot.ForEachInstance([&](const InstanceRow& row) {
+  ForEachInstance(snapshot, [&](const InstanceRow& row) {
     const Family family = row.instrument->family;
     if (family != Family::kRwlock && family != Family::kPrlock && family != Family::kSxlock) return;
     // The owner is read last. If a writer excludes readers, the readers that were counted before have left.
@@ -62,7 +63,7 @@ struct CondInstance {
 constexpr auto kCondColumns = columns(col<&CondInstance::name>("NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."),
                                       col<&CondInstance::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Address of the condition."));
 void ScanConds(const Snapshot& snapshot, RowSink<CondInstance> out) {
-  snapshot.ForEachInstance([&](const InstanceRow& row) {
+  ForEachInstance(snapshot, [&](const InstanceRow& row) {
     if (row.instrument->family == Family::kCond) out({row.instrument->name, row.identity});
   });
 }
@@ -77,8 +78,8 @@ constexpr auto kFileColumns =
             col<&FileInstance::event_name>("EVENT_NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."),
             col<&FileInstance::open_count>("OPEN_COUNT", Unit::kCount, "Open descriptors of the file."));
 void ScanFiles(const Snapshot& snapshot, RowSink<FileInstance> out) {
-  out.Expect(snapshot.CountFiles(Family::kFile));
-  snapshot.ForEachFile(Snapshot::kFileName, [&](const FileRow& row) {
+  out.Expect(CountFiles(snapshot, Family::kFile));
+  ForEachFile(snapshot, kFileName, [&](const FileRow& row) {
     if (row.instrument->family == Family::kFile) out({row.name, row.instrument->name, row.open_count});
   });
 }
@@ -117,8 +118,8 @@ SocketAddress AddressOf(const FileRow& row) {
   return address;
 }
 void ScanSockets(const Snapshot& snapshot, RowSink<SocketInstance> out) {
-  out.Expect(snapshot.CountFiles(Family::kSocket));
-  snapshot.ForEachFile(Snapshot::kFileName, [&](const FileRow& row) {
+  out.Expect(CountFiles(snapshot, Family::kSocket));
+  ForEachFile(snapshot, kFileName, [&](const FileRow& row) {
     if (row.instrument->family != Family::kSocket) return;
     const SocketAddress address = AddressOf(row);
     out({row.instrument->name, row.identity, row.thread_id, static_cast<int32_t>(row.descriptor), address.ip, address.port,

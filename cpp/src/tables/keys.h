@@ -2,6 +2,8 @@
 // combines them with statistics.
 #pragma once
 
+#include "snapshot/program_tables.h"
+#include "snapshot/sums.h"
 #include "table/stat_columns.h"
 
 namespace perfschema {
@@ -79,7 +81,7 @@ using ThreadEventKey = ItemKey<ThreadKey, EventKey>;
 template <typename Principal>
 using PrincipalEventKey = ItemKey<Principal, EventKey>;
 
-// The key of a level's member, from the row that Snapshot::ForEachSum supplies.
+// The key of a level's member, from the row that ForEachSum supplies.
 template <Level kLevel>
 struct MemberOf;
 template <>

@@ -1,5 +1,6 @@
 // lock_holds_*: how long locks were held. These tables are an addition of pfs.
 #include "aggregate/resets.h"
+#include "snapshot/objects.h"
 #include "tables/keys.h"
 #include "tables/tables.h"
 
@@ -36,10 +37,10 @@ namespace {
 constexpr auto kResetHolds = Reset<Part::kObjects, ResetGroup::kHold>;
 
 void HoldsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, HoldStats>> out) {
-  snapshot.ForEachHold([&](const HoldRow& row) { out({{row.instrument->name, row.identity}, HoldStats::Of(row)}); });
+  ForEachHold(snapshot, [&](const HoldRow& row) { out({{row.instrument->name, row.identity}, HoldStats::Of(row)}); });
 }
 void HoldsByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, HoldStats>> out) {
-  snapshot.ForEachHoldTotal([&](const HoldRow& row) { out({{row.instrument->name}, HoldStats::Of(row)}); });
+  ForEachHoldTotal(snapshot, [&](const HoldRow& row) { out({{row.instrument->name}, HoldStats::Of(row)}); });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "perfschema/server.h"
 #include "record/engine/runtime.h"
 #include "record/family/data_locks.h"
+#include "snapshot/program_tables.h"
 #include "tables/tables.h"
 
 namespace perfschema {
@@ -39,7 +40,7 @@ constexpr auto kMetadataColumns =
 
 void ScanMetadataLocks(const Snapshot& snapshot, RowSink<MetadataLock> out) {
   const auto word = [](std::span<const std::string_view> words, uint8_t at) { return at < words.size() ? words[at] : std::string_view(); };
-  snapshot.ForEachMetadataLock([&](const MetadataLockRow& row) {
+  ForEachMetadataLock(snapshot, [&](const MetadataLockRow& row) {
     out({kObjectTypeNames[static_cast<uint32_t>(row.type)], row, word(kLockTypes, row.lock_type), word(kDurations, row.duration),
          word(kStatuses, row.status)});
   });

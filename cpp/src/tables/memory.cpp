@@ -1,4 +1,5 @@
 // memory_summary_*: blocks and bytes by instrument: by thread, account, user and host, and the global one.
+#include "snapshot/sums.h"
 #include "tables/sums.h"
 
 namespace perfschema {
@@ -28,7 +29,7 @@ namespace {
 template <Level kLevel>
 void ScanMemory(const Snapshot& snapshot, RowSink<SummaryRow<SumKey<kLevel>, MemoryRow>> out) {
   constexpr Numbers kNone{};
-  snapshot.ForEachMemory(kLevel, [&](const MemoryRow& row) {
+  ForEachMemory(snapshot, kLevel, [&](const MemoryRow& row) {
     out({{MemberOf<kLevel>::Of({row.instrument, row.thread_id, row.principal, 0, kNone}), {row.instrument->name}}, row});
   });
 }

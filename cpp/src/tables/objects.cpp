@@ -1,5 +1,6 @@
 // Tables of the program: summaries of waits on their rows and for their locks, and their handles.
 #include "aggregate/resets.h"
+#include "snapshot/program_tables.h"
 #include "tables/keys.h"
 #include "tables/tables.h"
 
@@ -11,26 +12,26 @@ constexpr auto kResetLocks = Reset<Part::kObjects, ResetGroup::kTableLock>;
 constexpr auto kResetBoth = Reset<Part::kObjects, ResetGroup::kTableIo, ResetGroup::kTableLock>;
 
 void WaitsByTable(const Snapshot& snapshot, RowSink<SummaryRow<TableKey, Stat>> out) {
-  out.Expect(snapshot.MostTables());
-  snapshot.ForEachTable(Snapshot::kTableRows | Snapshot::kTableLocks, [&](const TableRow& row) {
+  out.Expect(MostTables(snapshot));
+  ForEachTable(snapshot, kTableRows | kTableLocks, [&](const TableRow& row) {
     Stat wait = row.io.total();
     if (row.locks) wait.Merge(row.locks->total());
     out({TableKey::Of(row), wait});
   });
 }
 void RowsByTable(const Snapshot& snapshot, RowSink<SummaryRow<TableKey, TableIoLanes>> out) {
-  out.Expect(snapshot.MostTables());
-  snapshot.ForEachTable(Snapshot::kTableRows, [&](const TableRow& row) { out({TableKey::Of(row), {row.io}}); });
+  out.Expect(MostTables(snapshot));
+  ForEachTable(snapshot, kTableRows, [&](const TableRow& row) { out({TableKey::Of(row), {row.io}}); });
 }
 void RowsByIndex(const Snapshot& snapshot, RowSink<SummaryRow<IndexKey, TableIoLanes>> out) {
-  out.Expect(snapshot.MostIndexes());
-  snapshot.ForEachTable(Snapshot::kTableRows, [&](const TableRow& row) {
+  out.Expect(MostIndexes(snapshot));
+  ForEachTable(snapshot, kTableRows, [&](const TableRow& row) {
     for (const IndexRow& index : row.indexes) out({{TableKey::Of(row), index.name}, {index.io}});
   });
 }
 void LocksByTable(const Snapshot& snapshot, RowSink<SummaryRow<TableKey, TableLockLanes>> out) {
-  out.Expect(snapshot.MostTables());
-  snapshot.ForEachTable(Snapshot::kTableLocks, [&](const TableRow& row) {
+  out.Expect(MostTables(snapshot));
+  ForEachTable(snapshot, kTableLocks, [&](const TableRow& row) {
     if (row.locks) out({TableKey::Of(row), {*row.locks}});
   });
 }
@@ -61,7 +62,7 @@ constexpr std::string_view kLockNames[kMostLanes] = {
 
 void ScanHandles(const Snapshot& snapshot, RowSink<Handle> out) {
   const auto name = [](std::optional<uint8_t> lane) { return lane ? Text<64>(kLockNames[*lane]) : std::optional<Text<64>>(); };
-  snapshot.ForEachTableHandle([&](const TableHandleRow& row) {
+  ForEachTableHandle(snapshot, [&](const TableHandleRow& row) {
     out({kObjectTypeNames[static_cast<uint32_t>(row.type)], row, name(row.internal_lock), name(row.external_lock)});
   });
 }

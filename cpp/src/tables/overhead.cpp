@@ -1,5 +1,6 @@
 // setup_overhead, overhead_steps: the ceiling of what pfs may cost. These tables are an addition of pfs.
 #include "setup/ceiling.h"
+#include "snapshot/state.h"
 #include "tables/enums.h"
 #include "tables/tables.h"
 
@@ -24,7 +25,7 @@ constexpr auto kCeilingColumns = columns(
     col<&Ceiling::overhead_ppm>("OVERHEAD_PPM", Unit::kNone, "What pfs cost in the last period, computed from counts and prices."),
     col<&Ceiling::periods>("PERIODS", Unit::kCount, "Number of periods so far."));
 void ScanCeiling(const Snapshot& snapshot, RowSink<Ceiling> out) {
-  const ShmGovernor& shared = snapshot.governor();
+  const ShmGovernor& shared = snapshot.header().governor;
   out({"process",
        {static_cast<uint32_t>(shared.limit_ppm.load(kRelaxed))},
        YesIf(shared.may_disable.load(kRelaxed) != 0),
@@ -56,7 +57,7 @@ constexpr auto kStepColumns = columns(
     col<&StepOfInstrument::limit_ppm>("LIMIT_PPM", Unit::kNone, "The ceiling then."),
     col<&StepOfInstrument::events_per_second>("EVENTS_PER_SECOND", Unit::kNone, "The instrument's events in the period before."));
 void ScanSteps(const Snapshot& snapshot, RowSink<StepOfInstrument> out) {
-  snapshot.ForEachStep([&](const StepRow& row) {
+  ForEachStep(snapshot, [&](const StepRow& row) {
     out({row.number,
          {static_cast<int64_t>(row.micros)},
          row.instrument->name,

@@ -1,5 +1,6 @@
 // accounts, users, hosts, and the summaries of waits by each: (key of the principal) x (statistics).
 #include "aggregate/resets.h"
+#include "snapshot/sums.h"
 #include "tables/keys.h"
 #include "tables/tables.h"
 
@@ -26,7 +27,7 @@ constexpr auto kPrincipalColumns =
 
 template <Level kLevel, typename Key>
 void ScanPrincipals(const Snapshot& snapshot, RowSink<Principal<Key>> out) {
-  snapshot.ForEachPrincipal(kLevel, [&](const PrincipalRow& row) {
+  ForEachPrincipal(snapshot, kLevel, [&](const PrincipalRow& row) {
     out({Key::Of(row), row.current_connections, row.total_connections, row.max_controlled_memory, row.max_total_memory});
   });
 }
@@ -45,7 +46,7 @@ constexpr TableDef PrincipalTable(std::string_view doc) {
 
 template <Level kLevel, typename Key>
 void WaitsByPrincipal(const Snapshot& snapshot, RowSink<SummaryRow<PrincipalEventKey<Key>, Stat>> out) {
-  snapshot.ForEachSum(Kind::kWait, kLevel, [&](const SumRow& row) {
+  ForEachSum(snapshot, Kind::kWait, kLevel, [&](const SumRow& row) {
     out({{Key::Of(*row.principal), row.instrument->name}, WaitStatIn(row.numbers)});
   });
 }

@@ -3,6 +3,8 @@
 #include <unordered_map>
 
 #include "record/declared/program.h"
+#include "snapshot/program.h"
+#include "snapshot/threads.h"
 #include "tables/tables.h"
 #include "tables/variable_rows.h"
 
@@ -27,10 +29,10 @@ constexpr auto kAttributeColumns =
 template <typename IsShown>
 void ScanConnectAttributes(const Snapshot& snapshot, RowSink<AttributeRow> out, IsShown is_shown) {
   std::unordered_map<uint64_t, uint64_t> sessions;
-  for (const ThreadRow& row : snapshot.Threads()) {
+  for (const ThreadRow& row : Threads(snapshot)) {
     if (row.processlist_id && is_shown(row)) sessions[row.thread_id] = *row.processlist_id;
   }
-  snapshot.ForEachFact(FactKind::kConnectAttrs, [&](const FactRow& row) {
+  ForEachFact(snapshot, FactKind::kConnectAttrs, [&](const FactRow& row) {
     const auto session = sessions.find(row.owner);
     if (session == sessions.end()) return;
     for (size_t i = 0; i + 1 < row.texts.size(); i += 2) {
@@ -44,7 +46,7 @@ void ScanAllSessions(const Snapshot& snapshot, RowSink<AttributeRow> out) {
 void ScanOwnSessions(const Snapshot& snapshot, RowSink<AttributeRow> out) {
   const uint64_t reader = ReaderOf(snapshot);
   std::optional<ThreadRow> own;
-  for (const ThreadRow& row : snapshot.Threads()) {
+  for (const ThreadRow& row : Threads(snapshot)) {
     if (reader != 0 && row.thread_id == reader) own = row;
   }
   if (!own) return;  // a thread of another process, or without an instrumentation: it has no account here
@@ -103,7 +105,7 @@ constexpr auto kHostColumns = columns(
     col<&HostRow::first_error>("FIRST_ERROR_SEEN", Unit::kNone, "When it had its first error."),
     col<&HostRow::last_error>("LAST_ERROR_SEEN", Unit::kNone, "When it had its last error."));
 void ScanHosts(const Snapshot& snapshot, RowSink<HostRow> out) {
-  snapshot.ForEachFact(FactKind::kHostSeen, [&](const FactRow& row) {
+  ForEachFact(snapshot, FactKind::kHostSeen, [&](const FactRow& row) {
     HostRow host{};
     host.ip = row.text(0);
     host.host = row.optional<Text<255>>(1);
@@ -128,7 +130,7 @@ struct FailedLoginRow {
 constexpr auto kFailedLoginColumns = columns(col<&FailedLoginRow::account>("USERHOST", Unit::kNone, "The account, as 'user'@'host'."),
                                              col<&FailedLoginRow::attempts>("FAILED_ATTEMPTS", Unit::kCount, "Consecutive failed logins."));
 void ScanFailedLogins(const Snapshot& snapshot, RowSink<FailedLoginRow> out) {
-  snapshot.ForEachFact(FactKind::kFailedLogin, [&](const FactRow& row) { out({row.text(0), static_cast<int32_t>(row.number(0))}); });
+  ForEachFact(snapshot, FactKind::kFailedLogin, [&](const FactRow& row) { out({row.text(0), static_cast<int32_t>(row.number(0))}); });
 }
 
 struct LockRow {
@@ -147,7 +149,7 @@ constexpr auto kLockColumns = columns(
     col<&LockRow::since>("LOCKED_SINCE", Unit::kNone, "Day on which it was locked."),
     col<&LockRow::until>("LOCKED_UNTIL", Unit::kNone, "Day until which it is locked."));
 void ScanAccountLocks(const Snapshot& snapshot, RowSink<LockRow> out) {
-  snapshot.ForEachFact(FactKind::kAccountLock, [&](const FactRow& row) {
+  ForEachFact(snapshot, FactKind::kAccountLock, [&](const FactRow& row) {
     const auto number = [&](size_t i) { return static_cast<int32_t>(row.number(i)); };
     const auto day = [&](size_t i) { return row.number(i) == 0 ? std::optional<Date>() : Date{static_cast<int64_t>(row.number(i))}; };
     out({row.text(0), row.text(1), YesIf(row.number(0) != 0), number(1), number(2), number(3), day(4), day(5)});

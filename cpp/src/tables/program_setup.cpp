@@ -1,5 +1,6 @@
 // setup_meters, setup_metrics, setup_loggers; tasks and functions of the program.
 #include "record/declared/program.h"
+#include "snapshot/program.h"
 #include "tables/tables.h"
 
 namespace perfschema {
@@ -45,7 +46,7 @@ constexpr auto kMeterColumns =
             col<&MeterRow::enabled>("ENABLED", Unit::kNone, "Whether they are read.").writable(),
             col<&MeterRow::description>("DESCRIPTION", Unit::kNone, "Description from its registration."));
 void ScanMeters(const Snapshot& snapshot, RowSink<MeterRow> out) {
-  snapshot.ForEachFact(FactKind::kMeter, [&](const FactRow& row) {
+  ForEachFact(snapshot, FactKind::kMeter, [&](const FactRow& row) {
     out({row.text(0), {static_cast<uint32_t>(row.setting >> 1) & 0xffffff}, YesIf((row.setting & 1) != 0), row.optional<Text<1023>>(1)});
   });
 }
@@ -68,7 +69,7 @@ constexpr auto kMetricColumns =
             col<&MetricRow::unit>("UNIT", Unit::kNone, "Unit of its values."),
             col<&MetricRow::description>("DESCRIPTION", Unit::kNone, "Description from its registration."));
 void ScanMetrics(const Snapshot& snapshot, RowSink<MetricRow> out) {
-  snapshot.ForEachFact(FactKind::kMetric, [&](const FactRow& row) {
+  ForEachFact(snapshot, FactKind::kMetric, [&](const FactRow& row) {
     out({row.text(0), row.text(1), Code<MetricType>(row.number(0)), Code<MetricNumber>(row.number(1)), row.optional<Text<63>>(2),
          row.optional<Text<1023>>(3)});
   });
@@ -84,7 +85,7 @@ constexpr auto kLoggerColumns =
             col<&LoggerRow::level>("LEVEL", Unit::kNone, "Least important messages that it passes on.").writable(),
             col<&LoggerRow::description>("DESCRIPTION", Unit::kNone, "Description from its registration."));
 void ScanLoggers(const Snapshot& snapshot, RowSink<LoggerRow> out) {
-  snapshot.ForEachFact(FactKind::kLogger, [&](const FactRow& row) {
+  ForEachFact(snapshot, FactKind::kLogger, [&](const FactRow& row) {
     out({row.text(0), Code<LogLevel>(row.setting), row.optional<Text<1023>>(1)});
   });
 }
@@ -106,7 +107,7 @@ constexpr auto kTaskColumns =
             col<&TaskRow::times_run>("TIMES_RUN", Unit::kCount, "How often it has run.").combines(Combine::kSum),
             col<&TaskRow::times_failed>("TIMES_FAILED", Unit::kCount, "How often it has failed.").combines(Combine::kSum));
 void ScanTasks(const Snapshot& snapshot, RowSink<TaskRow> out) {
-  snapshot.ForEachFact(FactKind::kTask, [&](const FactRow& row) {
+  ForEachFact(snapshot, FactKind::kTask, [&](const FactRow& row) {
     out({row.text(0), row.number(3) != 0 ? "RUNNING" : "WAITING", row.optional<Text<1023>>(1), row.number(0), row.number(1),
          row.number(2)});
   });
@@ -124,7 +125,7 @@ constexpr auto kFunctionColumns = columns(col<&FunctionRow::name>("UDF_NAME", Un
                                           col<&FunctionRow::library>("UDF_LIBRARY", Unit::kNone, "Library that it comes from."),
                                           col<&FunctionRow::uses>("UDF_USAGE_COUNT", Unit::kCount, "Number of present users."));
 void ScanFunctions(const Snapshot& snapshot, RowSink<FunctionRow> out) {
-  snapshot.ForEachFact(FactKind::kFunction, [&](const FactRow& row) {
+  ForEachFact(snapshot, FactKind::kFunction, [&](const FactRow& row) {
     out({row.text(0), row.text(1), row.text(2), row.optional<Text<1024>>(3), static_cast<int64_t>(row.number(0))});
   });
 }

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "snapshot/program.h"
+#include "snapshot/threads.h"
 #include "tables/tables.h"
 #include "tables/variable_rows.h"
 
@@ -50,7 +52,7 @@ constexpr auto kThreadValueColumns =
 using OwnValues = std::map<std::pair<uint64_t, std::string_view>, Value>;
 OwnValues ReadOwnValues(const Snapshot& snapshot) {
   OwnValues values;
-  snapshot.ForEachFact(FactKind::kThreadVariable, [&](const FactRow& row) {
+  ForEachFact(snapshot, FactKind::kThreadVariable, [&](const FactRow& row) {
     values[{row.owner, row.text(0)}] = row.optional<Text<1024>>(1);
   });
   return values;
@@ -69,7 +71,7 @@ void ScanSession(const Snapshot& snapshot, RowSink<ValueRow> out) {
 void ScanThreadValues(const Snapshot& snapshot, RowSink<ThreadValueRow> out) {
   const OwnValues values = ReadOwnValues(snapshot);
   std::set<uint64_t> threads;
-  for (const ThreadRow& row : snapshot.Threads()) threads.insert(row.thread_id);
+  for (const ThreadRow& row : Threads(snapshot)) threads.insert(row.thread_id);
   if (!snapshot.ok()) {  // no thread has a row then: show threads with values, and the reading thread
     for (const auto& [key, value] : values) threads.insert(key.first);
     threads.insert(ReaderOf(snapshot));
@@ -129,7 +131,7 @@ constexpr auto kVariableAttributeColumns = columns(
     col<&VariableAttributeRow::name>("ATTR_NAME", Unit::kNone, "Name of the attribute."),
     col<&VariableAttributeRow::value>("ATTR_VALUE", Unit::kNone, "Its value."));
 void ScanAttributes(const Snapshot& snapshot, RowSink<VariableAttributeRow> out) {
-  snapshot.ForEachFact(FactKind::kAttribute, [&](const FactRow& row) { out({row.text(0), row.text(1), row.text(2)}); });
+  ForEachFact(snapshot, FactKind::kAttribute, [&](const FactRow& row) { out({row.text(0), row.text(1), row.text(2)}); });
 }
 
 // ---- user_variables_by_thread
@@ -144,7 +146,7 @@ constexpr auto kUserVariableColumns =
             col<&UserVariableRow::name>("VARIABLE_NAME", Unit::kNone, "Name of the value, which the thread chose."),
             col<&UserVariableRow::value>("VARIABLE_VALUE", Unit::kNone, "The value.").literals());
 void ScanUserVariables(const Snapshot& snapshot, RowSink<UserVariableRow> out) {
-  snapshot.ForEachFact(FactKind::kUserVariable, [&](const FactRow& row) { out({row.owner, row.text(0), row.optional<LongBlob>(1)}); });
+  ForEachFact(snapshot, FactKind::kUserVariable, [&](const FactRow& row) { out({row.owner, row.text(0), row.optional<LongBlob>(1)}); });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // running, blocked, lock_reasons: what the reader finds out about the present, and about why threads wait. These tables are an addition
 // of pfs.
 #include "snapshot/blocked.h"
+#include "snapshot/events.h"
 #include "snapshot/lock_reasons.h"
 #include "snapshot/open_events.h"
 #include "tables/enums.h"

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 
+#include "snapshot/state.h"
 #include "tables/enums.h"
 #include "tables/tables.h"
 #include "tables/timers.h"
@@ -119,7 +120,7 @@ constexpr auto kConsumerColumns = columns(
 void ScanConsumers(const Snapshot& snapshot, RowSink<ConsumerRow> out) {
   for (uint32_t i = 0; i < kConsumerCount; ++i) {
     const auto consumer = static_cast<Consumer>(i);
-    out({kConsumers[i].name, YesIf(snapshot.is_enabled(consumer)), consumer});
+    out({kConsumers[i].name, YesIf(snapshot.header().consumers[static_cast<uint32_t>(consumer)].load(kRelaxed) != 0), consumer});
   }
 }
 Status UpdateConsumerRow(const ConsumerRow& before, const ConsumerRow& after) {
@@ -139,7 +140,7 @@ void ScanSetupTimers(const Snapshot& snapshot, RowSink<SetupTimerRow> out) {
   constexpr std::string_view kNames[kTimedClassCount] = {"idle", "wait", "stage", "statement", "transaction"};
   for (uint32_t i = 0; i < kTimedClassCount; ++i) {
     const auto timed_class = static_cast<TimedClass>(i);
-    const TimerId timer = std::min(snapshot.timer_of(timed_class), TimerId::kTick);
+    const TimerId timer = std::min(TimerOf(snapshot, timed_class), TimerId::kTick);
     out({kNames[i], static_cast<TimerName>(timer), timed_class});
   }
 }

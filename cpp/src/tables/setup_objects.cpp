@@ -1,5 +1,6 @@
 // setup_objects: which tables of the program are instrumented.
 #include "setup/objects.h"
+#include "snapshot/rules.h"
 #include "tables/enums.h"
 #include "tables/tables.h"
 
@@ -25,7 +26,7 @@ constexpr auto kObjectRuleColumns = columns(
     col<&ObjectRule::timed>("TIMED", Unit::kNone, "Whether their events are timed.").writable());
 
 void ScanRules(const Snapshot& snapshot, RowSink<ObjectRule> out) {
-  snapshot.ForEachObjectRule([&](const ObjectRuleRow& row) {
+  ForEachObjectRule(snapshot, [&](const ObjectRuleRow& row) {
     out({RuleTypeOf(row.type), row.schema, row.name, YesIf(row.enabled), YesIf(row.timed)});
   });
 }

@@ -1,5 +1,6 @@
 // setup_instrument_rules: settings that hold for instruments which register later.
 #include "setup/setup.h"
+#include "snapshot/rules.h"
 #include "tables/enums.h"
 #include "tables/tables.h"
 
@@ -37,7 +38,7 @@ std::optional<YesNo> YesNoOf(std::optional<bool> value) { return value ? std::op
 std::optional<bool> IsYes(std::optional<YesNo> value) { return value ? std::optional(*value == YesNo::kYes) : std::nullopt; }
 
 void ScanInstrumentRules(const Snapshot& snapshot, RowSink<InstrumentRule> out) {
-  for (const InstrumentRuleRow& row : snapshot.InstrumentRules()) {
+  for (const InstrumentRuleRow& row : InstrumentRules(snapshot)) {
     const RuleSettings& settings = row.settings;
     out({row.ordinal, row.pattern, YesNoOf(settings.enabled), settings.timed ? std::optional(ValueOf(*settings.timed)) : std::nullopt,
          YesNoOf(settings.traced), settings.is_preset ? RuleOrigin::kStart : RuleOrigin::kUpdate});

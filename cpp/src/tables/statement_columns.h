@@ -1,6 +1,7 @@
 // tables/statement_columns.h: columns of the statement counters, in records and in sums.
 #pragma once
 
+#include "snapshot/events.h"
 #include "tables/sums.h"
 
 namespace perfschema {

@@ -1,5 +1,7 @@
 // Digests, histograms, stored programs and prepared statements.
 #include "aggregate/statements.h"
+#include "snapshot/digests.h"
+#include "snapshot/events.h"
 #include "snapshot/moment.h"
 #include "tables/enums.h"
 #include "tables/statement_columns.h"
@@ -48,7 +50,7 @@ constexpr auto kDigestColumns = columns(
         .across(Across::kSampled));
 
 void ScanDigests(const Snapshot& snapshot, RowSink<Digest> out) {
-  snapshot.ForEachDigest([&](const DigestRow& row) {
+  ForEachDigest(snapshot, [&](const DigestRow& row) {
     if (row.numbers[0] != 0) out({row, {row.numbers}});  // else it has not counted its first statement yet
   });
 }
@@ -90,7 +92,7 @@ void ForEachBucket(const Histogram& histogram, Use use) {
 
 constexpr auto kBucketColumns = BucketColumns();
 void ScanHistogram(const Snapshot& snapshot, RowSink<Bucket> out) {
-  if (snapshot.ok()) ForEachBucket(snapshot.StatementHistogram(), out);
+  if (snapshot.ok()) ForEachBucket(StatementHistogram(snapshot), out);
 }
 
 struct DigestBucket {
@@ -103,7 +105,7 @@ constexpr auto kDigestBucketColumns = columns(
     BucketColumns<&DigestBucket::bucket>());
 void ScanDigestHistograms(const Snapshot& snapshot, RowSink<DigestBucket> out) {
   const bool only_used = ReadMoment::OnlyUsed();
-  snapshot.ForEachDigest([&](const DigestRow& row) {
+  ForEachDigest(snapshot, [&](const DigestRow& row) {
     if (row.numbers[0] == 0) return;
     ForEachBucket(row.histogram, [&](const Bucket& bucket) {
       if (bucket.count != 0 || !only_used) out({row.schema, row.digest, bucket});
@@ -134,7 +136,7 @@ constexpr auto kProgramColumns =
                                                                                  "Longest of these statements."),
             statement_sums<&Program::sums>());
 void ScanPrograms(const Snapshot& snapshot, RowSink<Program> out) {
-  snapshot.ForEachProgram([&](const ProgramRow& row) { out({row, {row.numbers}}); });
+  ForEachProgram(snapshot, [&](const ProgramRow& row) { out({row, {row.numbers}}); });
 }
 
 // ---- Prepared statements
@@ -177,7 +179,7 @@ constexpr auto kPreparedColumns = columns(
                                                                  "Longest of the timed executions."),
     statement_sums<&Prepared::sums>());
 void ScanPrepared(const Snapshot& snapshot, RowSink<Prepared> out) {
-  snapshot.ForEachPrepared([&](const PreparedRow& row) { out({row, {row.numbers}}); });
+  ForEachPrepared(snapshot, [&](const PreparedRow& row) { out({row, {row.numbers}}); });
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ using StatusKey = ItemKey<typename MemberOf<kLevel>::Key, VariableKey>;
 
 template <Level kLevel>
 void ScanStatusBy(const Snapshot& snapshot, RowSink<SummaryRow<StatusKey<kLevel>, VariableValue>> out) {
-  snapshot.ForEachSum(Kind::kStatus, kLevel, [&](const SumRow& row) {
+  ForEachSum(snapshot, Kind::kStatus, kLevel, [&](const SumRow& row) {
     out({{MemberOf<kLevel>::Of(row), {VariableName(row)}}, {StatusText(snapshot, row.numbers)}});
   });
 }

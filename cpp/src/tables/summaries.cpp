@@ -1,5 +1,7 @@
 // Summaries of waits, files and sockets: (keys.h) x (Stat or lanes) x (one scan for each).
 #include "aggregate/resets.h"
+#include "snapshot/objects.h"
+#include "snapshot/sums.h"
 #include "tables/keys.h"
 #include "tables/tables.h"
 
@@ -15,33 +17,33 @@ constexpr auto kResetSockets = Reset<Part::kObjects, Group::kSocket>;
 constexpr auto kResetAllSockets = Reset<Part::kAll, Group::kSocket>;
 
 void WaitsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, Stat>> out) {
-  out.Expect(snapshot.MostInstances() + snapshot.MostFiles());
-  snapshot.ForEachInstance([&](const InstanceRow& row) { out({{row.instrument->name, row.identity}, row.wait}); });
-  snapshot.ForEachFile(Snapshot::kFileNumbers, [&](const FileRow& row) { out({{row.instrument->name, row.identity}, row.io.total()}); });
+  out.Expect(MostInstances(snapshot) + MostFiles(snapshot));
+  ForEachInstance(snapshot, [&](const InstanceRow& row) { out({{row.instrument->name, row.identity}, row.wait}); });
+  ForEachFile(snapshot, kFileNumbers, [&](const FileRow& row) { out({{row.instrument->name, row.identity}, row.io.total()}); });
 }
 void WaitsByThread(const Snapshot& snapshot, RowSink<SummaryRow<ThreadEventKey, Stat>> out) {
-  snapshot.ForEachSum(Kind::kWait, Level::kThread, [&](const SumRow& row) {
+  ForEachSum(snapshot, Kind::kWait, Level::kThread, [&](const SumRow& row) {
     out({{row.thread_id, row.instrument->name}, WaitStatIn(row.numbers)});
   });
 }
 void WaitsByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, Stat>> out) {
-  snapshot.ForEachClassTotal([&](const ClassTotalRow& row) { out({{row.instrument->name}, row.lanes.total()}); });
+  ForEachClassTotal(snapshot, [&](const ClassTotalRow& row) { out({{row.instrument->name}, row.lanes.total()}); });
 }
 template <Family kFamily, typename Stats>
 void IoByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, Stats>> out) {
-  snapshot.ForEachClassTotal([&](const ClassTotalRow& row) {
+  ForEachClassTotal(snapshot, [&](const ClassTotalRow& row) {
     if (row.instrument->family == kFamily) out({{row.instrument->name}, {row.lanes.first<kFileLanes>()}});
   });
 }
 void FilesByObject(const Snapshot& snapshot, RowSink<SummaryRow<FileKey, FileLanes>> out) {
-  out.Expect(snapshot.CountFiles(Family::kFile));
-  snapshot.ForEachFile(Snapshot::kFileNumbers | Snapshot::kFileName, [&](const FileRow& row) {
+  out.Expect(CountFiles(snapshot, Family::kFile));
+  ForEachFile(snapshot, kFileNumbers | kFileName, [&](const FileRow& row) {
     if (row.instrument->family == Family::kFile) out({{row.name, row.instrument->name, row.identity}, {row.io}});
   });
 }
 void SocketsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, SocketLanes>> out) {
-  out.Expect(snapshot.CountFiles(Family::kSocket));
-  snapshot.ForEachFile(Snapshot::kFileNumbers, [&](const FileRow& row) {
+  out.Expect(CountFiles(snapshot, Family::kSocket));
+  ForEachFile(snapshot, kFileNumbers, [&](const FileRow& row) {
     if (row.instrument->family == Family::kSocket) out({{row.instrument->name, row.identity}, {row.io}});
   });
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "aggregate/resets.h"
+#include "snapshot/sums.h"
 #include "tables/keys.h"
 #include "tables/tables.h"
 
@@ -42,7 +43,9 @@ using SumKey = ItemKey<typename MemberOf<kLevel>::Key, EventKey>;
 
 template <Kind kKind, Level kLevel>
 void ScanSums(const Snapshot& snapshot, RowSink<SummaryRow<SumKey<kLevel>, Sums<kKind>>> out) {
-  snapshot.ForEachSum(kKind, kLevel, [&](const SumRow& row) { out({{MemberOf<kLevel>::Of(row), {row.instrument->name}}, {row.numbers}}); });
+  ForEachSum(snapshot, kKind, kLevel, [&](const SumRow& row) {
+    out({{MemberOf<kLevel>::Of(row), {row.instrument->name}}, {row.numbers}});
+  });
 }
 
 template <Kind kKind, Level kLevel>

@@ -1,9 +1,12 @@
 // threads, and processlist: the threads that have a user.
+#include "snapshot/threads.h"
+
 #include <algorithm>
 #include <string>
 #include <unordered_map>
 
 #include "setup/setup.h"
+#include "snapshot/events.h"
 #include "snapshot/moment.h"
 #include "tables/enums.h"
 #include "tables/tables.h"
@@ -62,10 +65,10 @@ std::string_view CommandOf(std::string_view statement) {
 // Returns the live threads. What a program has not said about a thread is taken from its statement: the outermost one that runs, else the
 // last one.
 std::vector<ThreadRow> ThreadsAtWork(const Snapshot& snapshot) {
-  std::vector<ThreadRow> rows = snapshot.Threads();
+  std::vector<ThreadRow> rows = Threads(snapshot);
   if (rows.empty()) return rows;
   std::unordered_map<uint64_t, StatementRow> statements;
-  snapshot.ForEachStatement(kViewCurrent, [&](const StatementRow& row) {
+  ForEachStatement(snapshot, kViewCurrent, [&](const StatementRow& row) {
     const auto [found, is_first] = statements.try_emplace(row.event.thread_id, row);
     if (!is_first && row.event.event_id < found->second.event.event_id) found->second = row;
   });

@@ -6,6 +6,7 @@
 
 #include "record/context/threads.h"
 #include "record/declared/variables.h"
+#include "snapshot/program.h"
 #include "tables/tables.h"
 
 namespace perfschema {
@@ -33,7 +34,7 @@ void ForEachVariable(const Snapshot& snapshot, Use use) {
     const auto id = static_cast<OptionId>(i);
     const OptionFacts& option = kOptions[i];
     const int64_t value = snapshot.ok() ? snapshot.option(id) : StartOptions().Get(id);
-    const bool is_set = snapshot.ok() ? snapshot.program().option_is_set[i] != 0 : StartOptions().is_set[i];
+    const bool is_set = snapshot.ok() ? snapshot.header().program.option_is_set[i] != 0 : StartOptions().is_set[i];
     const bool is_switch = option.minimum == 0 && option.maximum == 1;
     const auto number = [&](int64_t n) { return snapshot.Keep(std::to_string(n)); };
     Variable variable{};
@@ -60,7 +61,7 @@ void ForEachVariable(const Snapshot& snapshot, Use use) {
     if (snapshot.ok()) variable.set_time = Timestamp{static_cast<int64_t>(snapshot.header().epoch_unix_micros)};
     use(variable);
   }
-  snapshot.ForEachFact(FactKind::kVariable, [&](const FactRow& row) {
+  ForEachFact(snapshot, FactKind::kVariable, [&](const FactRow& row) {
     Variable variable{};
     variable.name = row.text(kVariableName);
     variable.value = row.optional<Text<1024>>(kVariableValue);

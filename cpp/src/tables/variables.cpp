@@ -1,5 +1,6 @@
 // global_variables, global_status and session_status: name and value. They are readable while pfs is off.
 #include "record/context/threads.h"
+#include "snapshot/state.h"
 #include "tables/status_values.h"
 #include "tables/tables.h"
 #include "tables/variable_rows.h"
@@ -28,12 +29,12 @@ void ScanStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
 #undef X
   };
   for (size_t i = 0; i < std::size(kNames); ++i) {
-    const uint64_t count = snapshot.ok() ? snapshot.loss(static_cast<Loss>(i)) : 0;
+    const uint64_t count = snapshot.ok() ? LossOf(snapshot, static_cast<Loss>(i)) : 0;
     out({kNames[i], Text<1024>(snapshot.Keep(std::to_string(count)))});
   }
   const auto number = [&](std::string_view name, uint64_t count) { out({name, Text<1024>(snapshot.Keep(std::to_string(count)))}); };
-  number("Performance_schema_rows_repaired", snapshot.repaired_so_far());
-  const ShmDeclared* const program = snapshot.ok() ? &snapshot.program() : nullptr;
+  number("Performance_schema_rows_repaired", RepairedBefore(snapshot));
+  const ShmDeclared* const program = snapshot.ok() ? &snapshot.header().program : nullptr;
   const auto word = [&](Word ShmDeclared::*member) { return program == nullptr ? 0 : (program->*member).load(kAcquire); };
   const uint64_t expired = word(&ShmDeclared::log_expired), begin = word(&ShmDeclared::log_begin);
   number("Performance_schema_session_connect_attrs_longest_seen", word(&ShmDeclared::longest_attrs));
@@ -42,14 +43,14 @@ void ScanStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
   number("Error_log_expired_events", expired);
   number("Error_log_latest_write", word(&ShmDeclared::log_latest));
   const auto reason = [](std::string_view text) { return text.empty() ? std::optional<Text<1024>>() : Text<1024>(text); };
-  out({"Performance_schema_trace_status", reason(snapshot.ok() ? snapshot.trace_status() : "")});
-  out({"Performance_schema_status_reason", reason(snapshot.ok() ? snapshot.status_reason() : snapshot.Keep(StatusReason()))});
-  out({"Performance_schema_timer_reason", reason(snapshot.ok() ? snapshot.timer_reason() : "")});
+  out({"Performance_schema_trace_status", reason(snapshot.ok() ? TraceStatusIn(snapshot) : "")});
+  out({"Performance_schema_status_reason", reason(snapshot.ok() ? StatusReasonIn(snapshot) : snapshot.Keep(StatusReason()))});
+  out({"Performance_schema_timer_reason", reason(snapshot.ok() ? TimerReasonIn(snapshot) : "")});
 }
 
 void ScanGlobalStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
   ScanStatus(snapshot, out);
-  snapshot.ForEachSum(Kind::kStatus, Level::kGlobal, [&](const SumRow& row) {
+  ForEachSum(snapshot, Kind::kStatus, Level::kGlobal, [&](const SumRow& row) {
     out({VariableName(row), StatusText(snapshot, row.numbers)});
   });
 }
@@ -60,7 +61,7 @@ void ScanSessionStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
   if (!snapshot.ok() || &snapshot.header() != g_runtime.header) return;
   const uint64_t thread_id = CurrentThreadId();
   std::vector<Numbers> values;
-  snapshot.ForEachSum(Kind::kStatus, Level::kThread, [&](const SumRow& row) {
+  ForEachSum(snapshot, Kind::kStatus, Level::kThread, [&](const SumRow& row) {
     if (row.thread_id == thread_id) values.push_back(row.numbers);
   });
   size_t at = 0;

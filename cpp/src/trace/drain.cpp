@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "record/context/actors.h"
+#include "snapshot/events.h"
+#include "snapshot/threads.h"
 #include "tables/tables.h"
 
 namespace perfschema {
@@ -30,13 +32,13 @@ uint64_t UsedElements() {
 void ForEachTraced(const Snapshot& snapshot, uint32_t kind, TraceCursor* cursor, const TraceUse& use) {
   switch (static_cast<Kind>(kind)) {
     case Kind::kWait:
-      return snapshot.ForEachTracedWait(cursor, use);
+      return ForEachTracedWait(snapshot, cursor, use);
     case Kind::kStage:
-      return snapshot.ForEachTracedStage(cursor, use);
+      return ForEachTracedStage(snapshot, cursor, use);
     case Kind::kStatement:
-      return snapshot.ForEachTracedStatement(cursor, use);
+      return ForEachTracedStatement(snapshot, cursor, use);
     default:
-      return snapshot.ForEachTracedTransaction(cursor, use);
+      return ForEachTracedTransaction(snapshot, cursor, use);
   }
 }
 
@@ -79,7 +81,7 @@ void TraceDrain::Read(const Snapshot& snapshot, bool is_fresh) {
 void TraceDrain::LearnNames(const Snapshot& snapshot, uint64_t thread_id, Thread& thread, const EndedThread* end) {
   ThreadRow row;
   std::string_view name;
-  if (snapshot.ThreadAt(thread.slot, &row) && row.thread_id == thread_id) {
+  if (ThreadAt(snapshot, thread.slot, &row) && row.thread_id == thread_id) {
     name = row.name.view();
     thread.user = row.user ? std::string(row.user->view()) : std::string();
     thread.host = row.host ? std::string(row.host->view()) : std::string();
@@ -181,7 +183,7 @@ void TraceDrain::CountNeverSeen(uint64_t thread_id, Thread& thread, const EndedT
 bool TraceDrain::IsForgotten(uint64_t thread_id, const Thread& thread) const {
   if (passes_ % kPassesPerSnapshot != 0 || !thread.rows.empty() || thread.last_used + kPassesPerSnapshot > passes_) return false;
   ThreadRow row;
-  return !snapshot_->ThreadAt(thread.slot, &row) || row.thread_id != thread_id;
+  return !ThreadAt(*snapshot_, thread.slot, &row) || row.thread_id != thread_id;
 }
 
 void TraceDrain::Forget(uint64_t thread_id) {

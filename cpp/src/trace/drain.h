@@ -13,6 +13,7 @@
 
 #include "record/probe/trace.h"
 #include "snapshot/snapshot.h"
+#include "snapshot/traced.h"
 #include "table/table_def.h"
 #include "trace/file.h"
 

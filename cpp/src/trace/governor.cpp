@@ -18,7 +18,9 @@
 #include "record/engine/no_signals.h"
 #include "record/probe/trace.h"
 #include "setup/ceiling.h"
+#include "snapshot/objects.h"
 #include "snapshot/snapshot.h"
+#include "snapshot/sums.h"
 #include "trace/own_thread.h"
 
 namespace perfschema {
@@ -230,9 +232,9 @@ class Governor {
       seen.step = StepOf(g_runtime.classes[row.index]);
       seen.may_step = row.enabled && !row.trace_enabled;
     };
-    snapshot.ForEachClassTotal([&](const ClassTotalRow& row) { note(*row.instrument, row.lanes.total().count); });
+    ForEachClassTotal(snapshot, [&](const ClassTotalRow& row) { note(*row.instrument, row.lanes.total().count); });
     for (const Kind kind : {Kind::kStage, Kind::kStatement, Kind::kTransaction}) {
-      snapshot.ForEachSum(kind, Level::kGlobal, [&](const SumRow& row) {
+      ForEachSum(snapshot, kind, Level::kGlobal, [&](const SumRow& row) {
         uint64_t count = StatIn(row.numbers, 0).count;
         if (kind == Kind::kTransaction) count += StatIn(row.numbers, kReadOnlyWord).count;
         note(*row.instrument, count);

@@ -47,7 +47,7 @@ bool Make(const ActorKey& key, ThreadSettings settings) {
     StoreText(actor.role, key.role);
     Set(actor, settings);
   }
-  actor.is_live.store(1, kRelease);  // last: pairs with Snapshot::ForEachActor
+  actor.is_live.store(1, kRelease);  // last: pairs with ForEachActor
   return true;
 }
 

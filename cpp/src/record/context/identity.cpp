@@ -151,7 +151,7 @@ void Rename(ThreadState& thread, const Birth& birth) {
     if (shared.texts.load(kRelaxed) != 0) return;  // a signal handler came first
     const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kThreadTexts);
     if (fresh <= 0) return CountLoss(Loss::kLockers);
-    shared.texts.store(static_cast<uint32_t>(fresh), kRelease);  // pairs with Snapshot::ReadThread
+    shared.texts.store(static_cast<uint32_t>(fresh), kRelease);  // pairs with ThreadAt
   });
 }
 

@@ -44,7 +44,7 @@ class MoveSection {
       : MoveSection(thread.account.load(kRelaxed), thread.user.load(kRelaxed), thread.host.load(kRelaxed)) {}
   ~MoveSection() {
     for (HalfWord* seq : opened_) {
-      if (seq != nullptr) seq->store(seq->load(kRelaxed) + 1, kRelease);  // pairs with Snapshot::AddUpPrincipals
+      if (seq != nullptr) seq->store(seq->load(kRelaxed) + 1, kRelease);  // pairs with AddUpPrincipals
     }
   }
   MoveSection(const MoveSection&) = delete;

@@ -259,7 +259,7 @@ FactIndex StoreFact(FactKind kind, uint64_t owner, const Fact& fact) {
   }
   ShmFact& shm = FactAt(index);
   {
-    const CellWriter writer(shm.seq);  // pairs with Snapshot::ForEachFact
+    const CellWriter writer(shm.seq);  // pairs with ForEachFact
     if (!is_new) GiveChain(shm.block.load(kRelaxed));
     shm.block.store(chain, kRelease);
     shm.bytes.store(static_cast<uint32_t>(bytes.size()), kRelease);

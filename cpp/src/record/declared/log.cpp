@@ -176,7 +176,7 @@ bool WriteLog(LogPriority priority, std::string_view code, std::string_view subs
       writer.Finish();
       program.log_latest.store(head.logged, kRelaxed);
       program.log_written.store(program.log_written.load(kRelaxed) + 1, kRelaxed);
-      program.log_end.store(end, kRelease);  // last: pairs with Snapshot::ForEachLogEvent
+      program.log_end.store(end, kRelease);  // last: pairs with ForEachLogEvent
       is_written = true;
     }
   }

@@ -108,7 +108,7 @@ void FreeTextsOfTheDead() {
       continue;
     }
     digest.sample_capacity.store(0, kRelease);
-    digest.sample_seq.store(seq + 2, kRelease);  // pairs with KeepSample and Snapshot::ReadDigest
+    digest.sample_seq.store(seq + 2, kRelease);  // pairs with KeepSample and ReadDigest
   }
   if (is_free) next_text = 1;
 }
@@ -213,7 +213,7 @@ thread_local constinit ShmDigest* t_sampled __attribute__((tls_model("initial-ex
   digest.sample_generation.store(found.generation, kRelease);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   t_sampled = nullptr;
-  digest.sample_seq.store(seq + 2, kRelease);  // pairs with Snapshot::ReadDigest
+  digest.sample_seq.store(seq + 2, kRelease);  // pairs with ReadDigest
 }
 
 // Replaces the sample if this statement is slower, if the sample is too old, or if there is none (semantics.md I8).

@@ -57,7 +57,7 @@ bool TakeHold(ShmHold& hold, uint32_t version) {
   const ColdLock lock;
   if (!lock) return false;
   HalfWord& seq = g_runtime.header->hold_seq;
-  const CellWriter moving(seq);  // pairs with Snapshot::ForEachHoldTotal
+  const CellWriter moving(seq);  // pairs with ForEachHoldTotal
   if (hold.gen.load(kRelaxed) == HoldGeneration() && !AddToClass(hold)) return false;
   take();
   return true;

@@ -30,7 +30,7 @@ ShmMetadataLock* CreateMetadataLock(uint64_t identity, uint32_t state, std::stri
     if (slot != 0) {
       ShmMetadataLock& row = g_runtime.metadata_locks[slot];
       const uint32_t granule = AcquireName(ObjectName{schema, name, column}.view());
-      const CellWriter writer(row.seq);  // the stores below pair with Snapshot::ReadMetadataLock
+      const CellWriter writer(row.seq);  // the stores below pair with ReadMetadataLock
       row.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelease);
       row.identity.store(identity != 0 ? identity : reinterpret_cast<uintptr_t>(&row), kRelease);
       row.source.store(source, kRelease);
@@ -49,7 +49,7 @@ ShmMetadataLock* CreateMetadataLock(uint64_t identity, uint32_t state, std::stri
 void DestroyMetadataLock(ShmMetadataLock* lock) {
   const int error = errno;
   if (ColdLock cold; cold) {
-    const CellWriter writer(lock->seq);  // the stores below pair with Snapshot::ReadMetadataLock
+    const CellWriter writer(lock->seq);  // the stores below pair with ReadMetadataLock
     lock->flags.store(0, kRelease);
     lock->state.store(0, kRelease);
     ReleaseName(lock->name.load(kRelaxed));
@@ -61,7 +61,7 @@ void DestroyMetadataLock(ShmMetadataLock* lock) {
 
 void ChangeMetadataLock(ShmMetadataLock& lock, uint32_t shift, uint32_t value) {
   uint32_t state = lock.state.load(kRelaxed);
-  // Release: pairs with Snapshot::ReadMetadataLock.
+  // Release: pairs with ReadMetadataLock.
   while (state != 0 && !lock.state.compare_exchange_weak(state, (state & ~(0xffu << shift)) | value << shift, kRelease, kRelaxed)) continue;
 }
 

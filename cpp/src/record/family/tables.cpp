@@ -60,8 +60,8 @@ ShmIndex* FindIndex(ShmTable& table, std::string_view name) {
     index.name_version.store(NameVersion(granule), kRelaxed);
     for (ShmCellList& lane : index.lanes) lane.first.store(0, kRelaxed);
     index.next.store(0, kRelaxed);
-    index.table.store(IndexOf(table), kRelease);        // live from here on; pairs with Snapshot::ReadTable
-    end->store(static_cast<uint32_t>(slot), kRelease);  // pairs with Snapshot::ReadTable: the index is whole before it is in the list
+    index.table.store(IndexOf(table), kRelease);        // live from here on; pairs with ReadTable
+    end->store(static_cast<uint32_t>(slot), kRelease);  // pairs with ReadTable: the index is whole before it is in the list
     return &index;
   }
   CountLoss(Loss::kIndexStat);
@@ -102,7 +102,7 @@ ShmTable* MakeTable(ObjectType type, std::string_view name, uint32_t hash) {
   table.hash.store(hash, kRelaxed);
   table.hash_next.store(table_buckets[hash % kTableBuckets], kRelaxed);
   table_buckets[hash % kTableBuckets] = static_cast<uint32_t>(slot);
-  table.type.store(static_cast<uint32_t>(type), kRelease);  // last: live from here on; pairs with Snapshot::ReadTable
+  table.type.store(static_cast<uint32_t>(type), kRelease);  // last: live from here on; pairs with ReadTable
   return &table;
 }
 
@@ -130,7 +130,7 @@ void GiveTableIfUnused(ShmTable& table) {
     FreeSlot(ArrayId::kIndexes, g_runtime.indexes, &ShmIndex::next, at);
     at = next;
   }
-  table.indexes.store(0, kRelease);  // pairs with Snapshot::ReadTable
+  table.indexes.store(0, kRelease);  // pairs with ReadTable
   if ((table.facts.load(kRelaxed) & kTableHasLocks) != 0) --tables_with_locks;
   ReleaseName(table.name.load(kRelaxed));
   table.io_flags.store(0, kRelaxed);
@@ -144,7 +144,7 @@ void KillTable(ShmTable& table) {
     auto* dead = static_cast<ShmTable*>(object);
     dead->io_flags.fetch_or(kFlagDead, kRelaxed);
     dead->lock_flags.fetch_or(kFlagDead, kRelaxed);
-    dead->type.store(0, kRelease);  // pairs with Snapshot::ReadTable
+    dead->type.store(0, kRelease);  // pairs with ReadTable
   };
   const uint64_t key = CellKey(CellKind::kTable, static_cast<uint32_t>(&table - g_runtime.tables), table.version.load(kRelaxed), 0);
   RetireObject(ClassOf(Family::kTableLock), key, table.lock_lanes, nullptr, hide, &table);
@@ -198,7 +198,7 @@ HandleIndex InHandle(ShmIndex* index) {
 }
 
 void SetOwner(ShmTableHandle& row, uint64_t thread_id, uint64_t event_id) {
-  const CellWriter writer(row.seq);  // the stores below pair with Snapshot::ReadTableHandle
+  const CellWriter writer(row.seq);  // the stores below pair with ReadTableHandle
   row.owner_thread_id.store(thread_id, kRelease);
   row.owner_event_id.store(event_id, kRelease);
 }
@@ -246,7 +246,7 @@ TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* co
         handle->indexes[i] = index == nullptr || *index == 0 ? handle->unindexed : InHandle(FindIndex(*found, index));
       }
       ShmTableHandle& row = *handle->row;
-      const CellWriter writer(row.seq);  // the stores below pair with Snapshot::ReadTableHandle
+      const CellWriter writer(row.seq);  // the stores below pair with ReadTableHandle
       row.identity.store(handle->identity, kRelease);
       row.owner_thread_id.store(thread == nullptr ? 0 : thread->thread_id, kRelease);
       row.owner_event_id.store(thread == nullptr ? 0 : CurrentEventId(*thread), kRelease);
@@ -268,7 +268,7 @@ void CloseTable(TableHandle* handle) {
     ShmTable& table = *handle->table;
     ShmTableHandle& row = *handle->row;
     {
-      const CellWriter writer(row.seq);  // the stores below pair with Snapshot::ReadTableHandle
+      const CellWriter writer(row.seq);  // the stores below pair with ReadTableHandle
       row.table.store(0, kRelease);
       FreeSlot(ArrayId::kTableHandles, g_runtime.table_handles, &ShmTableHandle::identity, IndexOf(row));
     }

@@ -73,7 +73,7 @@ inline uint32_t ObjectFacts(ObjectType type, std::string_view name) {
 
 constexpr bool IsExternal(uint8_t lane) { return lane == kReadExternalLane || lane == kWriteExternalLane; }
 // These two change INTERNAL_LOCK and EXTERNAL_LOCK of the handle's row. REQUIRES: the caller uses the handle. Release: pairs with
-// Snapshot::ReadTableHandle.
+// ReadTableHandle.
 PFS_ALWAYS_INLINE void ShowLock(const TableHandle& handle, uint8_t lane) {
   handle.row->locks[IsExternal(lane) ? 1 : 0].store(static_cast<uint16_t>(lane + 1), kRelease);
 }

@@ -78,7 +78,7 @@ ShmCell* TakeCell(bool for_class) {
   return &g_runtime.cells[fresh];
 }
 
-// Makes `cell`, which belongs to the slot, the first of a list. Release: pairs with Snapshot::AddLanes and OwnCellAtHead, the cell is whole
+// Makes `cell`, which belongs to the slot, the first of a list. Release: pairs with AddLanes and OwnCellAtHead, the cell is whole
 // before it is in the list.
 void SetFirst(ShmCellList& list, uint32_t cell, uint32_t slot) { list.first.store(FirstCell(cell, slot), kRelease); }
 void SetFirst(ShmCellChain& chain, uint32_t cell, uint32_t) { chain.head.store(cell, kRelease); }
@@ -173,7 +173,7 @@ class FoldSection {
   explicit FoldSection(ShmClass& entry) : entry_(entry), next_(entry.fold_seq.load(kRelaxed) + 2) {
     entry_.fold_seq.store(next_ - 1, kRelaxed);  // ordered before the moves by their release stores
   }
-  ~FoldSection() { entry_.fold_seq.store(next_, kRelease); }  // pairs with Snapshot::AddUpClasses
+  ~FoldSection() { entry_.fold_seq.store(next_, kRelease); }  // pairs with AddUpClasses
   FoldSection(const FoldSection&) = delete;
   FoldSection& operator=(const FoldSection&) = delete;
 

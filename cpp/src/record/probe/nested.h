@@ -94,7 +94,7 @@ inline BegunRecord BeginRecord(ThreadState& thread, uint32_t class_index, uint32
   cursor.next = reinterpret_cast<ShmRecord*>(reinterpret_cast<char*>(record) + g_runtime.pool(kKind).record_bytes);
   const uint64_t id = thread.TakeEventId();
   if (thread.wait_depth() != 0) thread.fast_bytes = 0;
-  thread.shared->event_id.store(id, kRelease);  // pairs with Snapshot::NewestEventIds
+  thread.shared->event_id.store(id, kRelease);  // pairs with NewestEventIds
   record->event_id.store(id, kRelease);
   record->end_info.store(0, kRelease);
   record->object.store(0, kRelease);

@@ -1,7 +1,7 @@
-// snapshot/tables.cpp: reads tables and their indexes, handles, metadata locks, the rules of setup_objects. shm/layout.h says who writes
-// what.
-#include "snapshot/snapshot.h"
-#include "snapshot/try_read.h"
+// shm/layout.h says who writes what.
+#include "snapshot/program_tables.h"
+
+#include "snapshot/object_reader.h"
 
 namespace perfschema {
 namespace {
@@ -26,10 +26,8 @@ std::optional<uint8_t> Lane(uint32_t lane_and_one) {
 }
 bool IsObjectType(uint32_t type) { return type != 0 && type < std::size(kObjectTypeNames); }
 
-}  // namespace
-
-Snapshot::Found Snapshot::ReadTable(uint32_t index, uint32_t wanted, TableRow* row) const {
-  const ShmTable* shm = tables_.at(index);
+Found ReadTable(const Snapshot& snapshot, uint32_t index, uint32_t wanted, TableRow* row) {
+  const ShmTable* shm = snapshot.array<ArrayId::kTables>().at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
     const uint32_t type = shm->type.load(kAcquire);  // pairs with the last store of the creation
@@ -37,7 +35,7 @@ Snapshot::Found Snapshot::ReadTable(uint32_t index, uint32_t wanted, TableRow* r
     const uint32_t facts = shm->facts.load(kAcquire);
     if (!IsObjectType(type) || (facts & kTableEnabled) == 0) return Found::kFree;
     std::string_view text;
-    bool whole = CopyNewName(shm->name.load(kAcquire), shm->name_version.load(kAcquire), &text);
+    bool whole = snapshot.CopyNewName(shm->name.load(kAcquire), shm->name_version.load(kAcquire), &text);
     row->type = static_cast<ObjectType>(type);
     const NameParts parts(text);
     row->schema = parts.schema;
@@ -47,23 +45,22 @@ Snapshot::Found Snapshot::ReadTable(uint32_t index, uint32_t wanted, TableRow* r
     row->locks.reset();
     if ((wanted & kTableLocks) != 0 && (facts & kTableHasLocks) != 0) {
       row->locks.emplace();
-      whole = whole && AddLanes(shm->lock_lanes, Reset(ObjectDomain(ResetGroup::kTableLock)), &*row->locks);
+      whole = whole && AddLanes(snapshot, shm->lock_lanes, snapshot.Reset(ObjectDomain(ResetGroup::kTableLock)), &*row->locks);
     }
-    const uint32_t gen = Reset(ObjectDomain(ResetGroup::kTableIo));
+    const uint32_t gen = snapshot.Reset(ObjectDomain(ResetGroup::kTableIo));
     // In a list that was taken apart, an index may belong to another table, or to none.
     for (uint32_t at = (wanted & kTableRows) == 0 ? 0 : shm->indexes.load(kAcquire);
          at != 0 && whole;) {  // pairs with the link of a new index
-      const ShmIndex* one = indexes_.at(at);
-      whole = one != nullptr && one->table.load(kAcquire) == index && row->indexes.size() < indexes_.used() &&
-              steps_left_ != 0;  // a damaged list may be a circle
+      const ShmIndex* one = snapshot.array<ArrayId::kIndexes>().at(at);
+      whole = one != nullptr && one->table.load(kAcquire) == index && row->indexes.size() < snapshot.array<ArrayId::kIndexes>().used() &&
+              snapshot.TakeStep();
       if (!whole) break;
-      --steps_left_;
       IndexRow& shown = row->indexes.emplace_back();
       if (const uint32_t name = one->name.load(kAcquire); name != 0) {
-        whole = CopyName(name, one->name_version.load(kAcquire), &text);
+        whole = snapshot.CopyName(name, one->name_version.load(kAcquire), &text);
         shown.name = text;
       }
-      whole = whole && AddLanes(one->lanes, gen, &shown.io);
+      whole = whole && AddLanes(snapshot, one->lanes, gen, &shown.io);
       row->io.Merge(shown.io);
       at = one->next.load(kAcquire);
     }
@@ -73,36 +70,28 @@ Snapshot::Found Snapshot::ReadTable(uint32_t index, uint32_t wanted, TableRow* r
   return Found::kTorn;
 }
 
-// Prefetches a table, as for files (stats.cpp), assuming one index. The cells of an index are prefetched when the index has arrived.
-void Snapshot::PrefetchTable(uint64_t index, uint32_t wanted) const {
-  if (const ShmTable* shm = index + kAhead < tables_.used() ? tables_.at(index + kAhead) : nullptr; shm != nullptr) {
-    __builtin_prefetch(names_.at(shm->name.load(kRelaxed)));
-    if ((wanted & kTableLocks) != 0) PrefetchCells(shm->lock_lanes);
-    if ((wanted & kTableRows) != 0) __builtin_prefetch(indexes_.at(shm->indexes.load(kRelaxed)));
+// Prefetches a table, as for files (objects.cpp), assuming one index. The cells of an index are prefetched when the index has arrived.
+void PrefetchTable(const Snapshot& snapshot, uint64_t index, uint32_t wanted) {
+  const auto& tables = snapshot.array<ArrayId::kTables>();
+  const auto& indexes = snapshot.array<ArrayId::kIndexes>();
+  if (const ShmTable* shm = index + kAhead < tables.used() ? tables.at(index + kAhead) : nullptr; shm != nullptr) {
+    __builtin_prefetch(snapshot.array<ArrayId::kNames>().at(shm->name.load(kRelaxed)));
+    if ((wanted & kTableLocks) != 0) PrefetchCells(snapshot, shm->lock_lanes);
+    if ((wanted & kTableRows) != 0) __builtin_prefetch(indexes.at(shm->indexes.load(kRelaxed)));
   }
   if ((wanted & kTableRows) == 0) return;
-  const ShmTable* next = index + kAhead / 2 < tables_.used() ? tables_.at(index + kAhead / 2) : nullptr;
-  const ShmIndex* first = next == nullptr ? nullptr : indexes_.at(next->indexes.load(kRelaxed));
-  if (first != nullptr) PrefetchCells(first->lanes);
+  const ShmTable* next = index + kAhead / 2 < tables.used() ? tables.at(index + kAhead / 2) : nullptr;
+  const ShmIndex* first = next == nullptr ? nullptr : indexes.at(next->indexes.load(kRelaxed));
+  if (first != nullptr) PrefetchCells(snapshot, first->lanes);
 }
 
-void Snapshot::ForEachTable(uint32_t wanted, const std::function<void(const TableRow&)>& use) const {
-  ForEachSlot(
-      tables_,
-      [wanted](const Snapshot* self, uint32_t index, TableRow* row) {
-        self->PrefetchTable(index, wanted);
-        return self->ReadTable(index, wanted, row);
-      },
-      use);
-}
-
-Snapshot::Found Snapshot::ReadTableHandle(uint32_t index, TableHandleRow* row) const {
-  const ShmTableHandle* shm = table_handles_.at(index);
+Found ReadTableHandle(const Snapshot& snapshot, uint32_t index, TableHandleRow* row) {
+  const ShmTableHandle* shm = snapshot.array<ArrayId::kTableHandles>().at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
     uint32_t table = 0, type = 0, name = 0, name_version = 0, internal_lock = 0, external_lock = 0;
     uint64_t thread_id = 0, event_id = 0;
-    const bool whole = TryRead(shm->seq, [&] {
+    const bool whole = snapshot.TryRead(shm->seq, [&] {
       table = shm->table.load(kAcquire);
       row->identity = shm->identity.load(kAcquire);
       thread_id = shm->owner_thread_id.load(kAcquire);
@@ -114,11 +103,11 @@ Snapshot::Found Snapshot::ReadTableHandle(uint32_t index, TableHandleRow* row) c
       name_version = shm->name_version.load(kAcquire);
     });
     if (!whole) return Found::kTorn;
-    const ShmTable* shm_table = tables_.at(table);
+    const ShmTable* shm_table = snapshot.array<ArrayId::kTables>().at(table);
     if (shm_table == nullptr || !IsObjectType(type)) return Found::kFree;
     if ((shm_table->facts.load(kAcquire) & kTableEnabled) == 0) return Found::kFree;
     std::string_view text;
-    if (!CopyName(name, name_version, &text)) continue;  // closed meanwhile, and its table dropped
+    if (!snapshot.CopyName(name, name_version, &text)) continue;  // closed meanwhile, and its table dropped
     const NameParts parts(text);
     row->type = static_cast<ObjectType>(type);
     row->schema = parts.schema;
@@ -132,17 +121,13 @@ Snapshot::Found Snapshot::ReadTableHandle(uint32_t index, TableHandleRow* row) c
   return Found::kTorn;
 }
 
-void Snapshot::ForEachTableHandle(const std::function<void(const TableHandleRow&)>& use) const {
-  ForEachSlot(table_handles_, &Snapshot::ReadTableHandle, use);
-}
-
-Snapshot::Found Snapshot::ReadMetadataLock(uint32_t index, MetadataLockRow* row) const {
-  const ShmMetadataLock* shm = metadata_locks_.at(index);
+Found ReadMetadataLock(const Snapshot& snapshot, uint32_t index, MetadataLockRow* row) {
+  const ShmMetadataLock* shm = snapshot.array<ArrayId::kMetadataLocks>().at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
     uint32_t state = 0, source = 0, name = 0, name_version = 0;
     uint64_t thread_id = 0, event_id = 0;
-    const bool whole = TryRead(shm->seq, [&] {
+    const bool whole = snapshot.TryRead(shm->seq, [&] {
       state = shm->state.load(kAcquire);  // pairs with ChangeMetadataLock
       row->identity = shm->identity.load(kAcquire);
       source = shm->source.load(kAcquire);
@@ -154,7 +139,7 @@ Snapshot::Found Snapshot::ReadMetadataLock(uint32_t index, MetadataLockRow* row)
     if (!whole) return Found::kTorn;
     if (!IsObjectType(state & 0xff)) return Found::kFree;
     std::string_view text;
-    if (name != 0 && !CopyName(name, name_version, &text)) continue;  // released meanwhile
+    if (name != 0 && !snapshot.CopyName(name, name_version, &text)) continue;  // released meanwhile
     const NameParts parts(text);
     row->type = static_cast<ObjectType>(state & 0xff);
     row->schema = Named(parts.schema);
@@ -163,7 +148,7 @@ Snapshot::Found Snapshot::ReadMetadataLock(uint32_t index, MetadataLockRow* row)
     row->lock_type = static_cast<uint8_t>(state >> 8);
     row->duration = static_cast<uint8_t>(state >> 16);
     row->status = static_cast<uint8_t>(state >> 24);
-    row->source = SourceText(source);
+    row->source = snapshot.SourceText(source);
     row->owner_thread_id = Number(thread_id);
     row->owner_event_id = Number(event_id);
     return Found::kRead;
@@ -171,32 +156,24 @@ Snapshot::Found Snapshot::ReadMetadataLock(uint32_t index, MetadataLockRow* row)
   return Found::kTorn;
 }
 
-void Snapshot::ForEachMetadataLock(const std::function<void(const MetadataLockRow&)>& use) const {
-  ForEachSlot(metadata_locks_, &Snapshot::ReadMetadataLock, use);
+}  // namespace
+
+void ForEachTable(const Snapshot& snapshot, uint32_t wanted, const std::function<void(const TableRow&)>& use) {
+  const auto read = [wanted](const Snapshot& from, uint32_t index, TableRow* row) {
+    PrefetchTable(from, index, wanted);
+    return ReadTable(from, index, wanted, row);
+  };
+  ForEachSlot(snapshot, snapshot.array<ArrayId::kTables>(), read, use);
+}
+uint64_t MostTables(const Snapshot& snapshot) { return snapshot.array<ArrayId::kTables>().used(); }
+uint64_t MostIndexes(const Snapshot& snapshot) { return snapshot.array<ArrayId::kIndexes>().used(); }
+
+void ForEachTableHandle(const Snapshot& snapshot, const std::function<void(const TableHandleRow&)>& use) {
+  ForEachSlot(snapshot, snapshot.array<ArrayId::kTableHandles>(), ReadTableHandle, use);
 }
 
-Snapshot::Found Snapshot::ReadObjectRule(uint32_t index, ObjectRuleRow* row) const {
-  const ShmObjectRule* shm = object_rules_.at(index);
-  if (shm == nullptr) return Found::kFree;
-  uint32_t type = 0;
-  uint64_t schema[8], name[8];
-  const bool whole = TryRead(shm->seq, [&] {
-    type = shm->type.load(kAcquire);
-    for (size_t word = 0; word < std::size(schema); ++word) schema[word] = shm->schema[word].load(kAcquire);
-    for (size_t word = 0; word < std::size(name); ++word) name[word] = shm->name[word].load(kAcquire);
-    row->enabled = shm->enabled.load(kAcquire) != 0;
-    row->timed = shm->timed.load(kAcquire) != 0;
-  });
-  if (!whole) return Found::kTorn;
-  if (type < static_cast<uint32_t>(ObjectType::kEvent) || type > static_cast<uint32_t>(ObjectType::kTrigger)) return Found::kFree;
-  row->type = static_cast<ObjectType>(type);
-  row->schema = KeepWords(schema);
-  row->name = KeepWords(name);
-  return Found::kRead;
-}
-
-void Snapshot::ForEachObjectRule(const std::function<void(const ObjectRuleRow&)>& use) const {
-  ForEachSlot(object_rules_, &Snapshot::ReadObjectRule, use);
+void ForEachMetadataLock(const Snapshot& snapshot, const std::function<void(const MetadataLockRow&)>& use) {
+  ForEachSlot(snapshot, snapshot.array<ArrayId::kMetadataLocks>(), ReadMetadataLock, use);
 }
 
 }  // namespace perfschema
