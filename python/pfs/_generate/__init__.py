@@ -167,7 +167,7 @@ def _setup() -> str:
         lines += [f"    def update({arguments}) -> int: ...  # type: ignore[override]"]
         if kind is setup.SetupInstruments:
             lines += ["    @property", "    def rules(self) -> InstrumentRules: ..."]
-            lines += [f"    def only(self, where: Where) -> Only[{kind.__name__}]: ..."]
+            lines += [f"    def only(self, pattern: Where, /) -> Only[{kind.__name__}]: ..."]
         lines += [""]
     attributes = [f"{name}: {kind.__name__}" for name, kind in setup.TABLES.items()]
     lines += ["class Tables:", "    def __init__(self, source: Source) -> None: ...", *(f"    {each}" for each in attributes), ""]

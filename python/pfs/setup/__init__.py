@@ -118,10 +118,10 @@ class SetupInstruments(SetupTable):
             given = [(column, str(value)) for column, value in zip(columns, row, strict=True) if value is not None]
             self._source.insert(InstrumentRules.name, given[1:])
 
-    def only(self, where: Where) -> Only[SetupInstruments]:
+    def only(self, pattern: Where, /) -> Only[SetupInstruments]:
         """Returns a context manager: inside the block only these instruments are enabled, also those that register in it. Its end
         restores all settings."""
-        return Only(self, where, "ENABLED")
+        return Only(self, pattern, "ENABLED")
 
 
 class SetupConsumers(SetupTable):
