@@ -79,11 +79,6 @@ def table_page(facts: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
-def breakable(text: str) -> str:
-    """Returns the text with places where a phone may break a long name."""
-    return text.replace("_", "_<wbr>")
-
-
 def tables_page(every: list[Any]) -> str:
     lines = ["# Tables", ""]
     lines += [
@@ -94,7 +89,7 @@ def tables_page(every: list[Any]) -> str:
         lines += ["", f"## {title}", "", "| table | rows |", "| --- | --- |"]
         for one in every:
             if family_of(one["name"]) == title:
-                lines.append(f"| [{breakable(one['name'])}](tables/{one['name']}.md) | {breakable(one['doc'])} |")
+                lines.append(f"| [{one['name']}](tables/{one['name']}.md) | {one['doc']} |")
     return "\n".join(lines) + "\n"
 
 
@@ -154,7 +149,7 @@ def options_table() -> str:
     lines = ["## All options", "", "| option | value at start | meaning |", "| --- | --- | --- |"]
     for name, text in zip(facts["VARIABLE_NAME"], facts["DOCUMENTATION"], strict=True):
         if name.startswith("performance_schema") and name in values:
-            lines.append(f"| {breakable(name)} | {values[name]} | {text} |")
+            lines.append(f"| {name} | {values[name]} | {text} |")
     return "\n".join(lines) + "\n"
 
 
@@ -258,6 +253,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return markdown
     if page.file.src_uri == "reference/options.md":
         markdown += "\n" + options_table()
-    if page.file.src_uri == "reference/views.md":
-        markdown = re.sub(r"(?m)^\| .*", lambda row: breakable(row[0]), markdown)
     return rewritten(markdown, page.file.src_uri, Path("docs") / page.file.src_uri, set())
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Returns the page with places where a phone may break the long names of tables and titles."""
+    breakable = re.compile(r"(?<=[A-Za-z])([_./(])(?=[A-Za-z])(?![^<]*>)")
+    return re.sub(r"<(td|h1)\b.*?</\1>", lambda found: breakable.sub(r"\1<wbr>", found[0]), html, flags=re.DOTALL)
