@@ -238,6 +238,20 @@ PFS_IN_EVERY_PROCESS void AfterForkInChild() {
 
 }  // namespace
 
+void NoteNoSegment(const char* reason) {
+  static constinit char kept[512] = "";
+  static constinit bool is_heard = false;
+  kept[std::string_view(reason).copy(kept, sizeof kept - 1)] = 0;
+  Note::OfThisProcess("segment", kept);
+  // Children have none either: nothing is tried in them.
+  constexpr auto kInChild = [] {
+    const int error = errno;
+    Note::OfThisProcess("segment", kept);
+    errno = error;
+  };
+  is_heard = is_heard || pthread_atfork(nullptr, nullptr, kInChild) == 0;
+}
+
 bool ContinueChild(bool has_lock) {
   const int error = errno;
   std::string reason;
@@ -248,7 +262,7 @@ bool ContinueChild(bool has_lock) {
     if (has_lock) EnterSegmentInChild();
     is_own = segment.ContinueInChild(KeptByChild, &reason);
   }
-  if (segment.path()[0] == 0 && !reason.empty()) Note::OfThisProcess("segment", reason.c_str());
+  if (segment.path()[0] == 0 && !reason.empty()) NoteNoSegment(reason.c_str());
   if (!is_own) {
     TurnOffInChild();
     g_runtime.phase.store(Phase::kStarted, kRelease);

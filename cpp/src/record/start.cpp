@@ -148,7 +148,7 @@ void StartNow() {
   }
   std::string reason;
   const bool is_made = g_runtime.segment.Create(options, &reason).ok();
-  if (g_runtime.segment.path()[0] == 0 && !reason.empty()) Note::OfThisProcess("segment", reason.c_str());
+  if (g_runtime.segment.path()[0] == 0 && !reason.empty()) NoteNoSegment(reason.c_str());
   if (!is_made) {
     NoteReason(reason);
     return;

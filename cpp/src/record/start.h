@@ -11,4 +11,7 @@ namespace perfschema {
 // Notes why pfs is not fully on, also in the segment. REQUIRES: the cold lock.
 void SetStatusReason(std::string_view reason);
 
+// Leaves a note for `pfs run`: this process has no segment. Each child that fork() makes of it leaves one, too, for it tries nothing.
+void NoteNoSegment(const char* reason);
+
 }  // namespace perfschema
