@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -79,6 +80,11 @@ class SegmentSource:
         if self._newest is None:
             self._newest = self._newest_event()
         return max(self._seen, self._newest)
+
+    def ran_until(self, monotonic_ns: int) -> None:
+        """Says that the process has run until then, by this machine's monotonic clock."""
+        ago = time.monotonic_ns() - monotonic_ns
+        self._seen = max(self._seen, _core.now(self.segment()) - ago * 1000)
 
     def _newest_event(self) -> int:
         """Returns when the newest event began or ended."""

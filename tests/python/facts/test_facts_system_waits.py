@@ -36,7 +36,7 @@ def test_C14_each_way_to_wait_counts_once_with_its_time(tmp_path: Path) -> None:
 def test_the_report_has_what_the_program_waited_for_and_what_it_took(tmp_path: Path) -> None:
     """Each kind is a class, each place a row with its line. What the program took itself stands above all."""
     program = compiled(tmp_path, "system_waits")
-    report = ("-o", str(tmp_path / "report"), "--children", "none")
+    report = ("-o", str(tmp_path / "report"), "--children", "none", "--limit", "1000")
     run(*PFS, "run", "--json", *report, "--", program, tmp_path / "locked", check=True)
     found = json.loads((tmp_path / "report").read_text())
     by_class = {row["class"]: row["count"] for row in found["classes"]}

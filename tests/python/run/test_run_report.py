@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -178,3 +179,59 @@ def test_names_that_are_no_utf_8_are_in_the_report(tmp_path: Path, output: str, 
     else:
         assert f"pfs run: cat {name}: 1 process" in said
         assert said.count("caf") == 2
+
+
+def text_of(*command: str | Path, options: tuple[str, ...] = ()) -> str:
+    return subprocess.run([*PFS, "run", *options, "--", *command], capture_output=True, text=True, timeout=120, check=True).stderr
+
+
+DEADLOCK = """
+import os, threading, time
+a, b = threading.Lock(), threading.Lock()
+def one():
+    with a:
+        time.sleep(0.1)
+        with b: pass
+def two():
+    with b:
+        time.sleep(0.1)
+        with a: pass
+threads = [threading.Thread(target=f, name=f.__name__, daemon=True) for f in (one, two)]
+for thread in threads: thread.start()
+for thread in threads: thread.join(0.6)
+"""
+
+
+def test_what_has_not_ended_stands_above_all_and_counts(tmp_path: Path) -> None:
+    """Two threads that wait for each other until the program ends, with the lines of both; their waits are in the sums."""
+    script = tmp_path / "hang.py"
+    script.write_text(DEADLOCK)
+    text = text_of(sys.executable, script)
+    head = text[: text.index("Waited for")]
+    assert re.search(r"DEADLOCK: 2 threads wait for each other for 1(\.\d+)? s", head), text
+    assert re.search(r"python/one +hang\.py:7 +python/two +hang\.py:11 +mutex/python/__main__:3", head)
+    assert re.search(r"python/two +hang\.py:11 +python/one +hang\.py:7 +mutex/python/__main__:3", head)
+    found = report_of(tmp_path, sys.executable, script)
+    assert [(row["source"], row["deadlock"] is not None) for row in found["not_ended"]].count(("hang.py:7", True)) == 1
+    mutexes = next(row for row in found["classes"] if row["class"] == "mutexes")
+    assert mutexes["time"] >= 2 * 900_000_000_000
+
+
+def test_a_program_that_is_killed_while_it_waits_says_for_what(tmp_path: Path) -> None:
+    """Nothing but the system tells when it ended; the wait lasted until then."""
+    found = report_of(tmp_path, "sh", "-c", "sleep 60 & sleep 0.5; kill -9 $!; wait")
+    (row,) = [row for row in found["not_ended"] if "/sleep-" in row["name"]]
+    assert 300_000_000_000 < row["time"] <= found["took"]["wall"]
+
+
+def test_what_python_reads_of_itself_is_one_row_and_free_locks_are_none(tmp_path: Path) -> None:
+    script = tmp_path / "reads.py"
+    script.write_text("import json, threading\nwith threading.Lock(): open(__file__).close()\n")
+    text = text_of(sys.executable, script)
+    assert re.search(r"\(Python and its packages: \d+ files\)", text)
+    assert ".pyc" not in text
+    assert str(script) in text
+    assert " 0 ps " not in text.partition("Locks and conditions")[2].partition("\n\n")[0]
+    every = text_of(sys.executable, script, options=("--all", "--limit", "500"))
+    assert ".pyc" in every
+    assert "Python and its packages" not in every

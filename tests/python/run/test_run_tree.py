@@ -153,7 +153,7 @@ def test_a_process_that_pfs_run_has_not_started_has_no_tree(tmp_path: Path, monk
 
 def test_top_beside_the_program_is_lines_on_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
-    script = "import time\nfor i in range(12):\n    open('/dev/null').close(); time.sleep(0.1)\nprint('the end')"
+    script = "import time\nfor i in range(30):\n    open('/dev/null').close(); time.sleep(0.1)\nprint('the end')"
     command = [*PFS, "run", "--top", "--interval", "0.2", "--no-report", "--", sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "the end\n")
@@ -181,7 +181,7 @@ def on_terminal(command: list[str], stdout: int | None) -> tuple[int, str]:
 
 def test_top_is_a_screen_on_the_terminal_of_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
-    script = "import time; open('/dev/null').close(); time.sleep(1.2); print('the end')"
+    script = "import time; open('/dev/null').close(); time.sleep(3); print('the end')"
     command = [*PFS, "run", "--top", "--interval", "0.2", "--no-report", "--", sys.executable, "-c", script]
     with open(tmp_path / "output", "w") as file:
         code, screen = on_terminal(command, file.fileno())

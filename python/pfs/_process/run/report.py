@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,6 +50,12 @@ _SYSTEM_CLASSES = {
 }
 # A lock that is free takes some nanoseconds, and a thread that sleeps for one takes microseconds to wake up.
 _SHORTEST_BLOCK = 1_000_000  # picoseconds
+_SHORTEST_OPEN = 10_000_000_000  # picoseconds
+# What an interpreter reads: its own files and those of installed packages.
+_IMPORTED = re.compile(
+    r"/python3\.\d+t?(?:/|$)|/__pycache__(?:/|$)|/(?:site|dist)-packages(?:/|$)|/pyvenv\.cfg$|/pfs/_auto(?:/|$)"
+    r"|\) (?:lib)?python[^/]*/(?:py|pyc|so|zip|cfg|pth)$"
+)
 _FORGOTTEN = "(before the last events that are kept)"
 _WAITS = "events_waits_summary_global_by_event_name"
 # The columns of each row of a report.
@@ -64,6 +70,20 @@ def _class_of(name: str) -> str | None:
     return next((text for prefix, text in _CLASSES.items() if name.startswith(prefix)), None)
 
 
+@dataclass(frozen=True, slots=True)
+class OpenWait:
+    """A wait that had not ended when its process did. Times are picoseconds."""
+
+    pid: int
+    thread: str
+    name: str
+    source: str
+    time: int
+    holder: str | None = None
+    holder_source: str | None = None
+    deadlock: str | None = None  # the threads that wait for each other
+
+
 @dataclass(slots=True)
 class Report:
     """Holds sums over all processes of a run. Times are picoseconds."""
@@ -74,6 +94,7 @@ class Report:
     locks: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
     waits: dict[str, list[int]] = field(default_factory=dict)  # for children, time, signals ...: as locks
     blocked: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # by lock and line of the wait: as locks
+    open: list[OpenWait] = field(default_factory=list)
     files: dict[str, list[int]] = field(default_factory=dict)  # time, reads, bytes, writes, bytes
     sockets: dict[str, list[int]] = field(default_factory=dict)  # the same, by instrument
     statements: dict[str, list[int]] = field(default_factory=dict)  # count, time, rows, affected, errors
@@ -95,6 +116,10 @@ class Report:
             "processes": self.processes,
             "classes": rows(self.classes, "class", ("count", "time", "longest"), 1),
             "locks": rows(self.locks, "name", ("count", "time", "longest"), 1),
+            "not_ended": [
+                {name: storable(value) if isinstance(value, str) else value for name, value in asdict(wait).items()}
+                for wait in self.longest_open(limit)
+            ],
             "waits": rows(self.waits, "name", ("count", "time", "longest"), 1),
             "blocked": [
                 {"time": time, "count": count, "longest": longest, "name": storable(name), "source": storable(line)}
@@ -117,16 +142,21 @@ class Report:
         """Returns processes and programs that are not recorded: the most frequent of each reason."""
         return sorted(self.unrecorded.items(), key=lambda item: (-item[1], item[0]))[:limit]
 
+    def longest_open(self, limit: int) -> list[OpenWait]:
+        """Returns the waits that had not ended, those of deadlocks first."""
+        return sorted(self.open, key=lambda wait: (wait.deadlock is None, -wait.time, wait.thread))[:limit]
+
     def longest_blocked(self, limit: int) -> list[tuple[tuple[str, str], list[int]]]:
         """Returns the locks and lines with the longest single waits."""
         return sorted(self.blocked.items(), key=lambda item: (-item[1][2], item[0]))[:limit]
 
 
-def gather(there: Iterable[Found], before: Report | None = None) -> Report:
+def gather(there: Iterable[Found], before: Report | None = None, ended: Mapping[int, int] | None = None) -> Report:
     """Reads segments and adds them up. A segment that cannot be read, or that may be another user's, is named in the report.
 
     Args:
         before: what is known of processes whose segments have gone.
+        ended: when processes ended, as far as that is known: nanoseconds of the monotonic clock.
     """
     report = before or Report()
     for found in there:
@@ -135,6 +165,8 @@ def gather(there: Iterable[Found], before: Report | None = None) -> Report:
             continue
         try:
             with attach(found.path) as schema:
+                if ended is not None and schema.pid in ended:
+                    schema._source.ran_until(ended[schema.pid])
                 _add(report, schema)
         except Error as error:
             report.unread.append(f"{found.path}: {error}")
@@ -149,13 +181,13 @@ def _add(report: Report, schema: Schema) -> None:
     waits = [row for row in waits if row[1] > 0]
     report.processes.append({"pid": schema.pid, "command": schema.command, "events": sum(row[1] for row in waits)})
     names = Readable(source)
-    for name, *numbers in waits:
+    for name, *numbers in (*waits, *_add_open(report, source, schema.pid, names)):
         kind = _class_of(name)
         if kind is not None:
             _sum(report.classes, kind, numbers, longest=2)
-        if name.startswith("wait/synch/"):
+        if name.startswith("wait/synch/") and not name.startswith(JOIN):
             _sum(report.locks, names.name(name), numbers, longest=2)
-        elif name.startswith(("wait/system/", "wait/app/")):
+        elif name.startswith((JOIN, "wait/system/", "wait/app/")):
             _sum(report.waits, names.name(name), numbers, longest=2)
     _add_files(report, source, names)
     for name, count, *numbers in source.rows("socket_summary_by_event_name", ("EVENT_NAME", "COUNT_STAR", *_IO)):
@@ -173,6 +205,27 @@ def _add(report: Report, schema: Schema) -> None:
     for code, severity, text in source.rows("error_log", ("ERROR_CODE", "PRIO", "DATA")):
         if code == "PFS-RUN" and severity == "Warning" and text not in report.notes:
             report.notes.append(text)
+
+
+def _add_open(report: Report, source: Source, pid: int, names: Readable) -> list[tuple[str, int, int, int]]:
+    """Adds the waits that had not ended, and returns name, count, time and longest of each: they count as those that had.
+
+    Threads without work wait until the program ends. So waits that no lock blocks are shown only if the first thread waits, too.
+    """
+    columns = ("THREAD_ID", "EVENT_ID", "HOLDER", "HOLDER_SOURCE", "HOLDER_EVENT_SOURCE", "DEADLOCK")
+    blocked = {(thread, event): holder for thread, event, *holder in source.rows("blocked", columns)}
+    of_wait = ("THREAD_ID", "EVENT_ID", "EVENT_TYPE", "THREAD", "EVENT_NAME", "SOURCE", "TIMER_WAIT")
+    running = [row for row in source.rows("running", of_wait) if row[2] == "WAIT" and row[6]]
+    is_cut_short = any(row[0] == 1 for row in running)
+    for thread, event, _, who, name, at, time in running:
+        held = blocked.get((thread, event))
+        if time >= _SHORTEST_OPEN and (held is not None or is_cut_short):
+            holder, held_at, does_at, deadlock = held or (None, None, None, None)
+            line = names.source(held_at or does_at)
+            report.open.append(
+                OpenWait(pid, names.name(who), names.name(name), names.source(at) or "", time, holder, line, deadlock)
+            )
+    return [(row[4], 1, row[6], row[6]) for row in running]
 
 
 def _add_files(report: Report, source: Source, names: Readable) -> None:
@@ -220,9 +273,20 @@ def _largest(sums: dict[str, list[int]], by: int, limit: int) -> list[tuple[str,
     return sorted(sums.items(), key=lambda item: (-item[1][by], -max(item[1]), item[0]))[:limit]
 
 
-def text_of(report: Report, limit: int) -> str:
-    """Returns the report for a terminal."""
+def _without_noise(report: Report) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+    """Returns locks that somebody waited for, and files with all that Python reads, its own and of packages, in one row."""
+    locks = {name: numbers for name, numbers in report.locks.items() if numbers[1] > 0}
+    files: dict[str, list[int]] = {}
+    imported = [(name, numbers) for name, numbers in report.files.items() if _IMPORTED.search(name)]
+    for name, numbers in report.files.items():
+        _sum(files, f"(Python and its packages: {len(imported)} files)" if _IMPORTED.search(name) else name, numbers)
+    return locks, files
+
+
+def text_of(report: Report, limit: int, everything: bool = False) -> str:
+    """Returns the report for a terminal. `everything`: also locks that were always free, and each file that Python imports."""
     parts = []
+    shown_locks, shown_files = (report.locks, report.files) if everything else _without_noise(report)
 
     def add(title: str, columns: str, rows: list[list[str]]) -> None:
         if not rows:
@@ -247,17 +311,39 @@ def text_of(report: Report, limit: int) -> str:
         parts.append(
             f"Took {time_text(took.wall)}, {used} of processors ({time_text(took.user)} user, {time_text(took.system)} system)"
         )
+    if (dead := [wait for wait in report.open if wait.deadlock is not None]) != []:
+        together = (
+            f"{len(dead)} threads wait for each other"
+            if len({wait.deadlock for wait in dead}) < len(dead)
+            else "Threads wait for each other"
+        )
+        parts.append(f"DEADLOCK: {together} for {time_text(max(wait.time for wait in dead))}")
+    opened = [
+        [
+            time_text(wait.time),
+            wait.thread.removeprefix("thread/"),
+            clean(wait.source),
+            clean(wait.holder or "").removeprefix("thread/"),
+            clean(wait.holder_source or ""),
+            clean(wait.name.removeprefix("wait/").removeprefix("synch/")),
+        ]
+        for wait in report.longest_open(limit)
+    ]
+    add("Not ended when the program did", "time|thread|line|held by|which is at|name", opened)
     add("Waited for", "time|count|longest|class", [waits(*item) for item in _largest(report.classes, 1, limit)])
-    locks = [(name.removeprefix("wait/synch/"), numbers) for name, numbers in _largest(report.locks, 1, limit)]
+    locks = [(name.removeprefix("wait/synch/"), numbers) for name, numbers in _largest(shown_locks, 1, limit)]
     add("Locks and conditions", "time|count|longest|name", [waits(*item) for item in locks])
     blocked = [
         [time_text(longest), count_text(count), time_text(time), clean(name.removeprefix("wait/synch/")), clean(line)]
         for (name, line), (count, time, longest) in report.longest_blocked(limit)
     ]
     add("Blocked longest by a lock", "longest|count|time|name|line", blocked)
-    other_waits = [(name.removeprefix("wait/system/").removeprefix("wait/"), n) for name, n in _largest(report.waits, 1, limit)]
+    other_waits = [
+        (name.removeprefix("wait/system/").removeprefix("wait/synch/").removeprefix("wait/"), n)
+        for name, n in _largest(report.waits, 1, limit)
+    ]
     add("Other waits", "time|count|longest|name", [waits(*item) for item in other_waits])
-    add("Files", "time|reads|read|writes|written|file", [io(*item) for item in _largest(report.files, 0, limit)])
+    add("Files", "time|reads|read|writes|written|file", [io(*item) for item in _largest(shown_files, 0, limit)])
     sockets = [(name.removeprefix("wait/io/socket/"), numbers) for name, numbers in _largest(report.sockets, 0, limit)]
     add("Sockets", "time|reads|read|writes|written|name", [io(*item) for item in sockets])
     add(

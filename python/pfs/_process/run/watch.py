@@ -37,6 +37,7 @@ _EVENT = struct.Struct("iIII")
 _MOST_DEAD = 64  # segments of dead processes that stay beside each other,
 _MOST_BYTES = 16 << 20  # and their memory
 _MOST_NOTES = 1000
+_MOST_FOLLOWED = 256  # processes at a time: each takes a descriptor
 _SECONDS_TO_START = 1
 _NOTE = re.compile(r"(\d+)(-\d+)?\.unseen")
 _SEGMENT = re.compile(r"(\d+)\D.*pfs")
@@ -47,11 +48,15 @@ class Watch:
 
     Attributes:
         report: the sums of segments that have been removed. None if there are none.
+        ended: when processes ended, by their numbers: nanoseconds of the monotonic clock. Only of those that the system tells of.
     """
 
     def __init__(self, folder: str, takes: bool) -> None:
         """`takes`: segments of dead processes may be removed."""
         self.report: Report | None = None
+        self.ended: dict[int, int] = {}
+        self._alive: dict[int, int] = {}  # processes by the descriptors that tell of their ends
+        self._events = select.epoll()
         self._folder, self._takes = folder, takes
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._watch = self._stop = self._parents = -1
@@ -79,6 +84,9 @@ class Watch:
             os.eventfd_write(self._stop, 1)
             self._thread.join()
             os.close(self._stop)
+        for descriptor in self._alive:
+            os.close(descriptor)
+        self._events.close()
         if self._watch >= 0:
             os.close(self._watch)
         for folder in processes.with_users(self._folder):
@@ -111,9 +119,15 @@ class Watch:
     def _run(self) -> None:
         with contextlib.suppress(OSError):  # the file system is full: the tree has one level
             self._parents = paths.made(os.path.join(self._folder, FILE))
+        for descriptor in (self._watch, self._stop):
+            self._events.register(descriptor, select.EPOLLIN)
         is_over = False
         while not is_over:
-            is_over = self._stop in select.select([self._watch, self._stop], [], [])[0]
+            ready = {descriptor for descriptor, _ in self._events.poll()}
+            is_over = self._stop in ready
+            for descriptor in ready & self._alive.keys():
+                self.ended[self._alive.pop(descriptor)] = time.monotonic_ns()
+                os.close(descriptor)
             with contextlib.suppress(BlockingIOError):
                 while data := os.read(self._watch, 1 << 16):
                     for number, mask, name in _events(data):
@@ -141,6 +155,7 @@ class Watch:
                 self._gone[int(of_segment[1])] += 1
         elif of_segment is not None:
             self._there.add(path)
+            self._follow(int(of_segment[1]))
             chain = ancestors(int(of_segment[1]))
             if chain and self._parents >= 0:
                 with contextlib.suppress(OSError):
@@ -151,6 +166,14 @@ class Watch:
                 self._on(of_user, _CREATE, other)
         elif _NOTE.fullmatch(name):
             (self._notes.discard if mask & _DELETE else self._notes.add)(path)
+
+    def _follow(self, pid: int) -> None:
+        """Waits for the end of a process, too. Of some it hears nothing: they are of another user, or there are too many."""
+        if pid not in self._alive.values() and len(self._alive) < _MOST_FOLLOWED:
+            with contextlib.suppress(OSError):
+                descriptor = os.pidfd_open(pid)
+                self._alive[descriptor] = pid
+                self._events.register(descriptor, select.EPOLLIN)
 
     def _read_notes(self) -> None:
         """Reads notes that are there for a while: one is taken back at once if its program does not start."""
@@ -185,7 +208,7 @@ class Watch:
         self.report = self.report or reports.Report()
         dead = [found for found in processes.scan_all(processes.with_users(self._folder)) if found.state == "dead"]
         for found in sorted(dead, key=lambda found: found.info.st_mtime_ns)[: max(0, len(dead) - _MOST_DEAD // 4)]:
-            reports.gather([found], self.report)
+            reports.gather([found], self.report, self.ended)
             self._taken.add(found.path)  # before its event comes
             if not processes.remove(found):
                 self._taken.discard(found.path)

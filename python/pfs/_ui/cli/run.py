@@ -108,6 +108,7 @@ def showing(folder: str, interval: float) -> Iterator[None]:
     "--children", type=click.Choice(["none", "fork", "all"]), default="all", show_default=True, help="Also record these."
 )
 @click.option("--report/--no-report", "wants_report", default=True, show_default=True, help="Print the report at the end.")
+@click.option("--all", "everything", is_flag=True, help="Report locks that were always free, and each file that Python imports.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option(
     "-o",
@@ -141,6 +142,7 @@ def run(
     interval: float,
     keep: bool,
     limit: int,
+    everything: bool,
     force: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -189,7 +191,7 @@ def run(
 
             from pfs._process.run import report as reports
 
-            gathered = reports.gather(found, watch.report)
+            gathered = reports.gather(found, watch.report, watch.ended)
             gathered.unrecorded = watch.unrecorded()
             gathered.took = took
             if as_json:
@@ -202,7 +204,7 @@ def run(
                 )
                 count = len(gathered.processes)
                 title = f"\npfs run: {' '.join(command)}: {count} process{'' if count == 1 else 'es'}"
-                text = storable(f"{title}{unseen}\n\n{reports.text_of(gathered, limit)}\n")
+                text = storable(f"{title}{unseen}\n\n{reports.text_of(gathered, limit, everything)}\n")
             if output in (None, "-"):
                 click.echo(text, err=output is None)
             else:
