@@ -251,11 +251,12 @@ struct alignas(64) ShmHold {
 static_assert(sizeof(ShmHold) == 64);
 
 // A file, known by name from its first successful open until it is deleted; or a socket, from its creation until it is closed.
-// Threads: fields change under the cold lock, except flags (setup), open_count (atomic add) and thread_id.
+// Threads: fields change under the cold lock, except flags (setup), open_count (atomic add) and thread_id. A thread makes a file of a slot
+// that is ready on the lock-free path.
 struct alignas(64) ShmFile {
   HalfWord flags;
   std::atomic<uint16_t> class_index;  // 0 = free slot
-  std::atomic<uint16_t> state;        // kFileFree, kFileLive, kFileDead, and the flag bits below
+  std::atomic<uint16_t> state;        // kFileFree, kFileLive, kFileDead, kFileReady, and the flag bits below
   ShmCellList lanes[kFileLanes];      // kMiscLane, kReadLane, kWriteLane
   HalfWord open_count;                // of a socket: counts its descriptor, and a close that has not ended
   HalfWord hash;                      // of the name; of a socket its descriptor
@@ -266,7 +267,8 @@ struct alignas(64) ShmFile {
 };
 static_assert(sizeof(ShmFile) == 64);
 // kFileDead: the file is deleted, but open descriptors still name it; it is not shown, and is in no list.
-inline constexpr uint16_t kFileFree = 0, kFileLive = 1, kFileDead = 2, kFileStateMask = 3;
+// kFileReady: a thread will make its next file of the slot, which has cells of that thread. It is not shown.
+inline constexpr uint16_t kFileFree = 0, kFileLive = 1, kFileDead = 2, kFileReady = 3, kFileStateMask = 3;
 inline constexpr uint16_t kFileTemporary = 4;   // disappears at close, as every socket does
 inline constexpr uint16_t kSocketIdle = 8;      // STATE of socket_instances
 inline constexpr uint16_t kSocketIsLocal = 16;  // AF_UNIX: the name is a path, there is no IP and no port

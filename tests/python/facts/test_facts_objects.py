@@ -7,6 +7,7 @@ import os
 import random
 import re
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -169,6 +170,28 @@ def test_C6_file_instance_limit(limit: int) -> None:
     fd = opened(key, "again")
     assert len(rows("file_instances")) == min(limit, 1)
     C.close(fd)
+
+
+@fresh_process("performance_schema_max_file_instances=40")
+def test_C6_slots_that_a_thread_has_in_advance_are_not_missing() -> None:
+    """C6 for files: a file is lost only if as many are live as the option allows, whatever other threads have ready."""
+    key = key_of("file", "c/data")
+
+    def open_some(first: int, end: int) -> None:
+        for i in range(first, end):
+            assert C.close(opened(key, f"f{i}")) == 0
+
+    done, go_on = threading.Event(), threading.Event()
+    other = threading.Thread(target=lambda: (open_some(0, 9), done.set(), go_on.wait()))
+    other.start()
+    done.wait()
+    open_some(9, 40)
+    assert len(rows("file_instances")) == 40
+    assert status("file_instances_lost") == 0
+    go_on.set()
+    other.join()
+    open_some(40, 41)
+    assert status("file_instances_lost") == 1
 
 
 @fresh_process("performance_schema_max_file_handles={limit}")

@@ -334,7 +334,10 @@ void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached,
     shared.cells.store(0, kRelaxed);
     shared.global_cells.store(0, kRelaxed);
     ThreadState* const thread = slots[slot].state;
-    if (thread != nullptr) thread->names.ContinueInChild(was_closed);
+    if (thread != nullptr) {
+      thread->names.ContinueInChild(was_closed);
+      if (HalfWord& ready = thread->ready_files.count; !was_closed && ready.load(kRelaxed) != 0) ready.store(0, kRelaxed);
+    }
     const uint64_t use = slots[slot].use.load(kRelaxed);
     const bool is_own = thread == own, is_attached = thread == attached;
     if (use == 0 || (!is_own && (use & ThreadSlot::kOwn) != 0)) {

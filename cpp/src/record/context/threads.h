@@ -205,6 +205,15 @@ struct ThreadWork : HotThreadState {
   uint64_t sample_seed;  // of the next pseudo-random distance between two events that are timed
 };
 
+// Slots of files that are ready for the thread's next files (record/family/files.h). The more a thread needs, the more it takes.
+// Threads: the owner, on the lock-free path or under the cold lock; any under the cold lock while that path is closed.
+struct ReadyFiles {
+  static constexpr uint32_t kMost = 16;
+  uint32_t wanted;  // how many were taken last
+  HalfWord count;
+  uint32_t slots[kMost];
+};
+
 // Private memory of one instrumentation.
 // Threads: only the thread that it is attached to, including its signal handlers (see `nesting`).
 struct ThreadState : ThreadWork {
@@ -226,7 +235,8 @@ struct ThreadState : ThreadWork {
   uint32_t spare_chunks[kEventKinds];
   bool has_lost_cell;  // the event's object found no cell, which is counted; if its class finds none either, that is the same loss
   uint32_t forks;      // of the process when they were filled: a forked child has other cells and chunks
-  NameStash names;     // zeros at first
+  NameStash names;     // zeros at first, both
+  ReadyFiles ready_files;
   // Of these two, what `holds` and `statement_depth` count is in use. A new thread leaves the rest as it is: clearing it takes longer
   // than all else that makes a thread.
   HeldChunk held_chunks[kEventKinds][ChunkHold::kMaxHeld];

@@ -212,17 +212,22 @@ void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary) 
     if (fd >= 0 && path != nullptr) {
       if (call->file == nullptr) (void)give_without_lock();
       if (call->file == nullptr) {
+        if (call->passing != 0) {
+          ForgetSiteOfPassingName(call->passing);
+          call->own_name = TakePassingName(std::exchange(call->passing, 0));
+        }
+        if (!temporary) call->file = MakeFileWithoutLock(call->wait.class_index, fd, call->own_name);
+        if (call->file != nullptr) call->own_name = 0;
+      }
+      if (call->file == nullptr) {
         once.emplace();
         if (ColdLock lock; lock) {
-          if (call->passing != 0) {
-            ForgetSiteOfPassingName(call->passing);
-            call->own_name = TakePassingName(std::exchange(call->passing, 0));
-          }
           const auto bind = [&](std::string_view name) {
             return BindDescriptor(call->wait.class_index, fd, name, &call->own_name, temporary);
           };
           call->file = WithName(*call, path, bind);
           ReleaseOwnName(call);
+          TakeFilesInAdvance(call->wait.class_index);
         } else {
           CountLoss(Loss::kFileHandles);  // what is done with the descriptor will not be followed
         }
@@ -382,7 +387,7 @@ void WasRenamed(ShmFile* file, const char* new_path) {
   ReleaseName(NameOf(file->name.load(kRelaxed)));
   SetFileName(*file, name.view());
   file->hash.store(hash, kRelaxed);
-  AddToBucket(*file);
+  while ((replaced = AddToBucket(*file, name.view())) != nullptr) RetireFile(*replaced);
 }
 
 // Does `then` with the file of a name where no event is counted.

@@ -22,8 +22,15 @@ constexpr uint32_t NameHash(uint64_t by_words) { return static_cast<uint32_t>(by
 
 // REQUIRES: cold lock, for these three.
 ShmFile* FindByName(std::string_view name, uint32_t hash);
-void AddToBucket(ShmFile& file);
+// Adds a file that has its hash. Returns nullptr, or the file that another thread has added under the same name since the caller searched.
+ShmFile* AddToBucket(ShmFile& file, std::string_view name);
 void TakeFromBucket(ShmFile& file);
+
+// Adds a file that has its hash, if there is none of that name. Returns false if it has not been added: there may be one. `is_sure`: no
+// other thread has changed the index meanwhile; else FindSecond() may find one. REQUIRES: lock-free path (record/engine/free_lists.h).
+bool AddToBucketWithoutLock(ShmFile& file, std::string_view name, bool* is_sure);
+// Returns a file of that name that was there before `file`, or nullptr. REQUIRES: cold lock; `file` is in the index.
+ShmFile* FindSecond(const ShmFile& file, std::string_view name);
 
 // Returns the file of that name, and its name's word, or nullptr: then FindByName() may still find it. Needs no lock: a chain that changes
 // meanwhile leads to files of other names, or in a circle.

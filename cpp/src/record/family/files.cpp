@@ -8,6 +8,8 @@
 
 #include "base/private_memory.h"
 #include "record/engine/classes.h"
+#include "record/engine/cold_lock.h"
+#include "record/engine/free_lists.h"
 #include "record/engine/names.h"
 #include "record/family/file_index.h"
 #include "record/family/file_name.h"
@@ -43,8 +45,20 @@ void GiveFileIfUnused(ShmFile& file) {
   file.state.store(kFileFree, kRelaxed);
   ReleaseName(NameOf(file.name.load(kRelaxed)));
   ShmArray& array = g_runtime.segment.array(ArrayId::kFiles);
-  file.hash_next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
+  file.hash_next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelease);  // pairs with IsNoFile
   array.free_head.store(IndexOf(&file), kRelaxed);
+}
+
+// Its row disappears, its statistics move to its class. REQUIRES: it is not in the index.
+void BuryFile(ShmFile& file) {
+  const auto hide = [](void* object) {
+    auto* dead = static_cast<ShmFile*>(object);
+    dead->flags.fetch_or(kFlagDead, kRelaxed);
+    dead->state.exchange(kFileDead);  // pairs with LetGo
+  };
+  const uint64_t key = CellKey(CellKind::kFile, IndexOf(&file), file.version.load(kRelaxed), 0);
+  RetireObject(file.class_index.load(kRelaxed), key, file.lanes, nullptr, hide, &file);
+  GiveFileIfUnused(file);
 }
 
 bool IsTemporary(const ShmFile& file) { return (file.state.load(kRelaxed) & kFileTemporary) != 0; }
@@ -60,8 +74,10 @@ ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash, ui
   }
   file->hash.store(hash, kRelaxed);
   PublishFile(*file, class_index, 0);
-  AddToBucket(*file);
-  return file;
+  ShmFile* const earlier = AddToBucket(*file, name);
+  if (earlier == nullptr) return file;
+  BuryFile(*file);  // another thread has made it meanwhile
+  return earlier;
 }
 
 // One thing less, a descriptor or an operation, that keeps the file. True: it may be that nothing keeps it, and BuryIfUnused() must look.
@@ -125,17 +141,43 @@ ShmFile* BindDescriptor(uint32_t class_index, int fd, std::string_view name, uin
   return file;
 }
 
-ShmFile* AllocateFileSlot(uint32_t class_index) {
-  Word& live = LiveObjects(class_index);
+namespace {
+
+// Takes back what threads have taken in advance. Returns false if there is nothing.
+bool TakeReadyFilesBack() {
+  const uint64_t used = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
+  const auto ready_of = [](uint32_t slot) { return SlotAt(slot).state == nullptr ? nullptr : &SlotAt(slot).state->ready_files; };
+  bool are_some = false;
+  for (uint32_t slot = 1; slot < used; ++slot)
+    are_some = are_some || (ready_of(slot) != nullptr && ready_of(slot)->count.load(kRelaxed) != 0);
+  if (!are_some) return false;
+  CloseLockFreePath();
+  const uint64_t lists = g_runtime.segment.array(ArrayId::kFreeLists).used.load(kRelaxed);
+  for (uint64_t i = 1; i < lists; ++i) are_some = are_some && g_runtime.free_lists[i].is_busy.load(kRelaxed) == 0;  // not of one that hangs
+  for (uint32_t slot = 1; are_some && slot < used; ++slot) {
+    ReadyFiles* const ready = ready_of(slot);
+    if (ready == nullptr) continue;
+    const uint32_t count = ready->count.exchange(0, kRelaxed);
+    for (uint32_t i = 0; i < count; ++i) BuryFile(g_runtime.files[ready->slots[i]]);
+  }
+  OpenLockFreePath();
+  return are_some;
+}
+
+uint64_t MostLive(uint32_t class_index) {
   const FamilyLimits limits = LimitsOf(static_cast<Family>(g_runtime.classes[class_index].family));
-  if (live >= static_cast<uint64_t>(StartOptionsLocked().Get(limits.instances))) return nullptr;
+  return static_cast<uint64_t>(StartOptionsLocked().Get(limits.instances));
+}
+
+ShmFile* TakeSlot(uint32_t class_index) {
+  Word& live = LiveObjects(class_index);
+  if (live >= MostLive(class_index)) return nullptr;
   ShmArray& array = g_runtime.segment.array(ArrayId::kFiles);
   uint64_t index = array.free_head.load(kRelaxed);
   if (index != 0) {
     array.free_head.store(g_runtime.files[index].hash_next.load(kRelaxed), kRelaxed);
   } else {
-    const bool is_socket = limits.instances == OptionId::max_socket_instances;
-    const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kFiles, 1, is_socket ? 0 : kPartsOfSockets);
+    const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kFiles, 1, &live == &live_sockets ? 0 : kPartsOfSockets);
     if (fresh < 0) return nullptr;
     index = static_cast<uint64_t>(fresh);
   }
@@ -147,10 +189,22 @@ ShmFile* AllocateFileSlot(uint32_t class_index) {
   return &file;
 }
 
+void StoreFlagsOfClass(ShmFile& file, uint32_t class_index) {
+  file.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelaxed);
+}
+
+}  // namespace
+
+ShmFile* AllocateFileSlot(uint32_t class_index) {
+  ShmFile* const file = TakeSlot(class_index);
+  const bool may_try_again = file == nullptr && &LiveObjects(class_index) == &live_files && TakeReadyFilesBack();
+  return may_try_again ? TakeSlot(class_index) : file;
+}
+
 void SetFileName(ShmFile& file, std::string_view name) { file.name.store(name.empty() ? 0 : AcquireNameWord(name), kRelease); }
 
 void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state) {
-  file.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelaxed);
+  StoreFlagsOfClass(file, class_index);
   file.state.store(kFileLive | state, kRelease);  // pairs with KeepFile: the name is the new one
   file.class_index.store(class_index, kRelease);  // last: live from here on; pairs with Snapshot::files
 }
@@ -158,13 +212,69 @@ void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state) {
 void RetireFile(ShmFile& file) {
   const uint32_t class_index = file.class_index.load(kRelaxed);
   if (g_runtime.classes[class_index].family == static_cast<uint32_t>(Family::kFile)) TakeFromBucket(file);
-  const auto hide = [](void* object) {
-    auto* dead = static_cast<ShmFile*>(object);
-    dead->flags.fetch_or(kFlagDead, kRelaxed);
-    dead->state.exchange(kFileDead);  // pairs with LetGo
-  };
-  RetireObject(class_index, CellKey(CellKind::kFile, IndexOf(&file), file.version.load(kRelaxed), 0), file.lanes, nullptr, hide, &file);
-  GiveFileIfUnused(file);
+  BuryFile(file);
+}
+
+void TakeFilesInAdvance(uint32_t class_index) {
+  ThreadState* const thread = t_locals.state;
+  if (thread == nullptr || OwnFreeLists() == nullptr) return;
+  ReadyFiles& ready = thread->ready_files;
+  ready.wanted = std::min(ReadyFiles::kMost, std::max(1u, 2 * ready.wanted));
+  for (uint32_t count = ready.count.load(kRelaxed); count < ready.wanted && live_files < MostLive(class_index) / 2;) {
+    ShmFile* const file = TakeSlot(class_index);
+    if (file == nullptr) return;  // no loss: nobody needs it yet
+    AddCells(*thread, file->lanes);
+    StoreFlagsOfClass(*file, class_index);  // not kFlagDead, which a change of the setup would keep while the file is made
+    file->name.store(0, kRelaxed);
+    file->state.store(kFileReady, kRelaxed);
+    file->class_index.store(class_index, kRelease);
+    ready.slots[count] = IndexOf(file);
+    ready.count.store(++count, kRelaxed);
+  }
+}
+
+ShmFile* MakeFileWithoutLock(uint32_t class_index, int fd, uint64_t word) {
+  ThreadLocals& self = t_locals;
+  ShmFreeLists* const own = self.free_lists;
+  if (own == nullptr || self.state == nullptr || self.in_cold_lock || word == 0) return nullptr;
+  if (static_cast<uint32_t>(fd) >= g_runtime.max_descriptors || FileOfDescriptor(fd) != nullptr) return nullptr;
+  ReadyFiles& ready = self.state->ready_files;
+  bool is_sure = false;
+  ShmFile* file = nullptr;
+  const std::string_view name = NameText(NameOf(word));
+  {
+    const OnLockFreePath on(self, *own);
+    LightBarrier(*own);
+    const uint32_t count = ready.count.load(kRelaxed);
+    if (OnLockFreePath::IsClosed() || count == 0) return nullptr;
+    file = &g_runtime.files[ready.slots[count - 1]];
+    ready.count.store(count - 1, kRelaxed);  // first: a handler that does not return must leave no slot in two places
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    StoreFlagsOfClass(*file, class_index);
+    file->class_index.store(static_cast<uint16_t>(class_index), kRelaxed);
+    file->hash.store(HashName(name), kRelaxed);
+    file->open_count.fetch_add(1, kRelaxed);  // a search may still hold an earlier file of the slot
+    file->name.store(word, kRelease);
+    if (!AddToBucketWithoutLock(*file, name, &is_sure)) {
+      file->name.store(0, kRelaxed);
+      file->open_count.fetch_sub(1, kRelaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      ready.count.store(count, kRelaxed);
+      return nullptr;
+    }
+    g_runtime.file_of_descriptor[fd].store(IndexOf(file), kRelease);  // pairs with TakeDescriptor
+  }
+  if (__builtin_expect(!is_sure, 0)) {
+    if (ColdLock lock; lock && IsLiveFile(file)) {
+      if (ShmFile* const earlier = FindSecond(*file, name); earlier != nullptr) {
+        ForgetDescriptor(fd);
+        GiveDescriptor(fd, *earlier);
+        RetireFile(*file);
+        return earlier;
+      }
+    }
+  }
+  return file;
 }
 
 void ForgetDescriptor(int fd) {

@@ -191,7 +191,7 @@ ShmFile* TakeDescriptor(int fd);
 // Gives a descriptor to the file that had the name when the call began. Returns false if it cannot.
 bool GiveDescriptorWithoutLock(int fd, ShmFile& file, uint64_t name);
 
-// ---- Creating and destroying a ShmFile. All REQUIRE the cold lock ---------------------------------------------------------------------
+// ---- Creating and destroying a ShmFile. All but MakeFileWithoutLock() REQUIRE the cold lock -------------------------------------------
 
 // Returns a slot for an object of the class, not yet live, or nullptr if the array is full, which is not counted.
 ShmFile* AllocateFileSlot(uint32_t class_index);
@@ -209,6 +209,11 @@ void ForgetSocketsInChild();
 // Gives a descriptor to the file of that name, which is made if there is none. Returns nullptr, and counts a loss, if it cannot be made.
 // `own_name`: a copy of the name that a new file takes; 0 = there is none.
 ShmFile* BindDescriptor(uint32_t class_index, int fd, std::string_view name, uint64_t* own_name, bool temporary);
+// Takes slots in advance, with the thread's cells, for the next files of the calling thread.
+void TakeFilesInAdvance(uint32_t class_index);
+// Makes a file of the name `word`, which it takes, and gives it the descriptor. Returns nullptr if it cannot: there may be such a file; the
+// thread has no slot; another thread, or an outsider, holds it up. Needs no lock.
+ShmFile* MakeFileWithoutLock(uint32_t class_index, int fd, uint64_t word);
 // Does what is left to do for a file that nothing keeps. Nothing is done twice, whichever thread comes, and if the slot is another file's
 // by now.
 void BuryIfUnused(ShmFile& file);

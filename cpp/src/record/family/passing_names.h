@@ -21,7 +21,7 @@ uint32_t AddPassingName(std::string_view name, uint32_t hash, uint64_t* word, Na
 // Adds the name of a file that is no more: a journal comes again. The name becomes the segment's, or is released. REQUIRES: cold lock.
 void LeavePassingName(uint64_t word, uint32_t hash);
 // Takes a name that the caller alone holds. Returns its word, which is the caller's to release; 0 if others hold it, too. Either way the
-// caller holds it no more. REQUIRES: cold lock.
+// caller holds it no more. Threads: any.
 uint64_t TakePassingName(uint32_t place);
 // Threads: any, like those below.
 void LetPassingNameGo(uint32_t place);

@@ -296,6 +296,14 @@ void AddOtherLanes(ThreadState& thread, uint64_t key, ShmCellList& list) {
 
 }  // namespace
 
+void AddCells(const ThreadState& thread, std::span<ShmCellList> lanes) {
+  for (ShmCellList& lane : lanes) {
+    FoldRetired(kFoldedPerCell);
+    if (object_cells >= static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_object_cells)) / 2) return;
+    if (AddCell(lane, thread.slot, nullptr) == nullptr) return;
+  }
+}
+
 ShmCell* SearchCell(const ThreadState& thread, uint64_t key, const ShmCellList& list) {
   if (ShmCell* cell = CachedCell(thread, key); cell != nullptr) return cell;
   for (uint32_t at = HeadOf(list, kAcquire); at != 0; at = g_runtime.cells[at].next.load(kAcquire)) {

@@ -130,6 +130,9 @@ PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64
 [[gnu::noinline]] void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps, uint64_t amount,
                                   uint64_t count);
 
+// Gives the thread its cells in the lanes of an object that will need them; fewer if half of all cells are taken. REQUIRES: cold lock.
+void AddCells(const ThreadState& thread, std::span<ShmCellList> lanes);
+
 // Retires an object, whose lane 0 has `first_key`: `hide` hides it from readers. The numbers in `lanes` and `own`
 // (may be nullptr; a cell that the caller alone writes) move to the class in the same fold section. Cells of other
 // live threads go to the list of retired cells.
