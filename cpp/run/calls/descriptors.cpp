@@ -167,8 +167,10 @@ void ForgetAdopted(int fd) {
 void Duplicated(int from, int to, const Site& site) {
   if (FileOfDescriptor(to) != nullptr) UnbindFile(to);
   ForgetAdopted(to);
-  // The kernel names both the same; a standard stream that nobody has used yet stays unknown.
-  if (FileOfDescriptor(from) != nullptr) Adopt(to, site);
+  ShmFile* const file = FileOfDescriptor(from);
+  if (file == nullptr) return;  // a standard stream that nobody has used yet stays unknown
+  const bool is_socket = (file->flags.load(std::memory_order_relaxed) & kFlagSocket) != 0;
+  if (is_socket || !GiveDescriptorWithoutLock(to, *file, file->name.load(std::memory_order_acquire))) Adopt(to, site);
 }
 
 }  // namespace perfschema::run
