@@ -312,6 +312,18 @@ namespace {
 
 bool NamesFile(Operation operation) { return operation != Operation::kMkdir && operation != Operation::kRmdir; }
 
+// Returns whether no file has the name of the call, which holds it. Needs no lock.
+bool IsOfNoFile(const NamedFileWait& call) {
+  return call.passing != 0 && !IsStillForked() && (!NamesFile(call.operation) || IsStillPassing(call.passing, call.name));
+}
+
+// Ends an operation on a name where nothing is to be done under the cold lock.
+void EndWithoutLock(NamedFileWait* call, const EndedWait& ended) {
+  uint64_t more = 0;
+  NameRecord(*call, call->file, &more);
+  FinishFileWait(*call, call->operation, ended, 0, more, [&] { ReleaseUnusedName(call); });
+}
+
 // The common end of operations by name. The file is looked up here, after the timer: the lookup is no part of the event, and where the
 // system said EFAULT pfs may not read the name. `on_success` changes the file under the cold lock once the event is counted on it.
 template <typename OnSuccess>
@@ -353,12 +365,8 @@ void EndFileName(NamedFileWait* call, const char* path, int rc) {
   };
   EndOnKnown(*call, keep, [&](const EndedWait& ended) {
     if (!is_kept) (void)keep();
-    const bool is_passing =
-        !is_kept && call->passing != 0 && !IsStillForked() && (!NamesFile(call->operation) || IsStillPassing(call->passing, call->name));
-    if (!is_kept && !is_passing) return EndByName(call, path, rc, ended, [] {});
-    uint64_t more = 0;
-    NameRecord(*call, call->file, &more);
-    FinishFileWait(*call, call->operation, ended, 0, more, [&] { ReleaseUnusedName(call); });
+    if (!is_kept && !IsOfNoFile(*call)) return EndByName(call, path, rc, ended, [] {});
+    EndWithoutLock(call, ended);
   });
   if (is_kept) ReleaseFile(*call->file);
   errno = error;
@@ -366,7 +374,13 @@ void EndFileName(NamedFileWait* call, const char* path, int rc) {
 
 namespace {
 
-// REQUIRES: cold lock, for both.
+// Returns whether the program has written bytes to the file: it is no folder. REQUIRES: cold lock, as for the next two.
+bool IsWritten(const ShmFile* file) {
+  uint32_t at = file == nullptr ? 0 : HeadOf(file->lanes[kWriteLane]);
+  while (at != 0 && BytesIn(g_runtime.cells[at]) == 0) at = g_runtime.cells[at].next.load(kRelaxed);
+  return at != 0;
+}
+
 void WasDeleted(ShmFile* file) {
   if (!IsLiveFile(file)) return;
   const uint64_t name = file->name.load(kRelaxed);
@@ -390,6 +404,11 @@ void WasRenamed(ShmFile* file, const char* new_path) {
   while ((replaced = AddToBucket(*file, name.view())) != nullptr) RetireFile(*replaced);
 }
 
+bool IsOfNoFile(const char* path) {
+  const FileName name(path);
+  return IsNoFile(name.view(), HashName(name.view()));
+}
+
 // Does `then` with the file of a name where no event is counted.
 template <typename Then>
 void WithoutEvent(const char* path, Then then) {
@@ -407,13 +426,31 @@ void WithoutEvent(const char* path, Then then) {
 
 void EndFileDelete(NamedFileWait* call, const char* path, int rc) {
   if (call == nullptr) return WithoutEvent(path, WasDeleted);
-  EndByName(call, path, rc, EndWait(call->wait), [&] { WasDeleted(call->file); });
+  const int error = errno;
+  const EndedWait ended = EndWait(call->wait);
+  if (IsOfNoFile(*call)) {
+    EndWithoutLock(call, ended);
+  } else {
+    EndByName(call, path, rc, ended, [&] { WasDeleted(call->file); });
+  }
+  errno = error;
 }
 
 void EndFileRename(NamedFileWait* call, const char* old_path, const char* new_path, int rc) {
-  if (rc == 0) NoteRenamed(new_path);
-  if (call == nullptr) return WithoutEvent(old_path, [&](ShmFile* file) { WasRenamed(file, new_path); });
-  EndByName(call, old_path, rc, EndWait(call->wait), [&] { WasRenamed(call->file, new_path); });
+  const int error = errno;
+  bool may_be_folder = rc == 0;
+  if (call == nullptr) {
+    WithoutEvent(old_path, [&](ShmFile* file) { WasRenamed(file, new_path); });
+  } else if (const EndedWait ended = EndWait(call->wait); IsOfNoFile(*call) && (rc != 0 || IsOfNoFile(new_path))) {
+    EndWithoutLock(call, ended);
+  } else {
+    EndByName(call, old_path, rc, ended, [&] {
+      may_be_folder = !IsWritten(call->file);
+      WasRenamed(call->file, new_path);
+    });
+  }
+  if (may_be_folder) NoteRenamed(new_path);
+  errno = error;
 }
 
 }  // namespace perfschema
