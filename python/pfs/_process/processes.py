@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -371,21 +371,14 @@ def columns_of(there: Sequence[Found]) -> dict[str, list[Any]]:
 
 
 def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
-    import numpy as np
     import pandas as pd
 
-    from pfs._read.dtypes import TEXT, category
+    from pfs._read.dtypes import dtype_of
 
-    typed: dict[str, Callable[[list[Any]], Any]] = {
-        "PID": lambda values: np.array(values, dtype=np.uint64),
-        "STARTED": lambda values: np.array(values, dtype="datetime64[us]"),
-        "STATE": lambda values: pd.Categorical(values, dtype=category(STATES)),
-        "SIZE": lambda values: np.array(values, dtype=np.uint64),
-    }
+    kinds = {"PID": "uint64", "STARTED": "timestamp", "STATE": "enum", "SIZE": "uint64"}
     columns = columns_of(there)
-    return pd.DataFrame(
-        {name: typed[name](values) if name in typed else pd.array(values, dtype=TEXT) for name, values in columns.items()}
-    )
+    types = {name: dtype_of(kinds.get(name, "text"), members=STATES) for name in columns}
+    return pd.DataFrame({name: pd.Series(values, dtype=types[name]) for name, values in columns.items()})
 
 
 def processes(path: str | os.PathLike[str] | None = None, all_users: bool = False) -> pd.DataFrame:

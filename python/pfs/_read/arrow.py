@@ -90,6 +90,8 @@ def _as_declared(part: _core.Part, declared: str, nullable: bool) -> _core.Part:
 def _part(name: str, column: pd.Series[Any]) -> _core.Part:
     import pandas as pd
 
+    from pfs._read.dtypes import numbers
+
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return name, "text", True, column.cat.codes.to_numpy(), column.isna().to_numpy(), [str(t) for t in dtype.categories]
@@ -103,8 +105,7 @@ def _part(name: str, column: pd.Series[Any]) -> _core.Part:
         raise InvalidValue(f"column {name} has the type {dtype}: legal are the types of the frames of pfs.table")
     if isinstance(dtype, np.dtype):
         return name, kind, False, column.to_numpy(), None, None
-    mask = column.isna().to_numpy()
-    return _with_nulls(name, kind, column.to_numpy(dtype=dtype.name.lower(), na_value=0), mask)
+    return _with_nulls(name, kind, numbers(column), column.isna().to_numpy())
 
 
 def _with_nulls(name: str, kind: str, values: Any, mask: Any, texts: list[str] | None = None) -> _core.Part:

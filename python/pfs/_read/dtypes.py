@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-__all__ = ["TEXT", "category", "column_of", "fits_signed"]
+__all__ = ["TEXT", "category", "column_of", "dtype_of", "fits_signed", "numbers", "with_nulls_of"]
 
 TEXT = pd.StringDtype(storage="python")
 
@@ -35,6 +36,31 @@ def column_of(kind: str, nullable: bool, values: Any, mask: Any, texts: Any, pla
     if nullable and kind != "double":
         return pd.arrays.IntegerArray(values, mask)
     return values
+
+
+_NULLABLE = {"uint64": "UInt64", "int64": "Int64", "uint32": "UInt32", "int32": "Int32"}
+
+
+def dtype_of(kind: str, nullable: bool = False, members: Sequence[str] = ()) -> Any:
+    """Returns the pandas type of a kind of column. `members`: of an enum."""
+    if kind in ("text", "set"):
+        return TEXT
+    if kind == "enum":
+        return category(tuple(members))
+    if kind == "timestamp":
+        return "datetime64[us]"
+    return "float64" if kind == "double" else _NULLABLE[kind] if nullable else kind
+
+
+def numbers(column: pd.Series[Any]) -> Any:
+    """Returns a column as plain numbers, with 0 for NULL."""
+    name = column.dtype.name
+    return column.to_numpy(dtype=name.lower(), na_value=0) if name in _NULLABLE.values() else column.to_numpy()
+
+
+def with_nulls_of(column: pd.Series[Any], whole: Any) -> Any:
+    """Returns whole numbers that are NULL where a column of whole numbers is."""
+    return pd.arrays.IntegerArray(whole, column.isna().to_numpy()) if column.dtype.name in _NULLABLE.values() else whole
 
 
 def fits_signed(values: Any) -> bool:

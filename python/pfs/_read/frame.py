@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from pfs._read.columns import ArrayColumn
-from pfs._read.dtypes import TEXT, column_of, fits_signed
+from pfs._read.dtypes import TEXT, column_of, fits_signed, numbers, with_nulls_of
 from pfs._read.kinds import listed
 from pfs._read.nearest import hint
 from pfs._read.places import readable
@@ -239,10 +239,8 @@ def as_signed(table_frame: pd.DataFrame) -> pd.DataFrame:
     """Returns the frame with int64 and Int64 in the place of uint64 and UInt64, where all values fit, as ``pfs.table`` does."""
     changed: dict[str, Any] = {}
     for name, column in table_frame.items():
-        if column.dtype == "uint64" and fits_signed(column.to_numpy()):
-            changed[str(name)] = column.to_numpy().view(np.int64)
-        elif column.dtype == "UInt64" and fits_signed(whole := column.to_numpy(dtype=np.uint64, na_value=0)):
-            changed[str(name)] = pd.arrays.IntegerArray(whole.view(np.int64), column.isna().to_numpy())
+        if column.dtype.name.lower() == "uint64" and fits_signed(whole := numbers(column)):
+            changed[str(name)] = with_nulls_of(column, whole.view(np.int64))
     return _with(table_frame, changed) if changed else table_frame
 
 
@@ -256,12 +254,10 @@ def as_declared(table: str, table_frame: pd.DataFrame) -> pd.DataFrame:
         values = table_frame[name]
         if values.dtype.name.lower() != "int64":
             continue
-        whole = values.to_numpy(dtype=np.int64, na_value=0)
+        whole = numbers(values)
         if len(whole) and whole.min() < 0:
             continue  # somebody has written other values
-        changed[name] = whole.view(np.uint64)
-        if values.dtype == "Int64":
-            changed[name] = pd.arrays.IntegerArray(changed[name], values.isna().to_numpy())
+        changed[name] = with_nulls_of(values, whole.view(np.uint64))
     return _with(table_frame, changed)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pfs import _core
-from pfs._read.dtypes import TEXT, category
+from pfs._read.dtypes import TEXT, category, dtype_of, numbers
 from pfs._read.frame import as_declared, as_signed
 from pfs._save.averages import timed
 from pfs._save.frames import Frames, Reading
@@ -174,12 +174,9 @@ def _joinable(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.astype({name: TEXT for name in frame.columns if isinstance(frame[name].dtype, pd.CategoricalDtype)})
 
 
-_NULLABLE = {"uint64": "UInt64", "int64": "Int64", "uint32": "UInt32", "int32": "Int32"}
-
-
 def _nullable(column: pd.Series[Any]) -> pd.Series[Any]:
-    name = _NULLABLE.get(column.dtype.name)
-    return column if name is None else column.astype(name)  # type: ignore[call-overload, no-any-return, unused-ignore]
+    name = column.dtype.name
+    return column.astype(dtype_of(name, nullable=True)) if name in ("uint64", "int64", "uint32", "int32") else column
 
 
 def _taken(column: pd.Series[Any], places: _Places) -> pd.Series[Any]:
@@ -194,12 +191,6 @@ def _differs(one: pd.Series[Any], two: pd.Series[Any]) -> _Places:
     one, two = _nullable(one).reset_index(drop=True), _nullable(two).reset_index(drop=True)
     both_null = one.isna().to_numpy() & two.isna().to_numpy()
     return (one != two).astype("boolean").to_numpy(dtype=bool, na_value=True) & ~both_null
-
-
-def _numbers(column: pd.Series[Any]) -> _Places:
-    """Returns a column as plain integers, with 0 for NULL."""
-    name = str(column.dtype).lower()
-    return np.asarray(column.to_numpy(dtype=name, na_value=0) if column.dtype.name in _NULLABLE.values() else column.to_numpy())
 
 
 def _summary_diff(
@@ -217,9 +208,9 @@ def _summary_diff(
     for column in columns:
         name, how = column["name"], column["combine"]
         if how == "sum" or (how in ("least", "most") and column["unit"] == "picoseconds"):
-            now = _numbers(after[name])
+            now = numbers(after[name])
             then = np.zeros_like(now)
-            then[known] = _numbers(before[name])[old[known]]
+            then[known] = numbers(before[name])[old[known]]
             if how == "sum":
                 sums[name] = now, then
                 happened |= now != then
@@ -232,7 +223,7 @@ def _summary_diff(
             happened |= known & _differs(after[name], _taken(before[name], old))
     less &= known
     kept = np.flatnonzero(happened | less)
-    gone = gone[np.any([_numbers(before[name])[gone] != 0 for name in sums], axis=0)] if len(gone) else gone
+    gone = gone[np.any([numbers(before[name])[gone] != 0 for name in sums], axis=0)] if len(gone) else gone
     is_gone = np.arange(len(kept) + len(gone)) >= len(kept)
     difference = {
         name: np.append(np.where(less, now, now - then)[kept], np.zeros(len(gone), now.dtype))

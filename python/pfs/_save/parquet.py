@@ -57,7 +57,7 @@ def storable(table: pd.DataFrame) -> pd.DataFrame:
 
 def _as_read(name: str, stored: Any, texts: Sequence[str]) -> pd.DataFrame:
     """Restores the types of the columns that this version knows. Parquet keeps only some of them."""
-    from pfs._read.dtypes import TEXT, category, column_of
+    from pfs._read.dtypes import column_of, dtype_of
 
     found: pd.DataFrame = stored.drop_columns(list(texts)).to_pandas(use_threads=False)
     for position, column in enumerate(stored.schema.names):
@@ -68,12 +68,8 @@ def _as_read(name: str, stored: Any, texts: Sequence[str]) -> pd.DataFrame:
     types: dict[str, Any] = {}
     if kinds(name):
         for column in declared(name)["columns"]:
-            if column["name"] not in found:
-                continue
-            if column["kind"] == "enum":
-                types[column["name"]] = category(column["values"])
-            elif column["kind"] in ("text", "set"):
-                types[column["name"]] = TEXT
+            if column["name"] in found and column["kind"] in ("enum", "text", "set"):
+                types[column["name"]] = dtype_of(column["kind"], members=column["values"])
     return found.astype(types)
 
 

@@ -166,7 +166,7 @@ class Information:
         """Returns the rows of a table."""
         import pandas as pd
 
-        from pfs._read.dtypes import TEXT
+        from pfs._read.dtypes import dtype_of
 
         names, rows = self._made[table]
         made = list(rows())
@@ -174,8 +174,8 @@ class Information:
         for number, name in enumerate(names.split()):
             values: list[Any] = [row[number] for row in made]
             is_number = name in _NUMBERS or any(isinstance(value, int) for value in values)
-            kind = "datetime64[us]" if name in _TIMES else pd.Int64Dtype() if is_number else TEXT
-            columns[name] = pd.Series(values, dtype=kind)
+            kind = "timestamp" if name in _TIMES else "int64" if is_number else "text"
+            columns[name] = pd.Series(values, dtype=dtype_of(kind, nullable=True))
         return pd.DataFrame(columns)
 
     def types(self, schema: str, table: str) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ def frame(table: str) -> pd.DataFrame:
     """Returns no rows."""
     import pandas as pd
 
-    from pfs._read.dtypes import TEXT
+    from pfs._read.dtypes import dtype_of
 
-    kinds = {"timestamp(6)": "datetime64[us]", "int": "int32", "bigint unsigned": "uint64"}
-    return pd.DataFrame({name: pd.Series([], dtype=kinds.get(_type(name), TEXT)) for name in columns_of(table)})
+    kinds = {"timestamp(6)": "timestamp", "int": "int32", "bigint unsigned": "uint64"}
+    return pd.DataFrame({name: pd.Series([], dtype=dtype_of(kinds.get(_type(name), "text"))) for name in columns_of(table)})

@@ -14,7 +14,7 @@ from pfs import _core
 from pfs._many.dask.plugin import CLUSTER, NAME, WORKER
 from pfs._process import processes
 from pfs._process.attach import attach
-from pfs._read.dtypes import TEXT
+from pfs._read.dtypes import TEXT, dtype_of
 from pfs._read.frame import chosen, made
 from pfs._read.kinds import listed
 from pfs._save.archive import empty
@@ -135,7 +135,7 @@ def workers(client: Client) -> pd.DataFrame:
         {
             "WORKER": pd.array([each.worker for each in there], dtype=TEXT),
             "PID": pd.Series([each.pid for each in there], dtype="uint64"),
-            "STATE": pd.Categorical([each.state for each in there], categories=list(processes.STATES)),
+            "STATE": pd.Series([each.state for each in there], dtype=dtype_of("enum", members=processes.STATES)),
             "PATH": pd.array([each.path for each in there], dtype=TEXT),
         }
     )
