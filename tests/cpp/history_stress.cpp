@@ -14,6 +14,8 @@
 #include <algorithm>
 
 #include "event_source.h"
+#include "record/context/threads.h"
+#include "record/engine/runtime.h"
 #include "shm/extents.h"
 
 namespace perfschema {
@@ -48,6 +50,34 @@ TEST(HistoryCheck, a_gap_is_noticed) {
   EXPECT_FALSE(IsRun({3, 5}));
   EXPECT_FALSE(IsRun({3, 3, 4, 6}));
   EXPECT_FALSE(IsRun({}));
+}
+
+// A signal handler cannot wait for the lock under which the pool grows if it interrupted the owner. First: later, the pool has its size.
+TEST_F(History, has_each_event_or_counts_it_as_lost_while_the_pool_cannot_grow) {
+  constexpr uint64_t kEvents = 150;
+  const uint64_t before = StatusNumber("Performance_schema_events_lost");
+  std::thread([&] {
+    const auto make = [](uint64_t events) {
+      for (uint64_t i = 0; i < events; ++i) {
+        pfs_mutex_lock(&mutex);
+        pfs_mutex_unlock(&mutex);
+      }
+    };
+    make(1);
+    if (const ColdLock lock; lock) {
+      make(kEvents - 2);
+      pfs_wait_t outer, inner;
+      EXPECT_TRUE(pfs_mutex_wait_begin(&outer, row, PFS_LOCK));
+      EXPECT_TRUE(pfs_mutex_wait_begin(&inner, row, PFS_LOCK));
+      EXPECT_NE(t_locals.state->open_waits[0], t_locals.state->open_waits[1]);
+      pfs_mutex_wait_end(&inner, EBUSY, PFS_NO_SPINS);
+      pfs_mutex_wait_end(&outer, EBUSY, PFS_NO_SPINS);
+    }
+    make(1);
+    const uint64_t lost = StatusNumber("Performance_schema_events_lost") - before;
+    EXPECT_GT(lost, kEvents / 2);
+    EXPECT_EQ(Ids("events_waits_history_long")[pfs_thread_id()].size() + lost, kEvents + 2);
+  }).join();
 }
 
 TEST_F(History, has_the_newest_of_one_thread) {

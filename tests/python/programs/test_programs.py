@@ -454,7 +454,7 @@ def test_every_event_of_a_signal_handler_is_counted_or_counted_as_lost(way: str,
             assert row["NESTING_EVENT_TYPE"] == "WAIT"
 
 
-LOST_IN_A_HANDLER = ("locker", "object_cells", "source_locations")
+LOST_IN_A_HANDLER = ("locker", "object_cells", "source_locations", "events")
 
 
 def test_a_signal_handler_that_comes_into_the_cold_path_loses_no_count(build: Build, tmp_path: Path) -> None:
@@ -467,8 +467,9 @@ def test_a_signal_handler_that_comes_into_the_cold_path_loses_no_count(build: Bu
     assert calls > 500
     state = status_of(segment)
     names = [f"Performance_schema_{what}_lost" for what in LOST_IN_A_HANDLER]
-    lost, cells_lost, sources_lost = (int(state[name] or 0) for name in names)
-    print(f"{calls} calls of the handler, {lost} events lost, {cells_lost} cells and {sources_lost} places of first calls")
+    lost, cells_lost, sources_lost, rows_lost = (int(state[name] or 0) for name in names)
+    said_lost = f"{cells_lost} cells and {sources_lost} places of first calls, {rows_lost} rows"
+    print(f"{calls} calls of the handler, {lost} events lost, {said_lost}")
     lock, pipe = "wait/synch/mutex/signals/handler", "wait/io/file/signals/pipe"
     by_thread = "events_waits_summary_by_thread_by_event_name"
     assert count(segment, lock, by_thread) + count(segment, pipe, by_thread) + lost == 2 * calls
@@ -476,6 +477,8 @@ def test_a_signal_handler_that_comes_into_the_cold_path_loses_no_count(build: Bu
     assert count(segment, pipe) + cells_lost == count(segment, pipe, by_thread)
     assert cells_lost <= 1
     assert sources_lost <= 10  # two places; about one call in seven meets the lock
+    # The pool of rows grows under that lock, too: such an event has no row, and all sums have it.
+    assert rows_lost <= 20
     assert count(segment, "wait/synch/mutex/signals/main") == int(said["locks"])
     assert count(segment, "wait/io/file/signals/data") == 2 * int(said["opens"])
     others = {name: value for name, value in state.items() if value not in ("0", None)}

@@ -171,8 +171,8 @@ struct ThreadWork : HotThreadState {
   // Peak memory of the session since the peaks were last lowered (record/family/memory.h).
   uint64_t controlled_memory_peak, total_memory_peak;
 
-  // The words of an event go here if no chunk is available; no reader reads them.
-  ShmWaitRecord scratch[kPools[0].most_places];
+  // The words of an event go here if no chunk is available, by the number of waits around it; no reader reads them.
+  ShmWaitRecord scratch[kMaxNestedWaits][kPools[0].most_places];
 
   static constexpr uint64_t kDepthMask = 7;  // stack addresses are multiples of 8
   static_assert(kMaxNestedWaits <= kDepthMask);

@@ -225,6 +225,7 @@ PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flag
   if (const uint32_t give = TakeOneToGive(thread, kind, hold); give != 0) GiveChunk(kind, thread.slot, give, 0);
   const uint32_t chunk = TakeChunk(kind, thread, now);
   if (__builtin_expect(chunk == 0, 0)) {
+    --hold.chunks_taken;  // the history keeps its chunks
     SetCursor(cursor, nullptr, nullptr, 0);
     CountLoss(Loss::kEvents);
     return false;
@@ -253,7 +254,9 @@ bool NextChunk(ThreadState& thread, Kind kind, uint32_t flags) { return NextChun
 void NextWaitChunk(ThreadState& thread, uint32_t flags) {
   if (thread.waits_have_details) NoteWideChunk(Kind::kWait);
   thread.waits_have_details = false;
-  if (!NextChunkOf(thread, Kind::kWait, flags)) SetCursor(thread.waits, thread.scratch, std::end(thread.scratch), 0);
+  if (NextChunkOf(thread, Kind::kWait, flags)) return;
+  ShmWaitRecord* const place = thread.scratch[thread.wait_depth()];
+  SetCursor(thread.waits, place, place, 0);  // the next event has no place: it looks for a chunk again, or is counted, too
 }
 
 uint64_t NestingWithout(ThreadState& thread, const ShmWaitRecord* record) {

@@ -9,7 +9,7 @@ namespace perfschema {
 // Preserves errno. Returns false if no chunk is available; the event counts as lost. Called once a chunk; lock-free
 // once the pool has its size. `flags`: those of the event that needs the chunk.
 [[gnu::noinline]] bool NextChunk(ThreadState& thread, Kind kind, uint32_t flags);
-// Does the same for waits. If no chunk is available, the next record is the thread's scratch record.
+// Does the same for waits. If no chunk is available, the next record is a scratch record of the thread; the one after it comes here again.
 [[gnu::noinline]] void NextWaitChunk(ThreadState& thread, uint32_t flags);
 
 // Removes a wait that is not the innermost from the open waits (if it is there), and returns the nesting without it.
