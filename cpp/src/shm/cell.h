@@ -112,10 +112,10 @@ constexpr uint64_t AddTimes(uint64_t one, uint64_t other) {
   return sum < one ? kMostPicos : sum;
 }
 // A statistic with this sum or more takes the slow path, which saturates. Each new minimum or maximum checks the sum.
-// Where waits of many threads add up (locks), each long wait checks it, too. Only shorter waits could pass the limit
+// Where waits of many threads add up (locks), each long wait off the fast path checks it, too. Only shorter waits could pass the limit
 // unseen, after 106 days of waiting.
 inline constexpr uint64_t kLargeSum = kTopBit;
-inline constexpr uint64_t kLongWait = uint64_t{1} << 32;  // 4 ms: no event of the fast path (record/probe/fast_path.h) is much longer
+inline constexpr uint64_t kLongWait = uint64_t{1} << 20;  // 1 us: a lock that is free takes some nanoseconds
 
 // A local copy of a ShmStat. An empty statistic, or one that was never timed, shows zeros (semantics.md C12).
 struct Stat {

@@ -5,6 +5,7 @@
 // The file is untrusted for every reader: load an index once, check it, use the local copy.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -26,7 +27,7 @@
 namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
-inline constexpr uint32_t kLayoutMajor = 7;
+inline constexpr uint32_t kLayoutMajor = 8;
 inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
@@ -369,6 +370,13 @@ struct alignas(64) ShmMetadataLock {
   HalfWord name, name_version;
 };
 
+// The longest wait for a synchronization object of a class: units of kLongWait << 32 | low half of the generation of the objects << 16 |
+// index into kSources. A new maximum of the class is one of its object, too, and so never on the fast path (record/probe/fast_path.h).
+constexpr uint64_t LengthOfLongest(uint64_t wait_ps) { return std::min<uint64_t>(wait_ps / kLongWait, ~uint32_t{0}); }
+constexpr uint64_t LongestWait(uint64_t wait_ps, uint32_t gen, uint64_t source) {
+  return LengthOfLongest(wait_ps) << 32 | uint64_t{gen & 0xffff} << 16 | (source & 0xffff);
+}
+
 // An instrument, or a registered error or status variable. It is constant after `ready` is set, except setup words and statistics.
 struct alignas(64) ShmClass {
   HalfWord ready;       // release store by registration
@@ -384,7 +392,8 @@ struct alignas(64) ShmClass {
   uint32_t name_bytes;
   uint8_t name[128];
   uint32_t documentation_bytes;
-  uint8_t documentation[268];
+  uint8_t documentation[260];
+  Word longest_wait;               // LongestWait(). Threads: each that ends such a wait, by compare and exchange
   HalfWord fold_seq;               // odd while statistics of a dying object move here; readers of totals retry
   HalfWord dead;                   // first of its cells, one a lane, that hold the statistics of dead objects; their owner is kColdOwner
   ShmCellChain lanes[kMostLanes];  // events without an object, by thread

@@ -274,6 +274,14 @@ void AddUpClasses(const Snapshot& snapshot, Totals* totals) {
   }
 }
 
+// Returns SOURCE of the longest wait, nullopt if the class has kept that of another one.
+std::optional<Text<64>> SourceOfLongest(const Snapshot& snapshot, const ClassRow& row, uint64_t max_ps) {
+  const bool has_word = FactsOf(row.family).group == ResetGroup::kSync;
+  const ShmClass* const shm = has_word ? snapshot.array<ArrayId::kClasses>().at(row.index) : nullptr;
+  const uint64_t longest = shm == nullptr ? 0 : shm->longest_wait.load(kAcquire);  // pairs with NoteLongWait
+  return longest >> 32 == LengthOfLongest(max_ps) ? snapshot.SourceText(longest & 0xffff) : std::nullopt;
+}
+
 }  // namespace
 
 void ForEachInstance(const Snapshot& snapshot, const std::function<void(const InstanceRow&)>& use) {
@@ -339,10 +347,11 @@ void ForEachClassTotal(const Snapshot& snapshot, const std::function<void(const 
   if (!is_done()) snapshot.ReadSettled(add_up);  // objects of a class die while they are added up
   for (const ClassRow& row : snapshot.classes()) {
     if (!row.is_wait()) continue;
+    const Lanes& sum = totals.sums[row.index];
     if (totals.wanted[row.index])
       snapshot.CountSkipped();
     else
-      use({&row, totals.sums[row.index]});
+      use({&row, sum, SourceOfLongest(snapshot, row, sum.stats[0].max_ps)});
   }
 }
 

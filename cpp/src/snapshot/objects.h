@@ -46,6 +46,7 @@ struct FileRow {
 struct ClassTotalRow {
   const ClassRow* instrument;
   Lanes lanes;
+  std::optional<Text<64>> longest_source;  // of the longest wait for a lock or a condition
 };
 
 void ForEachInstance(const Snapshot& snapshot, const std::function<void(const InstanceRow&)>& use);

@@ -6,6 +6,27 @@
 #include "tables/tables.h"
 
 namespace perfschema {
+
+// The waits of an instrument, and where the longest one began.
+struct EventWaits {
+  Stat all;
+  std::optional<Text<64>> longest_source;
+};
+template <>
+struct StatsColumns<EventWaits> {
+  template <auto... Path>
+  static constexpr auto Get() {
+    // Merged rows show the longest wait of all, and where it began.
+    constexpr size_t kMax = 4;
+    auto waits = StatsColumns<Stat>::Get<Path..., &EventWaits::all>();
+    waits[kMax] = waits[kMax].across(Across::kSampled);
+    return columns(waits, col<Path..., &EventWaits::longest_source>(
+                              "MAX_SOURCE", Unit::kNone,
+                              "File and line of the longest wait for a lock or a condition; NULL if unknown. An addition of pfs.")
+                              .across(Across::kSampled));
+  }
+};
+
 namespace {
 
 using Group = ResetGroup;
@@ -26,8 +47,8 @@ void WaitsByThread(const Snapshot& snapshot, RowSink<SummaryRow<ThreadEventKey, 
     out({{row.thread_id, row.instrument->name}, WaitStatIn(row.numbers)});
   });
 }
-void WaitsByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, Stat>> out) {
-  ForEachClassTotal(snapshot, [&](const ClassTotalRow& row) { out({{row.instrument->name}, row.lanes.total()}); });
+void WaitsByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, EventWaits>> out) {
+  ForEachClassTotal(snapshot, [&](const ClassTotalRow& row) { out({{row.instrument->name}, {row.lanes.total(), row.longest_source}}); });
 }
 template <Family kFamily, typename Stats>
 void IoByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, Stats>> out) {
@@ -58,8 +79,8 @@ constexpr TableDef tables::events_waits_summary_by_thread_by_event_name =
     summary<ThreadEventKey, Stat, WaitsByThread>("Waits of each live thread, by instrument.", ResetLevel<Kind::kWait, Level::kThread>);
 static_assert(ok(tables::events_waits_summary_by_thread_by_event_name));
 
-constexpr TableDef tables::events_waits_summary_global_by_event_name =
-    summary<EventKey, Stat, WaitsByEvent>("Waits of the process by instrument, those of dead threads and objects included.", kResetAll);
+constexpr TableDef tables::events_waits_summary_global_by_event_name = summary<EventKey, EventWaits, WaitsByEvent>(
+    "Waits of the process by instrument, those of dead threads and objects included.", kResetAll);
 static_assert(ok(tables::events_waits_summary_global_by_event_name));
 
 constexpr TableDef tables::file_summary_by_event_name = summary<EventKey, FileLanes, IoByEvent<Family::kFile, FileLanes>>(

@@ -4,6 +4,7 @@ process of its own."""
 from __future__ import annotations
 
 import ctypes
+import os
 from errno import EBUSY, EDEADLK, ETIMEDOUT
 
 import pytest
@@ -377,6 +378,101 @@ def test_H4_a_wait_that_ends_after_its_condition_died_counts_for_the_class() -> 
             assert count(WAITS, EVENT_NAME=name) == 3 + known
             C.owncond_free(successor)
     assert losses() == {}
+
+
+# ---- F20: where the longest wait began -----------------------------------------------------------------------------------------
+
+
+def longest() -> dict[str, str | None]:
+    """MAX_SOURCE of each instrument of a lock or a condition that has waited."""
+    found = rows(WAITS)
+    assert not [row for row in found if row["MAX_SOURCE"] and not row["EVENT_NAME"].startswith("wait/synch/")]
+    return {row["EVENT_NAME"]: row["MAX_SOURCE"] for row in found if row["EVENT_NAME"].startswith("wait/synch/")}
+
+
+def source_of_last() -> str:
+    return str(events(THREAD_ID=me())[-1]["SOURCE"])
+
+
+@fresh_process()
+@pytest.mark.parametrize("setting", ["on", "contended"])
+def test_F20_the_longest_wait_keeps_its_source_until_a_truncate(setting: str) -> None:
+    """F20: the first of 50,000 waits is the longest, and its event has gone."""
+    lock, dying, name = pfs.Lock("f/LOCK_long"), pfs.Lock("f/LOCK_long"), "wait/synch/mutex/f/LOCK_long"
+    instrument(name, timed="CONTENDED" if setting == "contended" else True)
+    holder = Worker()
+    assert longest() == {name: None}
+    for each in (lock, dying):
+        assert holder.do(each.acquire)
+    assert not lock.acquire(timeout=0.04)
+    first = source_of_last()
+    assert longest() == {name: first}
+    assert not lock.acquire(timeout=0.01)
+    second = source_of_last()
+    assert second != first
+    holder.do(lock.release)
+    for _ in range(50_000):
+        assert lock.acquire()
+        lock.release()
+    assert longest() == {name: first}
+    if setting == "on":
+        assert first not in {row["SOURCE"] for row in events()}
+    pfs.truncate(WAITS)
+    assert longest() == {name: None}
+    holder.do(lock.acquire)
+    assert not lock.acquire(timeout=0.01)
+    assert longest() == {name: source_of_last()}
+    assert longest() != {name: first}
+
+    assert not dying.acquire(timeout=0.03)
+    first = source_of_last()
+    assert longest() == {name: first}
+    holder.do(dying.release)
+    holder.do(int)  # else it keeps the lock
+    del each, dying
+    pfs.truncate(WAITS_BY_INSTANCE)
+    assert longest() == {name: first}
+    assert not lock.acquire(timeout=0.01)
+    assert longest() == {name: None}
+    assert not lock.acquire(timeout=0.06)
+    assert longest() == {name: source_of_last()}
+
+
+@fresh_process()
+def test_F20_shared_locks_and_conditions_have_it_and_waits_without_a_row_do_not() -> None:
+    """F20: a reader that is refused, a late wait for a condition; files and waits that are only counted or timed have none."""
+    with pfs.open("file", "w", name="f/data") as file:
+        file.write("text")
+    tree, changed, writer = pfs.RWLock("f/tree"), Cond(key_of("cond", "f/changed")), Worker()
+    writer.do(tree.acquire_write)
+    assert not tree.acquire_read(timeout=0.01)
+    reads = source_of_last()
+    changed.late()
+    assert longest() == {RWLOCK + "f/tree": reads, COND + "f/changed": source_of_last()}
+    consumer("events_waits_current", False)
+    assert not tree.acquire_read(timeout=0.03)
+    assert longest()[RWLOCK + "f/tree"] is None
+    consumer("events_waits_current", True)
+    assert not tree.acquire_read(timeout=0.06)
+    assert longest()[RWLOCK + "f/tree"] == source_of_last()
+
+
+@fresh_process()
+def test_F20_a_forked_child_has_its_own() -> None:
+    """F20: the child has no statistics of its parent, and so no source of its longest wait."""
+    lock, name = pfs.Lock("f/LOCK_long"), "wait/synch/mutex/f/LOCK_long"
+    holder = Worker()
+    holder.do(lock.acquire)
+    assert not lock.acquire(timeout=0.03)
+    first = longest()
+    child = os.fork()
+    if child == 0:
+        assert longest() == {name: None}
+        assert not lock.acquire(timeout=0.01)
+        assert longest() == {name: source_of_last()}
+        os._exit(7)
+    assert os.waitpid(child, 0)[1] == 7 << 8
+    assert longest() == first
 
 
 # ---- A: events ---------------------------------------------------------------------------------------------------------------

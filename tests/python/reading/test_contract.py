@@ -61,6 +61,10 @@ DIFFERENCES: dict[str, Facts] = {
         if name.startswith(("events_waits_summary_", "file_summary_", "socket_summary_", "table_io_waits_", "table_lock_waits_"))
         or name == "objects_summary_global_by_type"
     },
+    # And the line of the longest wait.
+    "events_waits_summary_global_by_event_name": {
+        "added": [["COUNT_NOT_SAMPLED", "bigint unsigned", False], ["MAX_SOURCE", "varchar(64)", True]]
+    },
     # The types of this one were never published.
     "component_scheduler_tasks": {
         "types": {

@@ -49,13 +49,32 @@ ShmCell* FindSharedCell(ThreadState& thread, ShmInstance& object) {
   return cell;
 }
 
-void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell) {
+namespace {
+// Does what a long wait needs besides counting: keeps its call site if it is the longest for its class, and watches the sum of its thread.
+void NoteLongWait(const Wait& wait, uint64_t wait_ps, ShmCell* cell) {
+  if (cell != nullptr) WatchSum(cell->seq, cell->stat);  // threads wait here for months
+  const ShmWaitRecord* const record = wait.record;
+  if (record == nullptr || record->state.load(kRelaxed) >> 32 != wait.begun_state >> 32) return;  // its chunk was taken away
+  const uint64_t mine = LongestWait(wait_ps, Generation(ObjectDomain(ResetGroup::kSync)), record->what.load(kRelaxed) >> 32);
+  Word& longest = g_runtime.classes[wait.class_index].longest_wait;
+  uint64_t known = longest.load(kRelaxed);
+  const auto replaces = [&] { return mine >> 32 > known >> 32 || static_cast<uint16_t>((mine ^ known) >> 16) != 0; };
+  while (replaces() && !longest.compare_exchange_weak(known, mine, kRelease, kRelaxed)) continue;  // pairs with SourceOfLongest
+}
+}  // namespace
+
+void AddLockApart(const Wait& wait, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell) {
+  ThreadState& thread = *wait.thread;
+  const bool is_long = timed && wait_ps >= kLongWait;
+  if (__builtin_expect(is_long, 0)) NoteLongWait(wait, wait_ps, cell);
   if (hold == Hold::kExclusive && !IsUnsampled(timed, wait_ps)) {
+    if (is_long) WatchSum(object.seq, object.stat);
     const CellWriter writer(object.seq);
     if (StartsGeneration(object.gen, Generation(ObjectDomain(ResetGroup::kSync)))) ClearStat(object.stat);
     AddToStat(object.stat, timed, wait_ps);
   } else {
     if (ShmCell* shared = FindSharedCell(thread, object); shared != nullptr) {
+      if (is_long) WatchSum(shared->seq, shared->stat);
       AddToCell(*shared, Generation(ObjectDomain(ResetGroup::kSync)), timed, wait_ps);
       if (hold == Hold::kShared) AddHeld(*shared);
     } else {
@@ -140,14 +159,15 @@ void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version) 
     // Retired cells keep the generation in which the object died, and may not begin another.
     cell = FindCellSlow(thread, key, list, nullptr);
   }
+  ShmCell* const own = ThreadCell(wait);
+  const bool is_long = ended.timed && wait_ps >= kLongWait;
+  if (is_long) NoteLongWait(wait, wait_ps, own);
   if (cell != nullptr) {
-    if (ended.timed && wait_ps >= kLongWait) WatchSum(cell->seq, cell->stat);
+    if (is_long) WatchSum(cell->seq, cell->stat);
     AddToCell(*cell, gen, ended.timed, wait_ps);
   } else {
     AddToClass(thread, wait.class_index, 0, ended.timed, wait_ps, 0, 1);
   }
-  ShmCell* const own = ThreadCell(wait);
-  if (ended.timed && wait_ps >= kLongWait && own != nullptr) WatchSum(own->seq, own->stat);  // threads wait here for months
   AddToThreadCell(own, ended.timed, wait_ps);
   LeaveProbe(thread, nesting);
 }

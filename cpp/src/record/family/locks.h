@@ -58,9 +58,9 @@ PFS_ALWAYS_INLINE void DestroyObject(Object* object) {
 // Who has the object when its operation has ended.
 enum class Hold { kNothing, kShared, kExclusive };
 
-// Counts an event that the object's own cell does not count, or that must clear it first: the object is not held exclusively, the
-// statistics are of before a TRUNCATE, TIMED = 'SAMPLED' did not time the event, or the thread's row has no cell.
-[[gnu::noinline]] void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell);
+// Counts a long wait (kLongWait), and an event that the object's own cell does not count, or that must clear it first: the object is not
+// held exclusively, the statistics are of before a TRUNCATE, TIMED = 'SAMPLED' did not time the event, or the thread's row has no cell.
+[[gnu::noinline]] void AddLockApart(const Wait& wait, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell);
 
 inline uint32_t IndexOf(const ShmInstance& object) { return static_cast<uint32_t>(&object - g_runtime.instances); }
 
@@ -192,20 +192,12 @@ PFS_ALWAYS_INLINE void FinishLockWait(const Wait& wait, const EndedWait& ended, 
   const LockStat stat = LockStat::Of(thread, object, wanted);
   const bool is_held = IsHeld(rc, wanted);
   if (wanted == Hold::kExclusive && is_held) TakeOwnership(object, thread.thread_id);
-  if (__builtin_expect(is_held && stat.AreReady(thread, object, wanted) && cell != nullptr && IsOfEpoch(*cell), 1)) {
-    if (__builtin_expect(wait_ps >= kLongWait, 0)) {
-      if (IsUnsampled(ended.timed, wait_ps)) {
-        AddLockApart(thread, object, wanted, ended.timed, wait_ps, cell);
-        return LeaveProbe(thread, nesting);
-      }
-      WatchSum(stat.seq, stat.stat);
-      WatchSum(cell->seq, cell->stat);
-    }
+  if (__builtin_expect(is_held && stat.AreReady(thread, object, wanted) && cell != nullptr && IsOfEpoch(*cell) && wait_ps < kLongWait, 1)) {
     if (wanted == Hold::kShared) AddHeld(*SharedCellOf(thread, object));
     AddOne(stat.seq, stat.stat, ended.timed, wait_ps);
     AddOne(cell->seq, cell->stat, ended.timed, wait_ps);
   } else {
-    AddLockApart(thread, object, is_held ? wanted : Hold::kNothing, ended.timed, wait_ps, cell);
+    AddLockApart(wait, object, is_held ? wanted : Hold::kNothing, ended.timed, wait_ps, cell);
   }
   LeaveProbe(thread, nesting);
 }

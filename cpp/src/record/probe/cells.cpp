@@ -456,6 +456,7 @@ void ForgetCells() {
     ShmClass& entry = g_runtime.classes[i];
     for (ShmCellChain& lane : entry.lanes) lane.head.store(0, kRelaxed);
     entry.fold_seq.store(0, kRelaxed);
+    entry.longest_wait.store(0, kRelaxed);
     (void)MakeClassCells(entry);  // if the segment is full, numbers of dead objects will be counted as lost
   }
 }

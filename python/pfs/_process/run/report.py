@@ -56,7 +56,6 @@ _IMPORTED = re.compile(
     r"/python3\.\d+t?(?:/|$)|/__pycache__(?:/|$)|/(?:site|dist)-packages(?:/|$)|/pyvenv\.cfg$|/pfs/_auto(?:/|$)"
     r"|\) (?:lib)?python[^/]*/(?:py|pyc|so|zip|cfg|pth)$"
 )
-_FORGOTTEN = "(before the last events that are kept)"
 _WAITS = "events_waits_summary_global_by_event_name"
 # The columns of each row of a report.
 _IO = ("SUM_TIMER_WAIT", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "COUNT_WRITE", "SUM_NUMBER_OF_BYTES_WRITE")
@@ -177,11 +176,11 @@ def gather(there: Iterable[Found], before: Report | None = None, ended: Mapping[
 
 def _add(report: Report, schema: Schema) -> None:
     source = schema._source
-    waits = source.rows(_WAITS, ("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_TIMER_WAIT"))
+    waits = source.rows(_WAITS, ("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_TIMER_WAIT", "MAX_SOURCE"))
     waits = [row for row in waits if row[1] > 0]
     report.processes.append({"pid": schema.pid, "command": schema.command, "events": sum(row[1] for row in waits)})
     names = Readable(source)
-    for name, *numbers in (*waits, *_add_open(report, source, schema.pid, names)):
+    for name, *numbers in (*(row[:4] for row in waits), *_add_open(report, source, schema.pid, names)):
         kind = _class_of(name)
         if kind is not None:
             _sum(report.classes, kind, numbers, longest=2)
@@ -201,7 +200,7 @@ def _add(report: Report, schema: Schema) -> None:
     for name, value in source.rows("global_status", ("VARIABLE_NAME", "VARIABLE_VALUE")):
         if name.endswith("_lost") and value.isdigit() and int(value) > 0:
             report.lost[name] = report.lost.get(name, 0) + int(value)
-    _add_blocked(report, source, {name: longest for name, _, _, longest in waits}, names)
+    _add_blocked(report, source, {name: (longest, at) for name, *_, longest, at in waits}, names)
     for code, severity, text in source.rows("error_log", ("ERROR_CODE", "PRIO", "DATA")):
         if code == "PFS-RUN" and severity == "Warning" and text not in report.notes:
             report.notes.append(text)
@@ -245,18 +244,24 @@ def _add_files(report: Report, source: Source, names: Readable) -> None:
             _sum(report.files, f"(removed or not there) {names.name(name).removeprefix('wait/io/file/')}", numbers)
 
 
-def _add_blocked(report: Report, source: Source, longest: dict[str, int], names: Readable) -> None:
-    """Adds the waits for locks. The history has the line of each wait, of the last events only. A lock that had a longer wait
-    before has a row without a line. `longest`: the longest wait by instrument."""
+def _add_blocked(report: Report, source: Source, longest: dict[str, tuple[int, str | None]], names: Readable) -> None:
+    """Adds the waits for locks. The history has the last events only, so the longest wait of a lock may be missing there.
+
+    `longest`: that wait by instrument, and its line.
+    """
     seen: dict[str, int] = {}
+
+    def add(name: str, at: str | None, time: int) -> None:
+        if time >= _SHORTEST_BLOCK and is_lock_wait(name, at or ""):
+            _sum(report.blocked, (names.name(name), names.source(at) or ""), (1, time, time), longest=2)
+
     for name, at, time in source.rows("events_waits_history_long", ("EVENT_NAME", "SOURCE", "TIMER_WAIT")):
         if time and name.startswith("wait/synch/"):  # a wait that has not ended has no time
             seen[name] = max(seen.get(name, 0), time)
-            if time >= _SHORTEST_BLOCK and is_lock_wait(name, at or ""):
-                _sum(report.blocked, (names.name(name), names.source(at) or ""), (1, time, time), longest=2)
-    for name, time in longest.items():
-        if time > max(seen.get(name, 0), _SHORTEST_BLOCK) and is_lock_wait(name, ""):
-            _sum(report.blocked, (names.name(name), _FORGOTTEN), (1, time, time), longest=2)
+            add(name, at, time)
+    for name, (time, at) in longest.items():
+        if time > seen.get(name, 0):
+            add(name, at, time)
 
 
 def _sum(sums: dict[Key, list[int]], name: Key, numbers: Sequence[int], longest: int = -1) -> None:
