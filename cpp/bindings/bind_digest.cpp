@@ -2,17 +2,15 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "base/text_rules.h"
 #include "gil.h"
 #include "pybind.h"  // comes first
 
 namespace perfschema::bindings {
 
 namespace {
-py::object Digest(const std::string& text, size_t limit, const std::string& normalizer, const std::string& rules,
-                  const std::string& dialect) {
+py::object Digest(const std::string& text, size_t limit, const std::string& normalizer, const std::string& dialect) {
   Normalizer made;
-  RaiseIfBad(Normalizer::Make(normalizer, rules, &made));
+  RaiseIfBad(Normalizer::Make(normalizer, &made));
   const Dialect language = DialectNamed(dialect);
   std::vector<uint8_t> tokens(limit);
   size_t size = 0;
@@ -31,7 +29,7 @@ py::object Digest(const std::string& text, size_t limit, const std::string& norm
 
 void BindDigest(PyObject* module) {
   auto m = py::reinterpret_borrow<py::module_>(module);
-  m.def("digest", &Digest, py::arg("text"), py::arg("limit"), py::arg("normalizer"), py::arg("rules"), py::arg("dialect"));
+  m.def("digest", &Digest, py::arg("text"), py::arg("limit"), py::arg("normalizer"), py::arg("dialect"));
 }
 
 }  // namespace perfschema::bindings

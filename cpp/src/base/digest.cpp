@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/like.h"
 #include "base/sql_reducer.h"
 #include "base/text.h"
 
@@ -135,6 +136,23 @@ uint64_t DigestKey(std::span<const uint8_t> tokens) {
   const size_t rest = tokens.size() - at;
   const uint64_t low = rest == 0 ? 0 : load(at, std::min<size_t>(rest, 8)), high = rest > 8 ? load(at + 8, rest - 8) : 0;
   return mix(mix(low ^ kSecond, high ^ key) ^ kFirst, kThird);
+}
+
+Status Normalizer::Make(std::string_view name, Normalizer* made) {
+  Normalizer normalizer;
+  normalizer.is_identity_ = EqualsIgnoringCase(name, "identity");
+  if (!normalizer.is_identity_ && !FindDialect(name, &normalizer.dialect_)) {
+    std::string legal;
+    for (const std::string_view each : kDialectNames) legal += std::string(each) + ", ";
+    return Status(Code::kInvalidArgument, "unknown normalizer '" + std::string(name) + "': legal are " + legal + "identity");
+  }
+  *made = normalizer;
+  return {};
+}
+
+size_t Normalizer::Tokens(std::string_view text, Dialect dialect, std::span<uint8_t> out, PathNames* names) const {
+  if (is_identity_) return VerbatimTokens(text, out);
+  return DigestTokens(text, out, dialect == Dialect::kSql ? dialect_ : dialect, names);
 }
 
 }  // namespace perfschema

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/sql_dialect.h"
+#include "base/status.h"
 #include "perfschema/abi.h"
 
 namespace perfschema {
@@ -24,6 +25,23 @@ PFS_API size_t DigestTokens(std::string_view sql, std::span<uint8_t> out, Dialec
 
 // Writes the tokens of a text that is no SQL: the text itself, as much of it as fits, without half a character. For probes.
 PFS_API size_t VerbatimTokens(std::string_view text, std::span<uint8_t> out);
+
+// Turns a text into its tokens: chosen once, at start.
+// Threads: immutable once made.
+class Normalizer {
+ public:
+  // Makes a normalizer. `name`: a dialect, which is that of the texts that have none themselves; or identity: every text as it is.
+  PFS_API static Status Make(std::string_view name, Normalizer* made);
+
+  // For probes.
+  PFS_API size_t Tokens(std::string_view text, Dialect dialect, std::span<uint8_t> out, PathNames* names = nullptr) const;
+  // Returns whether literals may stay in the tokens.
+  bool keeps_literals() const { return is_identity_; }
+
+ private:
+  bool is_identity_ = false;
+  Dialect dialect_ = Dialect::kSql;
+};
 
 // Writes DIGEST_TEXT: the text of `tokens`, one blank between two of them. `tokens` may hold any bytes; the text ends where they are
 // invalid. Returns the bytes written: at most `out.size()`, the last character whole.

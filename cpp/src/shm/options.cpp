@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/consumers.h"
+#include "base/digest.h"
 #include "base/like.h"
 #include "base/nearest.h"
-#include "base/text_rules.h"
 
 namespace perfschema {
 
@@ -84,14 +84,7 @@ Status BadValue(std::string_view name, std::string_view value, const std::string
 
 Status CheckText(TextOptionId id, std::string_view value) {
   Normalizer checked;
-  switch (id) {
-    case TextOptionId::digest_normalizer:
-      return Normalizer::Make(value, "", &checked);
-    case TextOptionId::digest_rules:
-      return Normalizer::Make("regex", value, &checked);
-    default:
-      return {};
-  }
+  return id == TextOptionId::digest_normalizer ? Normalizer::Make(value, &checked) : Status();
 }
 
 // Returns the name of an option that is most like `name`.

@@ -88,10 +88,8 @@ namespace perfschema {
   X(print_bad_options, 1, 0, 1, 1, "Whether a PFS_OPTIONS or PFS_DIR that is refused is reported on stderr, in one line.")
 
 // Options that are texts. X(identifier, default, one sentence)
-#define PFS_FOR_EACH_TEXT_OPTION(X)                                                                                               \
-  X(digest_normalizer, "sql",                                                                                                     \
-    "What makes statements of one digest: sql or a dialect, identity (equal texts), or regex (performance_schema_digest_rules).") \
-  X(digest_rules, "", "Rules for digests: 'pattern -> replacement', separated by ';'.")                                           \
+#define PFS_FOR_EACH_TEXT_OPTION(X)                                                                                \
+  X(digest_normalizer, "sql", "What makes statements of one digest: sql or a dialect, or identity (equal texts).") \
   X(trace_directory, "", "Folder of the files of the trace; empty = pfs-trace-PID in the current directory.")
 
 enum class TextOptionId : uint32_t {

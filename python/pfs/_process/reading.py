@@ -151,7 +151,7 @@ def truncate(name: TableName | str) -> None:
 
 
 def digest(
-    statement: str | bytes, max_length: int = 1024, *, dialect: str = "sql", normalizer: str = "sql", rules: str = ""
+    statement: str | bytes, max_length: int = 1024, *, dialect: str = "sql", normalizer: str = "sql"
 ) -> tuple[str, str] | tuple[None, None]:
     """Returns DIGEST and DIGEST_TEXT of a statement, as the statement tables show them. Statements of one form have one digest.
 
@@ -169,20 +169,15 @@ def digest(
         dialect: the language of the text. ``"mysql"`` has the rules of MySQL 8.4: the text is that of a server. In
             ``"postgresql"``, ``"sqlite"``, ``"tsql"``, ``"oracle"``, ``"duckdb"`` and ``"ansi"``, ``"text"`` is a name. ``"sql"``
             is for an unknown dialect: ``"text"`` is a literal there, unless a ``.`` is beside it.
-        normalizer: the dialect of texts whose ``dialect`` is ``"sql"``. For all texts: ``"identity"``, the text as it is, or
-            ``"regex"``.
-        rules: of ``"regex"``: ``"pattern -> replacement"``, separated by ``;`` or line ends (``\\;`` is a ``;``). Each rule
-            replaces its leftmost longest matches in the result of the previous rule. Rules see the first 4096 bytes. Patterns
-            have ``. [a-z] [^a-z] \\d \\w \\s \\D \\W \\S \\t \\n \\r \\xHH ( ) (?: ) | * + ? {m} {m,} {m,n}``; at their start
-            ``^`` or ``\\b``, at their end ``$`` or ``\\b``.
+        normalizer: the dialect of texts whose ``dialect`` is ``"sql"``; or ``"identity"``: every text as it is.
 
     Returns:
         SHA-256 of the tokens as 64 hexadecimal digits, and the text; ``(None, None)`` if there is no token.
 
     Raises:
-        InvalidValue: ``max_length`` is not from 0 to 1048576; no such dialect or normalizer; a bad pattern.
+        InvalidValue: ``max_length`` is not from 0 to 1048576; no such dialect or normalizer.
     """
     if not 0 <= max_length <= 1048576:
         raise InvalidValue(f"bad value {max_length} for max_length: legal is a number from 0 to 1048576")
-    found = _core.digest(statement, max_length, normalizer, rules, dialect)
+    found = _core.digest(statement, max_length, normalizer, dialect)
     return (None, None) if found is None else (found[0], found[1].decode("utf-8", "replace"))

@@ -90,7 +90,7 @@ NORMALISED = {
 @pytest.mark.parametrize("fact", list(NORMALISED))
 def test_I3_I4_texts_without_their_literals(fact: str) -> None:
     """I3: literals, lists, rows, comments, names, keywords; I4: a sign at the start of an expression. As the table shows them;
-    test_digest_rules.py has many more."""
+    test_digest_dialects.py has many more."""
     run(*NORMALISED[fact])
     assert {row["DIGEST_TEXT"] for row in every(DIGESTS)} == set(NORMALISED[fact].values())
     for text, shown in NORMALISED[fact].items():

@@ -313,3 +313,18 @@ def test_statements_of_rails(dialect: str) -> None:
         "SELECT `orders` . * FROM `orders` WHERE `orders` . `user_id` IN (...) ORDER BY `orders` . `id` DESC",
         "SELECT `users` . * FROM `users` WHERE `users` . `email` = ? LIMIT ?",
     ]
+
+
+def test_identity() -> None:
+    """Blanks, case and comments stay; cut without half a character."""
+    text = " GET  /a/1 -- größe;"
+    digest, found = pfs.digest(text, normalizer="identity")
+    assert found == text
+    assert digest != pfs.digest(text + " ", normalizer="identity")[0]
+    assert pfs.digest(text, len(" GET  /a/1 -- gr") + 2, normalizer="identity")[1] == " GET  /a/1 -- gr"
+    assert pfs.digest("a", 1, normalizer="identity") == pfs.digest("", normalizer="identity") == (None, None)
+
+
+def test_bad_normalizers() -> None:
+    with pytest.raises(pfs.InvalidValue, match=r"unknown normalizer 'regex': legal are sql, mysql, postgresql, .*, identity$"):
+        pfs.digest("a", normalizer="regex")

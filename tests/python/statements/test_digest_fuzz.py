@@ -11,7 +11,7 @@ import pytest
 
 from tests import budgets
 
-BASE = ("digest", "sql_lexer", "request_digest", "text_rules")
+BASE = ("digest", "sql_lexer", "request_digest")
 
 
 @pytest.mark.needs("trees")

@@ -10,7 +10,6 @@
 #include "base/private_memory.h"
 #include "base/request_digest.h"
 #include "base/text.h"
-#include "base/text_rules.h"
 #include "shm/budget.h"
 
 namespace perfschema {
@@ -34,9 +33,8 @@ char* TokensOf(const ShmDigest& digest) { return TextAt(digest.text.load(kRelaxe
 // Parts [1, next_text) belong to digests. Guarded by the cold lock.
 uint32_t next_text = 1;
 
-// Made at start, constant afterwards. Never destroyed: threads may outlive main().
-const Normalizer* normalizer = nullptr;
-constinit PathNames path_names{};  // untouched memory in a program without requests
+constinit Normalizer normalizer{};  // made at start, constant afterwards
+constinit PathNames path_names{};   // untouched memory in a program without requests
 
 struct Wanted {
   uint64_t key;
@@ -259,17 +257,14 @@ bool StartDigests() {
   void* const memory = MapPrivate(BytesOfBuckets());
   if (memory == nullptr) return false;
   digest_buckets = static_cast<HalfWord*>(memory);
-  const Options& options = StartOptionsLocked();
-  auto* const made = new Normalizer;
-  normalizer = made;
-  return Normalizer::Make(options.Get(TextOptionId::digest_normalizer), options.Get(TextOptionId::digest_rules), made).ok();
+  return Normalizer::Make(StartOptionsLocked().Get(TextOptionId::digest_normalizer), &normalizer).ok();
 }
 
 size_t TokensForDigest(std::string_view text, Dialect dialect, std::span<uint8_t> out) {
-  return normalizer->Tokens(text, dialect, out, &path_names);
+  return normalizer.Tokens(text, dialect, out, &path_names);
 }
 
-bool TokensKeepLiterals() { return normalizer->keeps_literals(); }
+bool TokensKeepLiterals() { return normalizer.keeps_literals(); }
 
 void CountDigest(ThreadState& thread, const DigestedText& text, const StatementNumbers& numbers, uint64_t now_micros) {
   if (g_runtime.header->options[static_cast<uint32_t>(OptionId::digests_size)] == 0) return;
