@@ -104,9 +104,6 @@ struct TimingWord {
 constexpr TimingWord kTimingWords[] = {{"COUNTED", Timing::kNo}, {"CONTENDED", Timing::kContended}, {"SAMPLED", Timing::kSampled}};
 constexpr char kInstrumentValues[] = "'PATTERN=ON|OFF|COUNTED|CONTENDED|SAMPLED'";
 
-// Words that options with a choice take besides numbers.
-constexpr std::string_view kLimitWords[] = {"stop", "rotate", "drop"};
-
 }  // namespace
 
 void Options::SetInitial() {
@@ -163,16 +160,14 @@ Status Options::Set(std::string_view name, std::string_view value) {
     const OptionFacts& facts = kOptions[i];
     if (!EqualsIgnoringCase(name, facts.name)) continue;
     int64_t number = 0;
-    const auto is_limit = [&](std::string_view word) { return EqualsIgnoringCase(word, value); };
-    if (const auto* word = std::find_if(std::begin(kLimitWords), std::end(kLimitWords), is_limit);
-        static_cast<OptionId>(i) == OptionId::trace_on_limit && word != std::end(kLimitWords)) {
-      number = word - std::begin(kLimitWords);
-    } else if (static_cast<OptionId>(i) == OptionId::trace_on_limit && (value.size() != 1 || value[0] < '0' || value[0] > '2')) {
-      return BadValue(name, value, "stop, rotate or drop");
-    } else if (static_cast<OptionId>(i) == OptionId::preset) {
-      const bool is_production = EqualsIgnoringCase(value, "production");
-      if (!is_production && value != "0" && value != "1") return BadValue(name, value, "production, or 0 for none");
-      number = is_production || value == "1" ? 1 : 0;
+    if (const auto words = WordsOf(static_cast<OptionId>(i)); !words.empty()) {
+      const auto is_word = [&](std::string_view word) { return EqualsIgnoringCase(word, value); };
+      number = std::find_if(words.begin(), words.end(), is_word) - words.begin();
+      if (number == static_cast<int64_t>(words.size())) {
+        std::string legal(words[0]);
+        for (const std::string_view word : words.subspan(1)) legal += " or " + std::string(word);
+        return BadValue(name, value, legal);
+      }
     } else if (static_cast<OptionId>(i) == OptionId::overhead_limit) {
       number = ParsePartsPerMillion(value);
       if (number < 0) return BadValue(name, value, "a share such as 1% or 0.5%, at most 100%; or a number of millionths up to 1000000");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/status.h"
@@ -81,10 +82,10 @@ namespace perfschema {
   X(setup_objects_size, -1, -1, 65536, 1024, "Rows of setup_objects.")                                                           \
   X(trace_enabled, 0, 0, 1, 1, "Whether the trace is on from the start, of every instrument that is enabled and every thread.")  \
   X(trace_max_size, 0, 0, 1099511627776, 0, "Bytes that a file of the trace may have; 0 = no limit.")                            \
-  X(trace_on_limit, 0, 0, 2, 0, "When a file of the trace is full: 0 or stop, 1 or rotate, 2 or drop.")                          \
+  X(trace_on_limit, 0, 0, 2, 0, "When a file of the trace is full: stop, rotate or drop.")                                       \
   X(overhead_limit, 0, 0, 1000000, 0,                                                                                            \
     "Ceiling of what pfs costs, in millionths of the process's processor time; 1% is legal, too, and 0 = no ceiling.")           \
-  X(preset, 0, 0, 1, 0, "Settings for instruments: 0 = everything on, 1 or production = what a busy server can afford.")         \
+  X(preset, 0, 0, 1, 0, "Settings for instruments: none = everything on, production = what a busy server can afford.")           \
   X(print_bad_options, 1, 0, 1, 1, "Whether a PFS_OPTIONS or PFS_DIR that is refused is reported on stderr, in one line.")
 
 // Options that are texts. X(identifier, default, one sentence)
@@ -112,6 +113,14 @@ enum class OptionId : uint32_t {
       kCount
 };
 inline constexpr uint32_t kOptionCount = static_cast<uint32_t>(OptionId::kCount);
+
+// The legal values of an option that is a choice. A value is the place of its word.
+inline constexpr std::string_view kLimitWords[] = {"stop", "rotate", "drop"}, kPresetWords[] = {"none", "production"};
+constexpr std::span<const std::string_view> WordsOf(OptionId id) {
+  if (id == OptionId::trace_on_limit) return kLimitWords;
+  if (id == OptionId::preset) return kPresetWords;
+  return {};
+}
 
 // An instrument's number has 16 bits in records of events: errors must leave numbers for all others.
 inline constexpr uint64_t kMostClasses = 65536;

@@ -35,14 +35,16 @@ void ForEachVariable(const Snapshot& snapshot, Use use) {
     const OptionFacts& option = kOptions[i];
     const int64_t value = snapshot.ok() ? snapshot.option(id) : StartOptions().Get(id);
     const bool is_set = snapshot.ok() ? snapshot.header().program.option_is_set[i] != 0 : StartOptions().is_set[i];
-    const bool is_switch = option.minimum == 0 && option.maximum == 1;
+    const auto words = WordsOf(id);
+    const bool is_word = static_cast<uint64_t>(value) < words.size(),
+               is_switch = words.empty() && option.minimum == 0 && option.maximum == 1;
     const auto number = [&](int64_t n) { return snapshot.Keep(std::to_string(n)); };
     Variable variable{};
     variable.name = option.name;
-    variable.value = is_switch ? Text<1024>(value != 0 ? "ON" : "OFF") : Text<1024>(number(value));
-    variable.type = is_switch ? VariableType::kBoolean : VariableType::kInteger;
+    variable.value = Text<1024>(is_word ? words[static_cast<size_t>(value)] : is_switch ? value != 0 ? "ON" : "OFF" : number(value));
+    variable.type = is_word ? VariableType::kEnumeration : is_switch ? VariableType::kBoolean : VariableType::kInteger;
     variable.source = is_set ? VariableSource::kCommandLine : VariableSource::kCompiled;
-    if (!is_switch) {
+    if (!is_word && !is_switch) {
       variable.minimum = Text<64>(number(option.minimum));
       variable.maximum = Text<64>(number(option.maximum));
     }

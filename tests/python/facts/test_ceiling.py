@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -243,3 +244,33 @@ def test_production() -> None:
     assert timed["wait/synch/cond/c/COND"] == timed["stage/c/work"] == timed["statement/c/query"] == "YES"
     assert timed[FILE + "c/data"] == timed["wait/io/table/sql/handler"] == timed["wait/lock/metadata/sql/mdl"] == "SAMPLED"
     assert timed[FILE + "c/journal"] == "YES"  # the options themselves hold over the preset
+
+
+NO_WORDS = """\
+import pfs
+for name in ("preset", "trace_on_limit"):
+    for value in ("0", "1", "on", "busy", ""):
+        try:
+            pfs.configure(**{name: value})
+        except pfs.InvalidValue as error:
+            print(error)
+"""
+
+
+def test_a_preset_is_a_word() -> None:
+    """So is the value of the other option that is a choice."""
+    done = subprocess.run([sys.executable, "-c", NO_WORDS], capture_output=True, text=True, check=True)
+    legal = {"preset": "none or production", "trace_on_limit": "stop or rotate or drop"}
+    assert done.stdout.splitlines() == [
+        f"bad value '{value}' for option 'performance_schema_{name}': legal is {words}"
+        for name, words in legal.items()
+        for value in ("0", "1", "on", "busy", "")
+    ]
+
+
+@fresh_process("performance_schema_preset=PRODUCTION,performance_schema_trace_on_limit=Rotate")
+def test_variables_show_the_word() -> None:
+    assert pfs.variables["preset"] == "production"
+    assert pfs.variables["trace_on_limit"] == "rotate"
+    found = one("variables_metadata", VARIABLE_NAME="performance_schema_preset")
+    assert (found["DATA_TYPE"], found["MIN_VALUE"], found["MAX_VALUE"]) == ("Enumeration", None, None)
