@@ -8,11 +8,17 @@ from functools import cache
 from pfs import _core
 from pfs.errors import UnknownTable
 
-__all__ = ["INTEGERS", "ORIGIN_KINDS", "arrow_type", "kinds", "listed", "literals_of", "sql_type"]
+__all__ = ["ORIGIN_KINDS", "arrow_type", "kinds", "listed", "literals_of", "sql_type"]
 
 ORIGIN_KINDS = {"NODE": "text", "PID": "uint64", "START": "uint64"}  # the columns that pfs.Snapshot.merge adds
-INTEGERS = {"uint64": "UBIGINT", "int64": "BIGINT", "uint32": "UINTEGER", "int32": "INTEGER"}
-_SQL = {**INTEGERS, "double": "DOUBLE", "timestamp": "TIMESTAMP"}
+_SQL = {
+    "uint64": "UBIGINT",
+    "int64": "BIGINT",
+    "uint32": "UINTEGER",
+    "int32": "INTEGER",
+    "double": "DOUBLE",
+    "timestamp": "TIMESTAMP",
+}
 
 
 @cache

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from pfs import _core
-from pfs._read.kinds import INTEGERS, arrow_type, kinds, sql_type
+from pfs._read.kinds import arrow_type
 from pfs._read.nearest import hint
 from pfs._sql.database import SCHEMA, Database
 from pfs._sql.functions import MACROS, body_of, macros_named
@@ -211,34 +211,31 @@ class _Wanted:
         path = self._source.file(table)
         if path is not None:
             source = "read_parquet('" + path.replace("'", "''") + "')"
-            changed = _changed(connection, table, source)
+            changed = _changed(connection, source)
         else:
             source = f'"read {table}"'
             held = self._source.arrow(table, chosen, self._any_order)
             if isinstance(held, _core.ArrowTable):  # its types need no question
                 columns_of = zip(held.columns, map(arrow_type, held.kinds), strict=True)
-                changed = [change for column, kind in columns_of if (change := _as_declared(table, column, kind))]
+                changed = [change for column, kind in columns_of if (change := _without_zone(column, kind))]
                 if not changed and not schema:
                     connection.register(name, held)
                     return ""
                 connection.register(f"read {table}", held)
             else:
                 connection.register(f"read {table}", held)
-                changed = _changed(connection, table, source)
+                changed = _changed(connection, source)
         replaced = f" replace ({', '.join(changed)})" if changed else ""
         return f'create view "{schema or SCHEMA}"."{name}" as select *{replaced} from {source}'
 
 
-def _changed(connection: duckdb.DuckDBPyConnection, table: str, source: str) -> list[str]:
-    """Returns expressions for the columns that have other types than their declaration."""
+def _changed(connection: duckdb.DuckDBPyConnection, source: str) -> list[str]:
+    """Returns expressions for the columns that have a time zone."""
     read = connection.sql(f"from {source}")
     columns = zip(read.columns, map(str, read.types), strict=True)
-    return [change for column, kind in columns if (change := _as_declared(table, column, kind))]
+    return [change for column, kind in columns if (change := _without_zone(column, kind))]
 
 
-def _as_declared(table: str, column: str, kind: str) -> str:
-    """Returns an expression that gives a column its declared type; "" if it has it. Older versions saved signed integers."""
-    if kind.startswith("TIMESTAMP WITH"):  # a TIMESTAMP has no time zone in these tables: it is UTC
-        return f'make_timestamp(epoch_us("{column}")) as "{column}"'
-    declared, _ = kinds(table).get(column, ("", False))
-    return f'"{column}"::{sql_type(declared)} as "{column}"' if declared in INTEGERS and kind != sql_type(declared) else ""
+def _without_zone(column: str, kind: str) -> str:
+    """Returns an expression that gives a time its declared type; "" for other columns. A TIMESTAMP of these tables is UTC."""
+    return f'make_timestamp(epoch_us("{column}")) as "{column}"' if kind.startswith("TIMESTAMP WITH") else ""
