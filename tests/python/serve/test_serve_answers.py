@@ -20,8 +20,9 @@ pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pymysql = pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
 from pfs._export.serve.answers import MOST_OF_ROW, MOST_WAITING  # noqa: E402
-from tests.python.serve.test_serve import WAITS, WORK, ask, code_of, connected, served, server  # noqa: E402
-from tests.python.serve.test_serve_hostile import EXECUTE, assert_alive, prepared, resident, threads_and_time  # noqa: E402
+from tests.python.serve.packets import EXECUTE  # noqa: E402
+from tests.python.serve.serving import WAITS, WORK, ask, code_of, connected, served, server  # noqa: E402
+from tests.python.serve.test_serve_hostile import assert_alive, prepared, resident, threads_and_time  # noqa: E402
 
 READERS = 40
 ROWS = 300_000

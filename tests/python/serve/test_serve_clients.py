@@ -28,7 +28,7 @@ from tests.python._programs.subject import subject
 pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
-from tests.python.serve.test_serve import WORK, serving
+from tests.python.serve.serving import WORK, serving
 
 FOLDER = Path(__file__).parents[2] / "programs" / "served"
 DRIVER = Path("/usr/share/java/mariadb-java-client.jar")

@@ -24,7 +24,7 @@ pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from tests.python.serve.test_serve import served
+from tests.python.serve.serving import served
 
 EXPORTER = shutil.which("prometheus-mysqld-exporter") or ""
 pytestmark = pytest.mark.skipif(not EXPORTER, reason="needs prometheus-mysqld-exporter: the Debian package of this name")

@@ -19,25 +19,16 @@ import pytest
 
 from tests import budgets
 from tests.python._programs.subject import Subject, subject
+from tests.python.serve.packets import EXECUTE, LONG_DATA, PREPARE, login, packet
 
 pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pymysql = pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
-from tests.python.serve.test_serve import WAITS, WORK, ask, code_of, connected, served, server  # noqa: E402
+from tests.python.serve.serving import WAITS, WORK, ask, code_of, connected, served, server  # noqa: E402
 
 SEED = budgets.seed(1)
 MOST_GROWTH = 8 << 20  # bytes that the server may have more at the end than after a tenth of the packets
-FLAGS = 0x1 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x80000  # of a login with a database
-PREPARE, SEND_LONG_DATA, EXECUTE = 0x16, 0x18, 0x17
 COMMANDS = (*range(32), 99, 255)
-
-
-def packet(body: bytes, number: int = 0, size: int | None = None) -> bytes:
-    return (len(body) if size is None else size).to_bytes(3, "little") + bytes([number]) + body
-
-
-def login(user: bytes = b"me", database: bytes = b"performance_schema") -> bytes:
-    return struct.pack("<IIB23x", FLAGS, 1 << 24, 45) + user + b"\0\x14" + b"x" * 20 + database + b"\0mysql_native_password\0"
 
 
 def resident(pid: int) -> int:
@@ -325,7 +316,7 @@ def test_prepared_statements_are_bounded(folder: Path) -> None:
         def send() -> None:
             with contextlib.suppress(pymysql.MySQLError, OSError):
                 for _ in range(100):  # a parameter in parts of 100 kB
-                    client._execute_command(SEND_LONG_DATA, struct.pack("<IH", number, 0) + b"x" * 100_000)
+                    client._execute_command(LONG_DATA, struct.pack("<IH", number, 0) + b"x" * 100_000)
 
         # Not in this thread: OpenSSL keeps the error for its next call, and ssl of CPython 3.13 blames the other client.
         with ThreadPoolExecutor(1) as threads:

@@ -17,7 +17,7 @@ from tests.python._programs.subject import subject
 pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pymysql = pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
-from tests.python.serve.test_serve import WORK, ask, code_of, command, connected, served  # noqa: E402
+from tests.python.serve.serving import WORK, ask, code_of, command, connected, served  # noqa: E402
 
 ENDLESS = "select count(*) from range(100000000000000)"
 _NO_MEMORY, _TIMEOUT = 1041, 3024

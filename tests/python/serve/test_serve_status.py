@@ -19,7 +19,7 @@ from tests.python._programs.subject import subject
 pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
-from tests.python.serve.test_serve import ask, connected, serving
+from tests.python.serve.serving import ask, connected, serving
 
 # Two sessions, of which one runs a statement; 9 others have ended; 70 bytes there and 30 back; 3 files open, one closed again.
 BUSY = """

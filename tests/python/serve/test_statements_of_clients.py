@@ -14,7 +14,7 @@ from tests.python._programs.subject import subject
 pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pymysql = pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
-from tests.python.serve.test_serve import connected, serving  # noqa: E402
+from tests.python.serve.serving import connected, serving  # noqa: E402
 
 STATEMENTS = tomllib.loads((Path(__file__).parents[2] / "golden" / "statements_of_clients.toml").read_text())["statement"]
 CLIENTS = ("Workbench", "Alloy", "DBeaver")
