@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import glob
 import os
 import queue
 import threading
@@ -123,7 +122,8 @@ C = Calls()
 
 def perfschema() -> ctypes.CDLL:
     """libperfschema itself."""
-    library = ctypes.CDLL(glob.glob(os.path.join(installed.library_dir(), "libperfschema.so.*"))[0])
+    folder = installed.library_dir()
+    library = ctypes.CDLL(next(f"{folder}/{name}" for name in os.listdir(folder) if name.startswith("libperfschema.so.")))
     library.pfs_last_error.restype = ctypes.c_char_p
     library.pfs_thread_id.restype = ctypes.c_uint64
     return library

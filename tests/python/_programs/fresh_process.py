@@ -1,13 +1,14 @@
 """``@fresh_process()``: a test function whose body runs in a process of its own, with a segment of its own.
 
-Its arguments come from pytest.mark.parametrize and must be JSON. Warnings are errors there too. The working directory is an
-empty folder.
+Its arguments come from pytest.mark.parametrize: numbers, texts, and lists of them. Warnings are errors there too. The working
+directory is an empty folder.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
-import json
+import marshal
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import CodeType
 from typing import Any
 
 from pfs._base import installed
@@ -26,12 +28,19 @@ ROOT = HERE.parent.parent.parent
 
 
 @cache
-def compile_library(source: str) -> str:
-    """A C file of this folder, compiled against the installed package."""
+def own_folder() -> str:
+    """A folder of this process for what it compiles. It goes with the process."""
     folder = mkdtemp(prefix="pfs-driver-")
     import atexit
 
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def compile_library(source: str) -> str:
+    """A C file of this folder, compiled against the installed package."""
+    folder = own_folder()
     library, include = installed.library_dir(), installed.include_dir()
     output = f"{folder}/{source}.so"
     command = [
@@ -50,6 +59,37 @@ def compile_library(source: str) -> str:
     ]
     subprocess.run([*command, f"-I{include}", f"-L{library}", f"-Wl,-rpath,{library}", "-lperfschema", "-lpthread"], check=True)
     return output
+
+
+def code_of(kept: list[ast.stmt], path: str) -> CodeType:
+    return compile(ast.Module(kept, []), path, "exec")  # with the future of this file: annotations are texts
+
+
+def written(name: str, what: CodeType | tuple[CodeType, str, dict[str, Any]]) -> str:
+    """The file of a value that run_fact.py reads."""
+    output = Path(own_folder(), name)
+    output.write_bytes(marshal.dumps(what))
+    return str(output)
+
+
+@cache
+def codes_of(path: str) -> tuple[str, dict[str, ast.FunctionDef]]:
+    """The compiled part of a test file that its tests share, and its tests. A process for each test would compile it each time.
+
+    Imports that only pytest needs stay away, so that nothing slow is imported."""
+    shared: list[ast.stmt] = []
+    tests = {}
+    for node in ast.parse(Path(path).read_bytes(), path).body:
+        if isinstance(node, ast.Import) and any(name.name == "pytest" for name in node.names):
+            continue
+        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith((".fresh_process", ".conftest")):
+            continue
+        if isinstance(node, ast.FunctionDef) and (node.decorator_list or node.name.startswith("test_")):
+            node.decorator_list = []
+            tests[node.name] = node
+            continue
+        shared.append(node)
+    return written(f"{Path(path).stem}.code", code_of(shared, path)), tests
 
 
 def environment(folder: Path, options: str = "", **more: str) -> dict[str, str]:
@@ -74,17 +114,11 @@ def fresh_process(options: str = "", **more: str) -> Callable[[Callable[..., Non
         def test(tmp_path: Path, **arguments: Any) -> None:
             work = tmp_path / "work"
             work.mkdir()
-            runner = [
-                sys.executable,
-                "-W",
-                "error",
-                *MAY_FORK,
-                str(HERE / "run_fact.py"),
-                inspect.getfile(function),
-                function.__name__,
-            ]
+            path, name = inspect.getfile(function), function.__name__
+            shared, tests = codes_of(path)
+            fact = written("fact", (code_of([tests[name]], path), name, arguments))
             done = subprocess.run(
-                [*runner, json.dumps(arguments)],
+                [sys.executable, "-W", "error", *MAY_FORK, HERE / "run_fact.py", shared, fact],
                 env=environment(tmp_path, options.format(**arguments), **more),
                 cwd=work,
                 capture_output=True,

@@ -43,7 +43,7 @@ LOADED: list[ctypes.CDLL] = []
 
 def program_in_c() -> ctypes.CDLL:
     if not LOADED:
-        from tests.python._programs.fresh_process import compile_library  # not at the top: run_fact.py leaves it out there
+        from tests.python._programs.fresh_process import compile_library  # not at the top: codes_of() leaves it out there
 
         LOADED.append(ctypes.CDLL(compile_library("nested.c")))
     return LOADED[0]

@@ -33,7 +33,7 @@ PROGRAM = """
     lock = pfs.Lock("test/mine")
     with lock:
         pass
-    counts = pfs.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")["COUNT_STAR"]
+    counts = dict(_core.rows("events_waits_summary_global_by_event_name", ["EVENT_NAME", "COUNT_STAR"], None))
     assert counts["wait/synch/mutex/test/mine"] == 1, counts
     print(pfs.status["Performance_schema_status_reason"] or "")
     print(_core.segment_path())
