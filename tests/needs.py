@@ -50,6 +50,7 @@ NEEDS = {
     "clang": Need(tools("clang++"), "apt-get install clang"),
     "fakeroot": Need(tools("fakeroot"), "apt-get install fakeroot"),
     "mariadb": Need(tools("mariadbd"), "apt-get install mariadb-server-core"),
+    "mkdocs": Need(modules("material", "mkdocstrings"), "pip install '.[docs]'"),
     "nanoarrow": Need(modules("nanoarrow"), "pip install '.[test]'"),
     "nginx": Need(tools("nginx"), "apt-get install nginx-light"),
     "postgresql": Need(tools("postgres"), "apt-get install postgresql"),

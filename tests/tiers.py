@@ -1,7 +1,7 @@
 """Two tiers of tests, by rule: the record of how long each test took says which are quick. Nobody keeps a list.
 
-The quick tier (--tier quick) runs, of each file, all tests that took at most QUICK seconds, or else the cheapest. The limit is
-lower if these would take more than TOGETHER. A test without a record is new, or took less than SHORT: it is quick. What
+The quick tier (--tier quick) runs the cheapest test of each file, and then whatever is cheapest of all, up to QUICK seconds for
+a test and TOGETHER for the tier. A test without a record is new, or took less than SHORT: it is quick. What
 tests/needs.py keeps out is not. The gate runs the quick tier first, and then the rest (--tier rest): no test twice, for both
 are chosen by the record as it was (--by). The gate writes the record (--record); a gate's own test looks at the whole.
 """
@@ -20,8 +20,8 @@ import pytest
 from tests import needs
 
 RECORD = Path(__file__).with_name("durations.json")
-QUICK = 0.3  # seconds: a test of the quick tier takes no longer, if its file has one that short
-TOGETHER = 150.0  # seconds of all of them; what is shared, and the cheapest of files without a short one, come on top
+QUICK = 0.4  # seconds: a test of the quick tier takes no longer, if its file has one that short
+TOGETHER = 195.0  # seconds of all of them, by the record
 SHORT = 0.1  # seconds: the record has no line for a test that is shorter
 OTHERS = "others"  # the line of a file for these together
 SAME = 1.5  # a time within this ratio of the record leaves it alone: one machine differs so much from day to day
@@ -54,31 +54,18 @@ def costs(cases: Iterable[Case], record: Times) -> dict[Case, float]:
     }
 
 
-def limit(record: Times) -> float:
-    """The longest time of a quick test."""
-    together = sum(lines.get(OTHERS, 0.0) for lines in record.values())
-    longest = SHORT
-    for took in sorted(
-        took for lines in record.values() for name, took in lines.items() if not name.startswith(("fixture ", OTHERS))
-    ):
-        together += took
-        if took > QUICK or together > TOGETHER:
-            return longest
-        longest = took
-    return QUICK
-
-
 def quick(cases: list[Case], record: Times) -> set[Case]:
-    cost, most = costs(cases, record), limit(record)
-    by_file = defaultdict(list)
-    for case in cases:
-        if case.fits:
-            by_file[case.file].append(case)
-    return {
-        case
-        for of_file in by_file.values()
-        for case in [case for case in of_file if cost[case] <= most] or [min(of_file, key=lambda case: cost[case])]
-    }
+    cost = costs(cases, record)
+    cheapest_first = sorted((case for case in cases if case.fits), key=lambda case: (cost[case], case.file, case.name))
+    chosen = set({case.file: case for case in reversed(cheapest_first)}.values())  # the cheapest of each file
+    left = TOGETHER - seconds(chosen, cases, record)
+    for case in cheapest_first:
+        if case not in chosen:
+            left -= cost[case]
+            if cost[case] > QUICK or left < 0:
+                break
+            chosen.add(case)
+    return chosen
 
 
 def seconds(chosen: set[Case], cases: list[Case], record: Times) -> float:

@@ -75,15 +75,17 @@ def test_the_rule() -> None:
     assert tiers.quick(a, record) == {a[2]}
 
 
-def test_the_limit_is_lower_if_there_are_many() -> None:
-    record = {"a.py": {"others": 10.0, **{f"t{n}": 0.2 for n in range(300)}, **{f"l{n}": 0.25 for n in range(400)}, "long": 9.0}}
-    assert tiers.limit({}) == tiers.QUICK
-    assert tiers.limit({"a.py": {"one": 0.15, "long": 9.0}}) == 0.15
-    assert tiers.limit(record) == 0.25
-    record["a.py"]["others"] = 100.0
-    assert tiers.limit(record) == 0.2
-    cases = [Case("a.py", "t0"), Case("a.py", "l0"), Case("a.py", "new")]
-    assert tiers.quick(cases, record) == {cases[0], cases[2]}
+def test_the_cheapest_are_chosen_until_their_time_is_over() -> None:
+    times = {**{f"t{n}": 0.2 for n in range(300)}, **{f"l{n}": 0.25 for n in range(800)}, "long": 9.0}
+    cases = [Case("a.py", "new"), *(Case("a.py", name) for name in times), Case("b.py", "slow")]
+    record = {"a.py": {"others": 10.0, **times}, "b.py": {"slow": 5.0}}
+    chosen = tiers.quick(cases, record)
+    short = {case for case in cases if case.name.startswith(("t", "new"))}
+    assert short | {cases[-1]} < chosen
+    assert tiers.TOGETHER - 0.25 < tiers.seconds(chosen, cases, record) <= tiers.TOGETHER
+    assert tiers.quick(cases[::-1], record) == chosen
+    record["a.py"]["others"] = tiers.TOGETHER
+    assert tiers.quick(cases, record) == {cases[0], cases[-1]}
 
 
 def test_the_check_sees_a_file_without_a_test() -> None:

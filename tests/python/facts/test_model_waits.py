@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests import budgets
+from tests.each import for_each
 from tests.python._programs.fresh_process import ROOT, environment
 
 Program = list[tuple[Any, ...]]
@@ -197,7 +198,7 @@ WORK: Program = [
 CLEAR: Program = [("close_socket", 0, 0)] * 4 + [("close", 0, 0)] * 2 + [("table_close", 0)] * 2 + [("metadata_destroy", 0)]
 
 
-@pytest.mark.parametrize("number", STEPS["truncate"][0])
+@for_each("number", STEPS["truncate"][0])
 def test_each_TRUNCATE_empties_what_it_should_and_nothing_else(judge: Judge, number: int) -> None:
     """F4-F11, F13, F14, G11: where there is something of everything; and the counting goes on."""
     assert judge([*WORK, ("truncate", number), *CLEAR, *WORK, *CLEAR, ("end_thread", 1)]) == ""

@@ -22,6 +22,7 @@ import pfs
 from pfs import _core
 from tests import budgets
 from tests.conftest import Build, Run
+from tests.each import for_each
 from tests.python._programs.killed import killed_program
 from tests.python._programs.segment_file import ARRAYS, EXTENTS, HEADER, HEADER_ROOM, PAGE, SegmentFile, sparse_copy
 from tests.python.programs.test_programs import environment, rows, status_of
@@ -327,7 +328,7 @@ _BAD = [0, PAGE, PAGE + 8, 1, 1 << 32, 1 << 46, 1 << 47, 1 << 63, (1 << 64) - 1,
 
 
 @pytest.mark.parametrize("field", ["first_extent", "mapped", "offset", "stride", "capacity"])
-@pytest.mark.parametrize("bad", _BAD if budgets.LONG > 1 else _BAD[::3])
+@for_each("bad", _BAD if budgets.LONG > 1 else _BAD[::3])
 def test_a_directory_that_lies_is_an_error_or_what_is_left(copy: Path, field: str, bad: int) -> None:
     """Of every array at once, and of one: no signal, no memory for the file, no more rows than there were elements."""
     before, honest = allocated(copy), read_all(copy)

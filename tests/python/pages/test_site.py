@@ -11,8 +11,7 @@ import pytest
 
 import pfs
 
-pytest.importorskip("material", reason="mkdocs-material is not installed: pip install '.[docs]'")
-pytest.importorskip("mkdocstrings_handlers.python", reason="mkdocstrings is not installed: pip install '.[docs]'")
+pytestmark = pytest.mark.needs("mkdocs")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 import pfs
 from tests.conftest import Run
+from tests.each import for_each
 from tests.python import servers
 
 pytest.importorskip("sqlglot")
@@ -40,7 +41,7 @@ def server() -> Iterator[Any]:
         db.close()
 
 
-@pytest.mark.parametrize("expression", [each.strip() for each in EXPRESSIONS.split("|") if each.strip()])
+@for_each("expression", [each.strip() for each in EXPRESSIONS.split("|") if each.strip()])
 def test_expressions_have_the_values_of_a_server(server: Any, expression: str) -> None:
     statement = f"select {expression} as value from {FROM}"
     server.execute(statement)
@@ -49,12 +50,12 @@ def test_expressions_have_the_values_of_a_server(server: Any, expression: str) -
     if isinstance(found, int | float | Decimal) and isinstance(expected, int | float | Decimal):
         assert float(found) == pytest.approx(float(expected), rel=1e-12)
     elif isinstance(found, str) and isinstance(expected, int | float | Decimal):
-        pytest.fail(f"{found!r} is a text, and {expected!r} in the server")
+        raise AssertionError(f"{found!r} is a text, and {expected!r} in the server")
     else:
         assert found == (expected.decode() if isinstance(expected, bytes) else expected)
 
 
-@pytest.mark.parametrize("where", ["e", "t", "t > 5", "u < -30", "x", "n and t", "e or x", "t in (12)", "not e"])
+@for_each("where", ["e", "t", "t > 5", "u < -30", "x", "n and t", "e or x", "t in (12)", "not e"])
 def test_conditions_choose_the_rows_of_a_server(server: Any, where: str) -> None:
     statement = f"select n from {FROM} where {where}"
     server.execute(statement)

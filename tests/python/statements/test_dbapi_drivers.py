@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import pfs
+from tests.each import for_each
 from tests.python import servers
 
 COLUMNS = ("STATE", "NUMBER_OF_SAVEPOINTS", "NUMBER_OF_ROLLBACK_TO_SAVEPOINT", "NUMBER_OF_RELEASE_SAVEPOINT")
@@ -117,8 +118,8 @@ def servers_own(socket: str, connection: int) -> list[tuple[Any, ...]]:
     return rows
 
 
-@pytest.mark.parametrize("name", MARIADB)
 @pytest.mark.parametrize("module", ["pymysql", "MySQLdb"])
+@for_each("name", MARIADB)
 def test_transactions_are_those_of_mariadb(mariadb: str, module: str, name: str) -> None:
     driver = pytest.importorskip(module, reason=f"{module} is not installed: pip install '.[databases]'")
     setup = driver.connect(unix_socket=mariadb, user="root", database="shop", autocommit=True)
@@ -234,11 +235,11 @@ def counted(given: str) -> tuple[int, int]:
         return row[0], row[1]
 
 
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [(module, name) for module in ("psycopg", "psycopg2") for name in (POSTGRES | (PSYCOPG if module == "psycopg" else {}))],
-)
+@pytest.mark.parametrize("module", ["psycopg", "psycopg2"])
+@for_each("name", POSTGRES | PSYCOPG)
 def test_transactions_are_those_of_postgresql(postgresql: str, module: str, name: str) -> None:
+    if name in PSYCOPG and module != "psycopg":
+        return
     driver = pytest.importorskip(module, reason=f"{module} is not installed: pip install '.[databases]'")
     where = f"{postgresql} dbname=shop"
     db = driver.connect(f"{where} options='-c lock_timeout=10s'")
