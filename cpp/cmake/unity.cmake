@@ -3,7 +3,7 @@
 # The folders that probes run through stay apart where the build is for speed or finds faults of single files (tests/cpp): what the
 # compiler may inline there does not depend on how files are grouped. Names in unnamed namespaces are unique within a folder.
 set(PFS_FILES_OF_A_GROUP 12)
-set(PFS_GROUPED_FOLDERS aggregate record/declared setup shm snapshot table tables trace)
+set(PFS_GROUPED_FOLDERS aggregate record/declared setup shm snapshot table tables background)
 if(PFS_SANITIZE OR (NOT PFS_DEVELOPER AND NOT CMAKE_BUILD_TYPE MATCHES "Rel"))
   list(APPEND PFS_GROUPED_FOLDERS base capi record/context record/engine record/family record/probe)
 endif()

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # A room may include itself and those before it.
-ROOMS = ["base", "shm", "record", "setup", "aggregate", "snapshot", "table", "tables", "trace", "capi", "bindings"]
+ROOMS = ["base", "shm", "record", "setup", "aggregate", "snapshot", "table", "tables", "background", "capi", "bindings"]
 # Folders of cpp/src/record: a header may include its own and those before it. Start-up and fork, in record/ itself, stand above.
 RECORD = ["engine", "context", "probe", "family", "declared"]
 # Source files that call upwards: a thread that ends folds what later folders counted for it, an index is built anew.

@@ -2,7 +2,7 @@
 #include <new>
 
 #include "perfschema/server.h"
-#include "record/family/tables.h"
+#include "record/family/program_tables.h"
 
 using namespace perfschema;
 

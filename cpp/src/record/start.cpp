@@ -23,7 +23,7 @@
 #include "record/family/digests.h"
 #include "record/family/errors.h"
 #include "record/family/files.h"
-#include "record/family/tables.h"
+#include "record/family/program_tables.h"
 #include "record/probe/chunk_pool.h"
 #include "record/probe/trace.h"
 #include "shm/place.h"

@@ -1,4 +1,4 @@
-// setup/ceiling.h: the ceiling of what pfs may cost. The governor (trace/governor.cpp) decides; the functions here apply.
+// setup/ceiling.h: the ceiling of what pfs may cost. The governor (background/governor.cpp) decides; the functions here apply.
 #pragma once
 
 #include <optional>
@@ -39,7 +39,7 @@ void StartCeiling();
 void RefreshClasses(std::span<const StepChange> changes);
 void RefreshAllClasses();
 
-// Starts the governor's thread in the program itself, if there is a ceiling. Defined in trace/. REQUIRES: no lock.
+// Starts the governor's thread in the program itself, if there is a ceiling. Defined in background/. REQUIRES: no lock.
 void GovernorMayBegin();
 // Forgets the parent's thread in a forked child. REQUIRES: only this thread runs.
 void ForgetGovernorInChild();

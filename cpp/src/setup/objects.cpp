@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 #include "record/engine/slots.h"
-#include "record/family/tables.h"
+#include "record/family/program_tables.h"
 #include "setup/setup.h"
 
 namespace perfschema {

@@ -49,7 +49,6 @@ constexpr const FactKindFacts& FactsOf(FactKind kind) { return kFactKinds[static
 // A fact: numbers and texts, encoded (shm/fact.h) into a chain of blocks. A new value is written in place, inside `seq`. Blocks go
 // back to the free list inside it, too. So a reader that followed a chain which now belongs to another fact sees that `seq` has changed.
 // Threads: changed under the cold lock, except `setting`: any thread changes it, atomically.
-// Threads: changed under the cold lock, except `setting`: any thread, at one stroke.
 struct alignas(64) ShmFact {
   HalfWord kind;             // FactKind; 0 = free slot
   HalfWord seq;              // covers all fields but `setting`; cell.h

@@ -9,7 +9,7 @@
 #include "record/engine/names.h"
 #include "record/engine/slots.h"
 #include "record/engine/texts.h"
-#include "record/family/tables.h"
+#include "record/family/program_tables.h"
 
 namespace perfschema {
 namespace {

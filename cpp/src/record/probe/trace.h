@@ -1,4 +1,4 @@
-// record/probe/trace.h: the interface of probes and setup to the trace, whose thread (trace/writer.cpp) reads the
+// record/probe/trace.h: the interface of probes and setup to the trace, whose thread (background/writer.cpp) reads the
 // records.
 #pragma once
 
@@ -47,7 +47,7 @@ bool TraceIsWanted();
 // The last error of the trace, for global_status. Threads: the writer only.
 void SetTraceStatus(std::string_view text);
 
-// All functions below are defined in trace/.
+// All functions below are defined in background/.
 
 // Starts or wakes the trace's thread, because the setup may request the trace now. Starts the governor's, if there is a ceiling.
 // REQUIRES: no lock.

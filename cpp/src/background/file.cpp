@@ -1,4 +1,4 @@
-#include "trace/file.h"
+#include "background/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "trace/own_thread.h"
+#include "background/own_thread.h"
 
 #include <sched.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// trace/writer.cpp: the thread that writes the trace: its start, its sleep, its end; fork() and exit.
+// background/writer.cpp: the thread that writes the trace: its start, its sleep, its end; fork() and exit.
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,11 +10,11 @@
 #include <memory>
 #include <new>
 
+#include "background/drain.h"
+#include "background/own_thread.h"
 #include "base/clock.h"
 #include "record/probe/trace.h"
 #include "setup/ceiling.h"
-#include "trace/drain.h"
-#include "trace/own_thread.h"
 
 namespace perfschema {
 namespace {

@@ -1,4 +1,4 @@
-#include "record/family/tables.h"
+#include "record/family/program_tables.h"
 
 #include <cerrno>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// record/family/tables.h: tables of the program: known by name, used through handles.
+// record/family/program_tables.h: tables of the program: known by name, used through handles.
 //
 // A wait on rows counts in the cells of the index that it used, lane by operation; one on a lock in the cells of the table, lane by kind.
 // One wait may cover many rows: each counts as an event, the time is the wait's.

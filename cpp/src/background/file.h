@@ -1,4 +1,4 @@
-// trace/file.h: the files of one thread's trace, part after part. docs/reference/trace.md has their names.
+// background/file.h: the files of one thread's trace, part after part. docs/reference/trace.md has their names.
 #pragma once
 
 #include <cstdint>

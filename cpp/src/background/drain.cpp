@@ -1,4 +1,4 @@
-#include "trace/drain.h"
+#include "background/drain.h"
 
 #include <algorithm>
 

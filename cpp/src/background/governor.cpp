@@ -1,4 +1,4 @@
-// trace/governor.cpp: the thread that keeps what pfs costs below a ceiling (performance_schema_overhead_limit).
+// background/governor.cpp: the thread that keeps what pfs costs below a ceiling (performance_schema_overhead_limit).
 //
 // It exists only if there is a ceiling, or was one, sleeps nearly always, and adds nothing to a probe. In each period it takes the counts
 // of all instruments, multiplies them by prices, and divides by the processor time of the process. Then it makes instruments cheaper or
@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "background/own_thread.h"
 #include "record/engine/no_signals.h"
 #include "record/probe/trace.h"
 #include "setup/ceiling.h"
 #include "snapshot/objects.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/sums.h"
-#include "trace/own_thread.h"
 
 namespace perfschema {
 namespace {

@@ -1,4 +1,4 @@
-// trace/own_thread.h: a thread of pfs itself, which the program must not notice.
+// background/own_thread.h: a thread of pfs itself, which the program must not notice.
 #pragma once
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// trace/drain.h: turns records of traced events into lines of files, one pass after the other.
+// background/drain.h: turns records of traced events into lines of files, one pass after the other.
 //
 // A pass reads the pools of the kinds one after the other while the threads go on, so it sees events of different moments. If one pass
 // saw an event, the next pass at the latest sees everything that its thread did before. So each pass writes rows, in order, up to the
@@ -11,11 +11,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "background/file.h"
 #include "record/probe/trace.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/traced.h"
 #include "table/table_def.h"
-#include "trace/file.h"
 
 namespace perfschema {
 
