@@ -13,7 +13,7 @@ import pytest
 
 import pfs
 from tests.each import for_each
-from tests.python.objects.seen import Stop, alarm, await_waiting, count, events, open_events, seconds, start, stop
+from tests.python.objects.seen import Stop, alarm, await_waiting, count, events, open_events, row, seconds, start, stop
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,17 @@ def test_bad_names_are_refused(kind: Kind) -> None:
 @each_kind
 def test_disabled_lock_still_locks_and_is_not_counted(kind: Kind) -> None:
     lock = kind.make("test/CONTRACT_off")
-    before = count(lock.name)
+    before, free = count(lock.name), row(kind.table, lock)
     with pfs.setup_instruments:
         pfs.setup_instruments[lock.name].enabled = False
         kind.take(lock)
         assert lock.locked()
+        assert row(kind.table, lock).equals(free)
         kind.give(lock)
+        assert not lock.locked()
+        kind.take(lock)
+    assert row(kind.table, lock).equals(free)  # nobody looked when it was taken
+    kind.give(lock)
     assert not lock.locked()
     assert count(lock.name) == before
     kind.take(lock)
@@ -121,9 +126,11 @@ def test_signal_handler_that_raises_ends_the_wait_and_its_event(kind: Kind) -> N
     lock = kind.make("test/CONTRACT_signal")
     before = count(lock.name)
     with Holder(kind, lock):
+        held = row(kind.table, lock)
         with alarm(stop), pytest.raises(Stop):
             kind.take(lock)
         assert open_events() == 0
+        assert row(kind.table, lock).equals(held)
         assert lock.locked()
     assert not lock.locked()
     kind.take(lock)  # nobody is left in line

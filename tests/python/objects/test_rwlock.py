@@ -19,7 +19,6 @@ from tests.python.objects.seen import (
     await_waiting,
     count,
     events,
-    open_events,
     operations,
     row,
     start,
@@ -198,19 +197,6 @@ def test_exception_in_the_block_releases_and_a_guard_may_be_used_again() -> None
             guard.__exit__(None, None, None)
 
 
-@pytest.mark.parametrize("write", [False, True])
-def test_signal_handler_that_raises_ends_the_wait_and_its_event(write: bool) -> None:
-    lock = pfs.RWLock("test/RW_signal")
-    with Holder(lock, write=not write):
-        with alarm(stop, 0.02), pytest.raises(Stop), lock.write() if write else lock.read():
-            pass
-        assert open_events() == 0
-        assert holders(lock)[1] == (1 if write else 0)
-    assert not lock.locked()
-    with lock.write():  # nobody is left in line
-        pass
-
-
 @pytest.mark.parametrize("how", ["time", "signal"])
 def test_writer_that_gives_up_lets_readers_behind_it_in(how: str) -> None:
     lock = pfs.RWLock("test/RW_gives_up")
@@ -234,7 +220,7 @@ def test_writer_that_gives_up_lets_readers_behind_it_in(how: str) -> None:
         assert not reader.is_alive()
 
 
-def test_row_goes_with_the_lock_and_its_numbers_stay() -> None:
+def test_a_guard_keeps_its_lock() -> None:
     lock = pfs.RWLock("test/RW_dies")
     reference = weakref.ref(lock)
     lock.acquire_read()
@@ -245,22 +231,6 @@ def test_row_goes_with_the_lock_and_its_numbers_stay() -> None:
     assert reference() is not None  # the guard has it
     del guard
     assert reference() is None
-    assert not (pfs.table("rwlock_instances")["NAME"] == "wait/synch/rwlock/test/RW_dies").any()
-    assert count("wait/synch/rwlock/test/RW_dies") == 1
-
-
-def test_disabled_lock_still_locks_and_is_not_counted() -> None:
-    lock = pfs.RWLock("test/RW_off")
-    with pfs.setup_instruments:
-        pfs.setup_instruments[lock.name].enabled = False
-        with lock.read():
-            assert holders(lock) == (None, 0)
-        lock.acquire_write()
-    assert holders(lock) == (None, 0)
-    lock.release_write()
-    assert count(lock.name) == 0
-    with lock.read():
-        assert holders(lock) == (None, 1)
 
 
 def test_counts_are_exact_with_many_threads_and_the_lock_locks() -> None:
