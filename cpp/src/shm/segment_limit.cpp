@@ -69,13 +69,18 @@ bool Segment::Fits(ArrayId id, uint64_t more, uint64_t spare) {
   }
   if (all <= limit_ / 8) return true;
   const uint64_t limit = LimitBesideTheDead();
-  all += limit / kPartsOfLimit * spare;
+  // A thread without a row loses all of its events. So nothing else takes what as many threads again would need for theirs.
+  const ShmArray& rows = header.arrays[static_cast<uint32_t>(ArrayId::kThreads)];
+  const uint64_t of_rows = rows.reserved.load(kRelaxed), for_rows = std::min(of_rows, rows.capacity * rows.stride - of_rows);
+  const uint64_t kept = limit / kPartsOfLimit * spare + (id == ArrayId::kThreads ? 0 : for_rows);
+  all += kept;
   for (uint32_t i = 0; i < kShares; ++i) {
     const uint64_t own = limit / kPartsOfLimit * kOwnParts[i];
     if (i != static_cast<uint32_t>(wanted.share) && used[i] < own) all += own - used[i];
   }
-  const bool is_within_own = used[static_cast<uint32_t>(wanted.share)] + more + limit / kPartsOfLimit * spare <=
-                             limit / kPartsOfLimit * kOwnParts[static_cast<uint32_t>(wanted.share)];
+  const uint64_t left = wanted.share == Share::kThreads ? kept : limit / kPartsOfLimit * spare;
+  const bool is_within_own =
+      used[static_cast<uint32_t>(wanted.share)] + more + left <= limit / kPartsOfLimit * kOwnParts[static_cast<uint32_t>(wanted.share)];
   return all <= limit || is_within_own;
 }
 
