@@ -43,6 +43,7 @@ def tools(*names: str) -> Callable[[], bool]:
 NEEDS = {
     "root": Need(lambda: os.geteuid() == 0, "run the tests as root", quick=True),
     "unshare": Need(tools("unshare"), "apt-get install util-linux", quick=True),
+    "git": Need(tools("git"), "apt-get install git", quick=True),
     "gcc": Need(tools("gcc"), "apt-get install g++", quick=True),
     "strace": Need(tools("strace"), "apt-get install strace", quick=True),
     "clang-format": Need(tools("clang-format"), "pip install '.[test]'"),

@@ -22,7 +22,7 @@ def commands() -> Iterator[str]:
             yield process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
 
 
-@pytest.mark.needs("root", "unshare")
+@pytest.mark.needs("root", "unshare", "git")
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_and_what_it_runs(tmp_path: Path, stop: signal.Signals) -> None:
     tools, trees = tmp_path / "tools", tmp_path / "trees"

@@ -60,7 +60,7 @@ NO_NAMES = {"h", "hpp", "operation", "parent", "timer_wait", "unfinished", "json
 def names_that_are_not_there(text: str) -> list[str]:
     """Returns the names in `pfs.name` that neither the module nor a submodule has."""
     named = set(re.findall(r"(?<![\w/.-])pfs\.([A-Za-z_]\w*)", text)) - NO_NAMES
-    return sorted(name for name in named if not hasattr(pfs, name) and importlib.util.find_spec(f"pfs.{name}") is None)
+    return sorted(name for name in named if importlib.util.find_spec(f"pfs.{name}") is None and not hasattr(pfs, name))
 
 
 def test_each_name_of_pfs_in_the_manual_is_there(root: Path) -> None:
