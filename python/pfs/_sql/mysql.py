@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from pfs._sql.units import mysql_tokens
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expression
 
 __all__ = ["parsed", "translated"]
+
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())  # without a handler, Python prints its warnings
 
 
 def parsed(statement: str) -> list[Expression]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Names", "names_in"]
+__all__ = ["EXPLAIN", "Names", "names_in"]
 
-_EXPLAIN = re.compile(r"^\s*explain\s+(analyze\s+)?(\([^)]*\)\s*)?", re.IGNORECASE)
+EXPLAIN = re.compile(r"^\s*explain\s+(analyze\s+)?(\([^)]*\)\s*)?", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ def names_in(connection: duckdb.DuckDBPyConnection, statement: str) -> Names:
 
 def _found(connection: duckdb.DuckDBPyConnection, statement: str) -> Names:
     found = Names()
-    text = _EXPLAIN.sub("", statement).replace("'", "''")
+    text = EXPLAIN.sub("", statement).replace("'", "''")
     tree = json.loads(connection.execute(f"select json_serialize_sql('{text}')").fetchall()[0][0])
     nodes = list(_nodes(tree))
     if tree["error"] or any(node.get("type") in ("SHOW_REF", "PIVOT") for node in nodes):

@@ -11,7 +11,7 @@ from pfs._read.kinds import arrow_type
 from pfs._read.nearest import hint
 from pfs._sql.database import SCHEMA, Database
 from pfs._sql.functions import MACROS, body_of, macros_named
-from pfs._sql.names import Names, names_in
+from pfs._sql.names import EXPLAIN, Names, names_in
 from pfs._sql.result import Result
 from pfs._sql.units import without_units
 from pfs._sql.views.declared import VIEWS
@@ -116,15 +116,22 @@ def _check(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
     """Raises unless the text is one statement that only reads."""
     if not isinstance(statement, str):
         raise TypeError(f"a statement is a str, not {type(statement).__name__}")
+    kind = _kind(connection, statement)
+    if kind == "EXPLAIN":  # planning alone may reach for files
+        kind = _kind(connection, EXPLAIN.sub("", statement))
+    if kind != "SELECT":
+        raise OperationNotAllowed(f"{kind} is not allowed: SQL only reads the tables; {_WHERE_SET}")
+
+
+def _kind(connection: duckdb.DuckDBPyConnection, statement: str) -> str:
+    """Returns the kind of the one statement that a text is."""
     found = connection.extract_statements(statement)
     if len(found) != 1:
         raise InvalidValue(f"this is {len(found)} statements: give one")
     try:
-        kind = found[0].type.name
+        return found[0].type.name
     except ValueError:  # DuckDB for Python has no name for some kinds
-        kind = "this statement"
-    if kind not in ("SELECT", "EXPLAIN"):
-        raise OperationNotAllowed(f"{kind} is not allowed: SQL only reads the tables; {_WHERE_SET}")
+        return "this statement"
 
 
 def _unknown_column(error: Exception, read: Iterable[str], tables: Tables) -> Error | None:

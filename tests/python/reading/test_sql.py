@@ -6,6 +6,8 @@ import contextlib
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -320,6 +322,13 @@ def test_no_variable_is_reachable() -> None:
         ("update threads set NAME = 'x'", pfs.OperationNotAllowed, "pfs.setup_instruments"),
         ("delete from threads", pfs.OperationNotAllowed, "pfs.truncate"),
         ("update extensions", pfs.OperationNotAllowed, "only reads"),
+        (
+            "explain create persistent secret s (type s3)",
+            pfs.OperationNotAllowed,
+            "^CREATE is not allowed",
+        ),
+        ("explain (format json) create secret s (type s3)", pfs.OperationNotAllowed, "^CREATE is not allowed"),
+        ("Explain Analyze copy (select 1) to '/tmp/rows'", pfs.OperationNotAllowed, "^COPY is not allowed"),
         ("select cast('x' as integer)", pfs.InvalidValue, "Could not convert"),
     ],
 )
@@ -344,6 +353,15 @@ def test_mysql_dialect(statement: str, rows: list[tuple[Any, ...]]) -> None:
     pytest.importorskip("sqlglot")
     frame = pd.DataFrame({"NAME": ["global_instrumentation", "other"]})
     assert run(statement, HeldTables(Held({"t": frame})), "mysql").rows() == rows
+
+
+def test_a_word_that_sqlglot_does_not_know_prints_nothing() -> None:
+    """It warned, and Python prints warnings that no handler takes."""
+    pytest.importorskip("sqlglot")
+    text = "import pfs\ntry: pfs.sql('explain create secret s', dialect='mysql')\nexcept pfs.InvalidValue as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert "no SQL" in done.stdout
+    assert done.stderr == ""
 
 
 def test_bad_dialect() -> None:
