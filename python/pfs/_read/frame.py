@@ -20,7 +20,7 @@ from pfs._read.dtypes import TEXT, column_of, fits_signed, numbers, with_nulls_o
 from pfs._read.kinds import listed
 from pfs._read.nearest import hint
 from pfs._read.places import readable
-from pfs._read.source import OWN
+from pfs._read.source import OWN, losses
 from pfs._read.units import UNITS
 from pfs._read.where import Condition, order_of, places
 from pfs.errors import InvalidValue, UnknownColumn
@@ -122,8 +122,7 @@ def reading(source: Source) -> dict[Hashable, Any]:
 
     All values fit JSON, because Parquet files keep them.
     """
-    status = source.rows("global_status", ("VARIABLE_NAME", "VARIABLE_VALUE"))
-    lost = {name: int(value) for name, value in status if name.endswith("_lost") and value not in (None, "0")}
+    lost = {name: count for name, count in losses(source).items() if count}
     return {"pid": source.pid, "read_at": datetime.now(UTC).isoformat(timespec="microseconds"), "lost": lost}
 
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from pfs._read.places.readable import Readable
 from pfs._read.present import Blocked, Event, blocked, running
+from pfs._read.source import losses
 from pfs._read.where import Condition, order_of, places
 
 if TYPE_CHECKING:
     from pfs._read.source import Source
 
-__all__ = ["BUSIEST", "SECTIONS", "Choice", "Row", "Sample", "Section", "lost", "rows_between", "take"]
+__all__ = ["BUSIEST", "SECTIONS", "Choice", "Row", "Sample", "Section", "rows_between", "take"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def take(
     # All is read before symbols and lines are looked for, which may take long: the numbers are of one moment.
     of_section = {section.name: source.rows(section.table, _columns(section)) for section in SECTIONS}
     threads = source.rows("threads", ("THREAD_ID", "NAME"))
-    missing = lost(source)
+    missing = sum(losses(source).values())
     # After the sums: an event that ends in between is missing for one interval, and counts in none twice.
     taken, now = time.monotonic(), source.now()
     open_events = running(source, now)
@@ -184,12 +185,6 @@ def _running_times(events: Sequence[Event]) -> dict[str, dict[tuple[Any, ...], i
         elif event.kind == "STATEMENT" and event.digest_text is not None:
             add("statements", (event.schema, event.digest_text), event.wait)
     return times
-
-
-def lost(source: Source) -> int:
-    """Returns the number of events, objects and rows that could not be recorded since the start."""
-    status = source.rows("global_status", ("VARIABLE_NAME", "VARIABLE_VALUE"))
-    return sum(int(value) for name, value in status if name.endswith("_lost"))
 
 
 def rows_between(before: Sample | None, after: Sample, seconds: float, section: Section, choice: Choice = BUSIEST) -> list[Row]:

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
         def truncate(self, table: str) -> None: ...
 
 
-__all__ = ["OWN", "OwnProcess"]
+__all__ = ["OF_PFS", "OWN", "OwnProcess", "losses"]
+
+OF_PFS = "Performance_schema_"  # begins the status variables of pfs: others are the program's
 
 
 class OwnProcess:
@@ -75,3 +77,9 @@ class OwnProcess:
 
 
 OWN = OwnProcess()
+
+
+def losses(source: Source) -> dict[str, int]:
+    """Returns how many events, objects and rows could not be recorded since the start, by status variable of pfs."""
+    rows = source.rows("global_status", ("VARIABLE_NAME", "VARIABLE_VALUE"))
+    return {name: int(count) for name, count in rows if name.startswith(OF_PFS) and name.endswith("_lost") and count is not None}

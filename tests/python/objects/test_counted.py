@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 import pfs
+from pfs._read.samples import take
+from pfs._read.source import OWN
 from tests.conftest import Build
 from tests.python._programs.counted import number_of
 from tests.python._programs.driver import Row, Worker, losses, me, raises, rows
@@ -249,6 +251,15 @@ def test_F17_a_status_variable_of_python() -> None:
     assert (variable.name, repr(again)) == ("Python_count", "pfs.register_status('python_COUNT')")
     pfs.truncate("global_status")
     assert pfs.status["Python_count"] == 0
+
+
+@fresh_process()
+def test_what_the_program_lost_is_no_loss_of_pfs() -> None:
+    """A variable of the program may end in _lost, too. Frames and screens warn of what pfs itself has lost."""
+    pfs.register_status("Packets_lost").add(3)
+    assert pfs.status["Packets_lost"] == 3
+    assert pfs.table("threads").attrs["lost"] == {}
+    assert take(OWN).lost == 0
 
 
 # ---- C programs ----------------------------------------------------------------------------------------------------------------

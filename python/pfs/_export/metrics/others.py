@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from pfs._export.metrics.families import Key, Values
 from pfs._export.metrics.meters import variable_of
 from pfs._export.metrics.metric import Metric, seconds
+from pfs._read.source import OF_PFS, losses
 
 if TYPE_CHECKING:
     from pfs._read.source import Source
 
 __all__ = ["Histogram", "Lost", "ProgramStatus"]
-
-_LOST = "Performance_schema_"
 
 
 class Histogram:
@@ -50,12 +49,7 @@ class Lost:
     in_mysqld_exporter = True
 
     def read(self, source: Source) -> dict[Key, Values]:
-        rows = source.rows(self.table, ["VARIABLE_NAME", "VARIABLE_VALUE"])
-        return {
-            (name.removeprefix(_LOST).lower(),): [int(value)]
-            for name, value in rows
-            if name.startswith(_LOST) and name.endswith("_lost") and value is not None
-        }
+        return {(name.removeprefix(OF_PFS).lower(),): [count] for name, count in losses(source).items()}
 
     def metrics(self, rows: Mapping[Key, Values], top: int, prefix: str, compat: bool) -> list[Metric]:
         name = "mysql_global_status_performance_schema_lost" if compat else f"{prefix}lost"
@@ -79,7 +73,7 @@ class ProgramStatus:
         found: dict[Key, Values] = {}
         of_meters = {variable_of(meter, name) for meter, name in source.rows("setup_metrics", ["METER", "NAME"])}
         for name, value in source.rows(self.table, ["VARIABLE_NAME", "VARIABLE_VALUE"]):
-            if name.startswith((_LOST, "Error_log_")) or name.casefold() in of_meters:
+            if name.startswith((OF_PFS, "Error_log_")) or name.casefold() in of_meters:
                 continue
             if value is not None and value.lstrip("-").isdecimal():
                 found[(name,)] = [int(value)]

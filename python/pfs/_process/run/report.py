@@ -11,6 +11,7 @@ from pfs._process.attach import attach
 from pfs._process.recorded import JOIN, is_lock_wait
 from pfs._read.places.readable import Readable
 from pfs._read.show import bytes_text, count_text, storable, time_text
+from pfs._read.source import losses
 from pfs.errors import Error
 
 if TYPE_CHECKING:
@@ -197,9 +198,9 @@ def _add(report: Report, schema: Schema) -> None:
     for name, *numbers in source.rows("memory_summary_global_by_event_name", ("EVENT_NAME", *_MEMORY)):
         if numbers[0] > 0 and not name.startswith("memory/performance_schema/"):
             _sum(report.memory, name, numbers)
-    for name, value in source.rows("global_status", ("VARIABLE_NAME", "VARIABLE_VALUE")):
-        if name.endswith("_lost") and value.isdigit() and int(value) > 0:
-            report.lost[name] = report.lost.get(name, 0) + int(value)
+    for name, count in losses(source).items():
+        if count > 0:
+            report.lost[name] = report.lost.get(name, 0) + count
     _add_blocked(report, source, {name: (longest, at) for name, *_, longest, at in waits}, names)
     for code, severity, text in source.rows("error_log", ("ERROR_CODE", "PRIO", "DATA")):
         if code == "PFS-RUN" and severity == "Warning" and text not in report.notes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pfs._process.processes import default_directory, runs, with_users
 from pfs._process.run.tree import folder_of, tree
-from pfs._read.samples import lost
+from pfs._read.source import losses
 from pfs._ui.cli.rows import Rows
 from pfs.errors import AttachError, Error
 
@@ -46,7 +46,7 @@ def _counts(path: str) -> tuple[int | None, int | None, int | None]:
         with attach(path) as schema:
             waits = schema._source.rows(_WAITS, ("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT"))
             waits = [row for row in waits if row[0] != "idle"]
-            return sum(row[1] for row in waits), sum(row[2] for row in waits), lost(schema._source)
+            return sum(row[1] for row in waits), sum(row[2] for row in waits), sum(losses(schema._source).values())
     except Error:
         return None, None, None
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pfs._read import samples
-from pfs._read.source import OWN
+from pfs._read.source import OWN, losses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class Totals:
                 if one or two:
                     numbers = counts.setdefault(name, [0, 0, 0, 0])
                     numbers[first : first + 2] = one, two
-        return cls(counts, samples.lost(source))
+        return cls(counts, sum(losses(source).values()))
 
     def since(self, before: Totals) -> Totals:
         """Returns the sums since an earlier moment. Sums that went down were truncated: their current values count since then."""
