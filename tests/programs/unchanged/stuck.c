@@ -17,7 +17,7 @@ static void* keeper(void* unused) {
   pthread_mutex_lock(&queue_lock); /* keeper takes queue_lock */
   pthread_barrier_wait(&both);
   if (is_circle) pthread_mutex_lock(heap_lock); /* keeper waits */
-  pause();
+  pause();                                      /* keeper pauses */
   return unused;
 }
 
