@@ -11,6 +11,7 @@
 
 #include "base/like.h"
 #include "table/registry.h"
+#include "table/table_def.h"
 
 namespace bench {
 namespace {
@@ -19,7 +20,7 @@ using perfschema::Assignment;
 using perfschema::Condition;
 using perfschema::Status;
 using perfschema::TableData;
-using perfschema::TableFacts;
+using perfschema::NamedTable;
 
 void Need(const Status& status) {
   if (status.ok()) return;
@@ -27,8 +28,8 @@ void Need(const Status& status) {
   std::exit(1);
 }
 
-const TableFacts& Table(const char* name) {
-  const TableFacts* table = nullptr;
+const NamedTable& Table(const char* name) {
+  const NamedTable* table = nullptr;
   Need(perfschema::FindTable(name, &table));
   return *table;
 }
@@ -36,11 +37,11 @@ const TableFacts& Table(const char* name) {
 // Adds up the rows whose key column matches.
 template <typename Matches>
 uint64_t SumIf(const char* table_name, const char* key, const char* value, Matches matches) {
-  const TableFacts& table = Table(table_name);
+  const NamedTable& table = Table(table_name);
   std::vector<size_t> columns;
   for (const char* wanted : {key, value}) {
-    for (size_t i = 0; i < table.columns.size(); ++i) {
-      if (table.columns[i].name == wanted) columns.push_back(i);
+    for (size_t i = 0; i < table.def->columns.size(); ++i) {
+      if (table.def->columns[i].name.view() == wanted) columns.push_back(i);
     }
   }
   TableData data;
@@ -49,7 +50,7 @@ uint64_t SumIf(const char* table_name, const char* key, const char* value, Match
   for (size_t row = 0; row < data.rows; ++row) {
     const auto& keys = data.columns[0];
     const auto& values = data.columns[1];
-    const auto& names = table.columns[columns[0]].values;  // of an enum
+    const auto& names = table.def->columns[columns[0]].type.values;  // of an enum
     if (!matches(std::string(names.empty() ? std::string_view(keys.texts[keys.codes[row]]) : names[keys.codes[row]]))) continue;
     sum += values.words.empty() ? std::strtoull(std::string(values.texts[values.codes[row]]).c_str(), nullptr, 10) : values.words[row];
   }

@@ -182,7 +182,13 @@ def test_C6_slots_that_a_thread_has_in_advance_are_not_missing() -> None:
             assert C.close(opened(key, f"f{i}")) == 0
 
     done, go_on = threading.Event(), threading.Event()
-    other = threading.Thread(target=lambda: (open_some(0, 9), done.set(), go_on.wait()), daemon=True)
+
+    def open_and_wait() -> None:
+        open_some(0, 9)
+        done.set()
+        go_on.wait()
+
+    other = threading.Thread(target=open_and_wait, daemon=True)
     other.start()
     done.wait()
     open_some(9, 40)
