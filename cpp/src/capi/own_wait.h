@@ -37,6 +37,11 @@ inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation op
   return 1;
 }
 
+// Ends a wait on the slow path. A function of its own: the fast path keeps its registers.
+[[gnu::noinline]] inline void FinishOwnLockWait(const OwnWait& own, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks) {
+  FinishLockWait(own.wait, EndedAt(own.wait, end_ticks), object, wanted, rc);
+}
+
 inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
   const OwnWait& own = OwnWaitIn(wait);
   ShmInstance& object = *AsInstance(wait->instance);
@@ -46,9 +51,7 @@ inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
   rc = IsHeld(rc) ? 0 : rc;
   if (!counted && MayEndFast(own.wait)) {
     const uint64_t end_ticks = ReadCycle();
-    if (!FastEnd(own.wait, OwnLockHooks(own.operation, object, rc), end_ticks)) {
-      FinishLockWait(own.wait, EndedAt(own.wait, end_ticks), object, wanted, rc);
-    }
+    if (!FastEnd(own.wait, OwnLockHooks(own.operation, object, rc), end_ticks)) FinishOwnLockWait(own, object, wanted, rc, end_ticks);
   } else if (MayEnd(own.wait)) {
     EndLockWait(own.wait, object, wanted, rc, counted ? kRecordHasSpins : 0, counted ? spins : 0);
     if ((own.wait.flags & kFlagHolds) != 0 && wanted == Hold::kExclusive && rc == 0) BeginHoldAt(object, own.source);
