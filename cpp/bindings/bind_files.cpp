@@ -130,9 +130,9 @@ void Sync(int fd, bool data_only) {
 }
 
 py::tuple Stat(int fd) {
-  struct stat facts;
-  if (Retried([&](CallSite site) { return pfs_fstat_at(fd, &facts, site.file, site.line); }) != 0) RaiseErrno();
-  return py::make_tuple(static_cast<int64_t>(facts.st_mode), static_cast<int64_t>(facts.st_blksize), static_cast<int64_t>(facts.st_size));
+  struct stat about;
+  if (Retried([&](CallSite site) { return pfs_fstat_at(fd, &about, site.file, site.line); }) != 0) RaiseErrno();
+  return py::make_tuple(static_cast<int64_t>(about.st_mode), static_cast<int64_t>(about.st_blksize), static_cast<int64_t>(about.st_size));
 }
 
 }  // namespace

@@ -240,7 +240,7 @@ py::list Rows(const std::string& name, const ColumnList& columns, const Attached
   return rows;
 }
 
-py::dict Facts(const std::string& name) {
+py::dict Traits(const std::string& name) {
   using namespace py::literals;
   const NamedTable& table = GetTable(name);
   py::list columns, operations;
@@ -289,7 +289,7 @@ void BindTables(PyObject* module) {
                              [](const AttachedSegment& segment) { return segment.identity(); })  // a copy, which keeps nothing mapped
       .def_property_readonly("pid", [](const AttachedSegment& segment) { return segment.identity().pid; });
   m.def("tables", TableNames);
-  m.def("table_info", Facts, py::arg("table"));
+  m.def("table_info", Traits, py::arg("table"));
   m.def(
       "ddl", [](const std::string& name) { return TableDdl(GetTable(name)); }, py::arg("table"));
   m.def("truncate", Truncate, py::arg("table"));

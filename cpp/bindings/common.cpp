@@ -259,7 +259,7 @@ struct FamilyOfNames {
   std::string_view prefix;
   int (*register_one)(const char* component, pfs_instrument_info* info, int count);
 };
-const FamilyOfNames& Facts(NameFamily family) {
+const FamilyOfNames& Traits(NameFamily family) {
   static const FamilyOfNames families[] = {
       {"wait/synch/mutex/", pfs_register_mutex}, {"wait/io/file/", pfs_register_file}, {"wait/synch/rwlock/", pfs_register_rwlock},
       {"wait/synch/cond/", pfs_register_cond},   {"thread/", pfs_register_thread},     {"wait/io/socket/", pfs_register_socket},
@@ -267,7 +267,7 @@ const FamilyOfNames& Facts(NameFamily family) {
       {"wait/app/", pfs_register_wait}};
   return families[static_cast<int>(family)];
 }
-std::string_view Prefix(NameFamily family) { return Facts(family).prefix; }
+std::string_view Prefix(NameFamily family) { return Traits(family).prefix; }
 
 [[noreturn]] void RefuseName(NameFamily family, const std::string& name, const std::string& why) {
   throw StatusError(Status(Code::kInvalidArgument, "bad name '" + name + "': " + why + "; legal is 'component/name' or '" +
@@ -307,7 +307,7 @@ uint32_t RegisterName(NameFamily family, const std::string& name, uint32_t flags
   const auto [component, rest] = SplitName(family, name);
   pfs_key_t key = 0;
   pfs_instrument_info info{&key, rest.c_str(), flags, nullptr};
-  const int rc = Facts(family).register_one(component.c_str(), &info, 1);
+  const int rc = Traits(family).register_one(component.c_str(), &info, 1);
   if (rc == PFS_E_INVALID_ARGUMENT) RefuseName(family, name, pfs_last_error());
   if (key != 0) keys[{family, name}] = key;
   return key;

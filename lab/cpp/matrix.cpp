@@ -38,7 +38,7 @@ constexpr KindFacts kKinds[] = {
     {nullptr, "memory_summary_global_by_event_name", "COUNT_ALLOC"},
 };
 
-const KindFacts& FactsOf(const Family& family) { return kKinds[static_cast<size_t>(family.kind)]; }
+const KindFacts& TraitsOf(const Family& family) { return kKinds[static_cast<size_t>(family.kind)]; }
 
 bool Has(const Family& family, const Mode& mode) {
   if (family.kind == Kind::kMemory) return mode.level <= Level::kCounts;
@@ -46,7 +46,7 @@ bool Has(const Family& family, const Mode& mode) {
 }
 
 void Apply(const Family& family, Level level) {
-  const char* const consumers = FactsOf(family).consumers;
+  const char* const consumers = TraitsOf(family).consumers;
   if (consumers == nullptr) {
     Update("setup_instruments", family.instruments, {{"ENABLED", level >= Level::kCounts}});
     return;
@@ -63,7 +63,7 @@ void Apply(const Family& family, Level level) {
   Update("setup_consumers", "events_statements_cpu", {{"ENABLED", level == Level::kCpu}});
 }
 
-uint64_t Counted(const Family& family) { return Sum(FactsOf(family).summary, "EVENT_NAME", FactsOf(family).count, family.instruments); }
+uint64_t Counted(const Family& family) { return Sum(TraitsOf(family).summary, "EVENT_NAME", TraitsOf(family).count, family.instruments); }
 
 // Waits until all threads of a benchmark have arrived.
 void Meet(const benchmark::State& state) {

@@ -162,8 +162,8 @@ TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
   // Wide kinds take several indices.
   uint32_t next = 8;
   for (const Family family : {Family::kStage, Family::kStatement, Family::kTransaction, Family::kErrorNumber, Family::kStatus}) {
-    shm.AddClass(next, family, FactsOf(family).prefix);
-    next += ColumnsOf(FactsOf(family).kind);
+    shm.AddClass(next, family, TraitsOf(family).prefix);
+    next += ColumnsOf(TraitsOf(family).kind);
   }
   // Returns true if this segment has no rows of the table: other kinds of records, objects of statements, and rows
   // that only the program can declare.

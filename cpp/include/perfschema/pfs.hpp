@@ -350,8 +350,8 @@ class file {
   off_t tell(PFS_CALLER_) { return PFS_CALL_(tell, fd_); }
   // Returns the size of the file in bytes, or -1 and errno. Event stat.
   off_t size(PFS_CALLER_) const {
-    struct stat facts;
-    return PFS_CALL_(fstat, fd_, &facts) == 0 ? facts.st_size : -1;
+    struct stat about;
+    return PFS_CALL_(fstat, fd_, &about) == 0 ? about.st_size : -1;
   }
   // These return 0, or -1 and errno.
   int truncate(off_t length, PFS_CALLER_) { return PFS_CALL_(ftruncate, fd_, length); }

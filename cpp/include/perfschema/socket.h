@@ -71,7 +71,7 @@ struct mmsghdr;
 /* Registers sockets like pfs_register_mutex(). wait/io/socket/COMPONENT/NAME */
 PFS_API int pfs_register_socket(const char* component, pfs_socket_info_t* info, int count);
 
-/* ---- Facts that only the program knows -------------------------------------------------------------------------------------------
+/* ---- Details that only the program knows -------------------------------------------------------------------------------------------
  * No events. The functions do nothing on a descriptor that names no socket. Do not call them while another thread closes it.
  */
 

@@ -39,7 +39,7 @@ std::atomic<uint32_t> sleeping{0};
 // The flag words of objects without an instrument.
 const uint32_t kUnborn = PFS_FLAG_ENABLED, kRefused = 0;
 
-struct Facts {
+struct Traits {
   Family family;
   Register make;
   const char* prefix;
@@ -50,7 +50,7 @@ int RegisterSystemWait(const char* component, pfs_instrument_info* info, int cou
   return perfschema::capi::RegisterFamily(Family::kSystemWait, component, info, count);
 }
 
-Facts FactsOf(Kind kind) {
+Traits TraitsOf(Kind kind) {
   switch (kind) {
     case Kind::kChild:
       return {Family::kSystemWait, RegisterSystemWait, "child-", "Wait for a child process,"};
@@ -94,14 +94,14 @@ bool IsNamedAfterMaker(const Site& maker, Kind kind, const void* address) {
 }
 
 // Returns the key of an object: names that Python knows come first.
-pfs_key_t KeyOf(const Site& maker, Kind kind, const Facts& facts, const void* address) {
+pfs_key_t KeyOf(const Site& maker, Kind kind, const Traits& traits, const void* address) {
   if (maker.name != nullptr) {
-    return KeyOfNamed(facts.make, kPython, maker.name, "Lock of a Python program, by the line that makes or waits for it.");
+    return KeyOfNamed(traits.make, kPython, maker.name, "Lock of a Python program, by the line that makes or waits for it.");
   }
   if (const char* const name = NameOfGil(address, kind); name != nullptr) {
-    return KeyOfNamed(facts.make, kPython, name, "Global interpreter lock of CPython.");
+    return KeyOfNamed(traits.make, kPython, name, "Global interpreter lock of CPython.");
   }
-  return KeyOfObject(facts.make, IsPlaceOfCall(kind) ? nullptr : address, maker, facts.prefix, facts.noun);
+  return KeyOfObject(traits.make, IsPlaceOfCall(kind) ? nullptr : address, maker, traits.prefix, traits.noun);
 }
 
 // Returns the class of an object, 0 = none. A place remembers the class that is named after it. Others are looked for only if
@@ -111,8 +111,8 @@ uint32_t ClassOf(const Site& maker, Kind kind, const void* address, bool may_reg
   const std::atomic_ref known(maker.classes[static_cast<uint32_t>(kind)]);
   const uint32_t before = is_named_after_maker ? known.load(std::memory_order_relaxed) : 0;
   if (before != 0 || !may_register) return before;
-  const Facts facts = FactsOf(kind);
-  const uint32_t found = ClassOfKey(facts.family, KeyOf(maker, kind, facts, address));
+  const Traits traits = TraitsOf(kind);
+  const uint32_t found = ClassOfKey(traits.family, KeyOf(maker, kind, traits, address));
   if (is_named_after_maker) known.store(found, std::memory_order_relaxed);
   return found;
 }
@@ -125,7 +125,7 @@ const uint32_t* FlagsOf(uint32_t class_index) {
 // becomes 0: it is not tried again.
 pfs_instance_t* RowFor(uint32_t* class_index, Kind kind, const void* address) {
   if (!pfs_flags_enabled_(FlagsOf(*class_index))) return nullptr;
-  pfs_instance_t* const row = CreateInstance(FactsOf(kind).family, g_runtime.classes[*class_index].key, address);
+  pfs_instance_t* const row = CreateInstance(TraitsOf(kind).family, g_runtime.classes[*class_index].key, address);
   if (row == nullptr) *class_index = 0;
   return row;
 }
@@ -145,7 +145,7 @@ Object* Add(const void* address, Kind kind, const Site* site) {
     fresh.class_index.store(0, std::memory_order_relaxed);
     fresh.kind = kind;
   });
-  if (object == nullptr) CountLoss(LimitsOf(FactsOf(kind).family).instances_lost);
+  if (object == nullptr) CountLoss(LimitsOf(TraitsOf(kind).family).instances_lost);
   return object;
 }
 

@@ -84,8 +84,8 @@ bool TraceFile::Reopen(std::string* error) {
 }
 
 size_t TraceFile::Write(std::string_view lines, std::string* error) {
-  struct stat facts;
-  if (fstat(descriptor_, &facts) == 0 && facts.st_nlink == 0) {
+  struct stat about;
+  if (fstat(descriptor_, &about) == 0 && about.st_nlink == 0) {
     *error = "the file '" + path_ + "' was removed";
     return 0;
   }

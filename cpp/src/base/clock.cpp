@@ -211,34 +211,34 @@ void StartTimers(bool use_cycle, TimerScale scales[kTimerCount], uint64_t known_
   g_time_base = TimeBase::Of(cycle);
 }
 
-TimerFacts MeasureTimer(TimerId timer, const TimeBase& base) {
-  TimerFacts facts{NominalFrequency(timer), 0, 0};
-  if (timer == TimerId::kCycle && base.is_cycle) facts.frequency = Rounded(CycleFrequencySince(SampleCycle()));
+TimerTraits MeasureTimer(TimerId timer, const TimeBase& base) {
+  TimerTraits traits{NominalFrequency(timer), 0, 0};
+  if (timer == TimerId::kCycle && base.is_cycle) traits.frequency = Rounded(CycleFrequencySince(SampleCycle()));
 
-  facts.overhead = ~uint64_t{0};
+  traits.overhead = ~uint64_t{0};
   for (int i = 0; i < 20; ++i) {
     const uint64_t before = base.Counter();
     (void)ReadTimer(timer, base);
     const uint64_t after = base.Counter();
-    facts.overhead = std::min(facts.overhead, after - before);
+    traits.overhead = std::min(traits.overhead, after - before);
   }
 
   // Finds the smallest step between two different readings. Gives up on a timer slower than 10 ms a step: bounded by time, not by calls.
-  facts.resolution = ~uint64_t{0};
+  traits.resolution = ~uint64_t{0};
   const uint64_t give_up = ReadKernelNanos(CLOCK_MONOTONIC) + 25'000'000;
   uint64_t last = ReadTimer(timer, base);
   for (int steps = 0; steps < 10;) {
     const uint64_t now = ReadTimer(timer, base);
     if (now != last) {
-      facts.resolution = std::min(facts.resolution, now - last);
+      traits.resolution = std::min(traits.resolution, now - last);
       last = now;
       ++steps;
-      if (facts.resolution == 1) break;
+      if (traits.resolution == 1) break;
     }
     if (ReadKernelNanos(CLOCK_MONOTONIC) > give_up) break;
   }
-  if (facts.resolution == ~uint64_t{0}) facts.resolution = 1;
-  return facts;
+  if (traits.resolution == ~uint64_t{0}) traits.resolution = 1;
+  return traits;
 }
 
 }  // namespace perfschema

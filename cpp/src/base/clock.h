@@ -159,11 +159,11 @@ PFS_API std::string MeasuredCycleRate(std::string_view boot);
 uint64_t KnownCycleRate(std::string_view text, std::string_view boot);
 
 // Is one row of performance_timers. Each call measures it again; nothing is cached.
-struct TimerFacts {
+struct TimerTraits {
   uint64_t frequency;   // ticks per second
   uint64_t resolution;  // smallest step seen, in ticks
   uint64_t overhead;    // smallest of 20 calls, in ticks of the time base: cycles, or nanoseconds
 };
-TimerFacts MeasureTimer(TimerId timer, const TimeBase& base);
+TimerTraits MeasureTimer(TimerId timer, const TimeBase& base);
 
 }  // namespace perfschema

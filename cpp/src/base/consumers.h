@@ -39,12 +39,12 @@ enum class Consumer : uint32_t {
 };
 inline constexpr uint32_t kConsumerCount = static_cast<uint32_t>(Consumer::kCount);
 
-struct ConsumerFacts {
+struct ConsumerTraits {
   std::string_view name;
   Consumer parent;  // kCount = none
   bool enabled;     // at start
 };
-inline constexpr ConsumerFacts kConsumers[kConsumerCount] = {
+inline constexpr ConsumerTraits kConsumers[kConsumerCount] = {
 #define X(name, parent, enabled) {#name, Consumer::parent, enabled},
     PFS_FOR_EACH_CONSUMER(X)
 #undef X
@@ -70,7 +70,7 @@ inline Consumer FindConsumer(std::string_view name) {
 
 inline std::string ConsumerNames() {
   std::string names;
-  for (const ConsumerFacts& facts : kConsumers) names += (names.empty() ? "" : ", ") + std::string(facts.name);
+  for (const ConsumerTraits& traits : kConsumers) names += (names.empty() ? "" : ", ") + std::string(traits.name);
   return names;
 }
 

@@ -14,7 +14,7 @@ namespace perfschema {
 
 namespace {
 
-using sql_tokens::kFacts;
+using sql_tokens::kTraits;
 
 // Appends to a span. A text that does not fit is cut behind its last whole character, and the writer is full.
 // Threads: external lock.
@@ -77,7 +77,7 @@ void WriteText(std::span<const uint8_t> tokens, Writer& out) {
       if (!out.Append("`") || !out.Append(bytes(at, length)) || !out.Append("`")) return;
       at += length;
     } else {
-      if (kFacts[code].length == 0 || !out.Append(kFacts.TextOf(code))) return;
+      if (kTraits[code].length == 0 || !out.Append(kTraits.TextOf(code))) return;
     }
     blank = code != kSystemVariable && code != kHostSign;
   }

@@ -48,7 +48,7 @@ enum class ResetGroup : uint8_t { kSync = 0, kFile, kSocket, kTableIo, kTableLoc
 // Lanes per object: of files and sockets, of tables and indexes, of table locks. Synchronization objects have one.
 inline constexpr uint8_t kFileLanes = 3, kTableIoLanes = 4, kTableLockLanes = 10, kMostLanes = kTableLockLanes;
 
-struct FamilyFacts {
+struct FamilyTraits {
   std::string_view prefix;       // of the full name, without the last '/'; the full name of a single instrument
   std::string_view object_type;  // OBJECT_TYPE of its events; empty = NULL, or the object has it
   Kind kind;                     // kind of the statistics; kNone: none
@@ -58,7 +58,7 @@ struct FamilyFacts {
   bool is_timed = true;       // false: TIMED is NULL (semantics.md C2)
   bool is_instrument = true;  // has a row in setup_instruments, if it has a kind
 };
-inline constexpr FamilyFacts kFamilies[kFamilyCount] = {
+inline constexpr FamilyTraits kFamilies[kFamilyCount] = {
     {"", "", Kind::kNone, false, 0, ResetGroup::kSync},
     {"wait/synch/mutex", "", Kind::kWait, false, 1, ResetGroup::kSync},
     {"wait/synch/rwlock", "", Kind::kWait, false, 1, ResetGroup::kSync},
@@ -83,7 +83,7 @@ inline constexpr FamilyFacts kFamilies[kFamilyCount] = {
     {"wait/app", "", Kind::kWait, false, 1, ResetGroup::kSync},
     {"wait/system", "", Kind::kWait, false, 1, ResetGroup::kSync},
 };
-constexpr const FamilyFacts& FactsOf(Family family) { return kFamilies[static_cast<int>(family)]; }
+constexpr const FamilyTraits& TraitsOf(Family family) { return kFamilies[static_cast<int>(family)]; }
 
 // Names of the lanes, in the same order. Synchronization objects have lane 0 only.
 inline constexpr uint8_t kMiscLane = 0, kReadLane = 1, kWriteLane = 2;
@@ -167,11 +167,11 @@ enum class Operation : uint8_t {
 #undef X
       kCount
 };
-struct OperationFacts {
+struct OperationTraits {
   std::string_view shown;
   uint8_t lane;
 };
-inline constexpr OperationFacts kOperations[] = {
+inline constexpr OperationTraits kOperations[] = {
 #define X(name, shown, lane) {shown, lane},
     PFS_FOR_EACH_OPERATION(X)
 #undef X

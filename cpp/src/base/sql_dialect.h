@@ -1,4 +1,4 @@
-// base/sql_dialect.h: the languages of statement texts, and one table of facts about the SQL of each.
+// base/sql_dialect.h: the languages of statement texts, and one table of the properties of the SQL of each.
 #pragma once
 
 #include <array>

@@ -46,7 +46,9 @@ class SqlPassingNames : protected SqlScanner<kRules> {
     name_end_ = to;
     out_.PutName(from, static_cast<size_t>(to - from), static_cast<size_t>(end_ - from));
   }
-  void PutSign(uint16_t code) { out_.PutSign(code, kRules.is_mysql ? sql_tokens::kFacts[out_.last()].before_number : out_.AtExpression()); }
+  void PutSign(uint16_t code) {
+    out_.PutSign(code, kRules.is_mysql ? sql_tokens::kTraits[out_.last()].before_number : out_.AtExpression());
+  }
 
   // Returns whether the '.' at at_, behind a word that ends at `word_end`, makes the word a name. (`SELECT .5` has a number.)
   bool Qualifies(Byte word_end) const {

@@ -11,7 +11,7 @@
 namespace perfschema {
 
 namespace sql_tokens {
-inline constexpr auto kFacts = MakeFacts();
+inline constexpr auto kTraits = MakeTraits();
 inline constexpr uint16_t kInWord = CodeOfSqlWord(FindWord("IN")), kNullWord = CodeOfSqlWord(FindWord("NULL")),
                           kNotWord = CodeOfSqlWord(FindWord("NOT")), kIsWord = CodeOfSqlWord(FindWord("IS")),
                           kAsWord = CodeOfSqlWord(FindWord("AS")), kSelectWord = CodeOfSqlWord(FindWord("SELECT")),
@@ -34,7 +34,7 @@ class SqlReducer {
 
   bool full() const { return full_; }  // no later token can change the contents of `out`
   uint16_t last() const { return last_; }
-  bool AtExpression() const { return sql_tokens::kFacts[last_].starts_expression; }
+  bool AtExpression() const { return sql_tokens::kTraits[last_].starts_expression; }
 
   // Adds a token that stays as it is.
   void Put(uint16_t code) {
@@ -151,7 +151,7 @@ class SqlReducer {
   static bool IsRow(uint16_t code) { return code >= kRowOfOne && code <= kRowsOfMany; }
 
   // Returns whether a '(' begins a row here.
-  bool BeginsRow() const { return sql_tokens::kFacts[last_].is_before_row && (last_ != kComma || IsRow(Back(1))); }
+  bool BeginsRow() const { return sql_tokens::kTraits[last_].is_before_row && (last_ != kComma || IsRow(Back(1))); }
 
   uint8_t Back(int tokens) const { return static_cast<uint8_t>(tail_ >> (8 * tokens)); }
   void Pop(int tokens) {

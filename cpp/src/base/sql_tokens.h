@@ -116,8 +116,8 @@ constexpr std::string_view TextOfSqlWord(size_t index) {
 }
 
 // Holds no pointer: a thousand of them would be relocated at each start of a program.
-struct SqlTokenFacts {
-  uint16_t begin;  // of the text, in Facts::texts
+struct SqlTokenTraits {
+  uint16_t begin;  // of the text, in Traits::texts
   uint8_t length;  // 0: no such code, or one whose text follows
   bool starts_expression : 1;
   bool before_number : 1;  // by the rules of MySQL
@@ -165,23 +165,23 @@ constexpr size_t BytesOfTokens() {
 }
 static_assert(BytesOfTokens() < 65536);
 
-struct Facts {
-  std::array<SqlTokenFacts, kSqlTokenCount> of{};
+struct Traits {
+  std::array<SqlTokenTraits, kSqlTokenCount> of{};
   std::array<char, BytesOfTokens()> texts{};
 
-  constexpr const SqlTokenFacts& operator[](size_t code) const { return of[code]; }
+  constexpr const SqlTokenTraits& operator[](size_t code) const { return of[code]; }
   constexpr std::string_view TextOf(uint16_t code) const { return {texts.data() + of[code].begin, of[code].length}; }
 };
 
-constexpr Facts MakeFacts() {
-  Facts facts;
+constexpr Traits MakeTraits() {
+  Traits traits;
   uint16_t begin = 0;
   VisitTokens([&](uint16_t code, std::string_view text, bool starts) {
-    facts.of[code] = {begin, static_cast<uint8_t>(text.size()), starts, IsAmong(kMysqlBeforeNumber, text),
-                      text == "IN" || text == "VALUES" || text == ","};
-    for (const char c : text) facts.texts[begin++] = c;
+    traits.of[code] = {begin, static_cast<uint8_t>(text.size()), starts, IsAmong(kMysqlBeforeNumber, text),
+                       text == "IN" || text == "VALUES" || text == ","};
+    for (const char c : text) traits.texts[begin++] = c;
   });
-  return facts;
+  return traits;
 }
 
 // Finds words by a hash of their letters, open addressing. A word is compared as numbers: its letters in upper case, eight to a number.

@@ -38,10 +38,10 @@ enum class StatementCounter : uint32_t {
 };
 inline constexpr uint32_t kStatementCounters = static_cast<uint32_t>(StatementCounter::kCount);
 
-struct StatementCounterFacts {
+struct StatementCounterTraits {
   std::string_view column, what;
 };
-inline constexpr StatementCounterFacts kStatementCounterFacts[kStatementCounters] = {
+inline constexpr StatementCounterTraits kStatementCounterTraits[kStatementCounters] = {
 #define X(name, column, what) {column, what},
     PFS_FOR_EACH_STATEMENT_COUNTER(X)
 #undef X

@@ -54,7 +54,7 @@ int pfs_socketpair_at(pfs_key_t key, int domain, int type, int protocol, int fds
   return Make(key, domain, fds, 2, {file, line}, [=] { return socketpair(domain, type, protocol, fds); });
 }
 
-// ---- Facts that only the program knows -------------------------------------------------------------------------------------------
+// ---- Details that only the program knows -------------------------------------------------------------------------------------------
 
 void pfs_socket_set_thread(int fd) { perfschema::SetSocketThread(fd); }
 

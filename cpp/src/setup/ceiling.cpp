@@ -40,7 +40,7 @@ uint32_t FlagsAfterStep(const ShmClass& entry, uint32_t flags) {
   if (step == Step::kFull || (flags & (kFlagEnabled | kFlagTrace)) != kFlagEnabled) return flags;
   if (step == Step::kOff) return 0;
   const auto family = static_cast<Family>(entry.family);
-  const bool is_wait = FactsOf(family).kind == Kind::kWait;
+  const bool is_wait = TraitsOf(family).kind == Kind::kWait;
   if (step == Step::kSampled) {
     if (!is_wait || (flags & kFlagTimed) == 0 || (flags & (kFlagContended | kFlagSampled)) != 0) return flags;
     return flags | (MayBeContended(family) ? kFlagContended : kFlagSampled);

@@ -138,7 +138,7 @@ bool TakeObjectRulesChanged() {
   return changed;
 }
 
-uint32_t ObjectFacts(ObjectType type, std::string_view schema, std::string_view name) {
+uint32_t ObjectBits(ObjectType type, std::string_view schema, std::string_view name) {
   // setup_objects treats a temporary table as a table.
   if (type == ObjectType::kTemporaryTable) type = ObjectType::kTable;
   uint32_t index = FindRule({type, schema, name});

@@ -152,9 +152,9 @@ void DropAllInstrumentRules() {
 bool MayMatch(std::string_view pattern, bool (*is_wanted)(Family)) {
   for (int i = 1; i < kFamilyCount; ++i) {
     const auto family = static_cast<Family>(i);
-    const FamilyFacts& facts = FactsOf(family);
-    if (facts.prefix.empty() || !facts.is_instrument || !is_wanted(family)) continue;
-    if (facts.is_single ? Like(facts.prefix, pattern) : MayBeginWith(std::string(facts.prefix) + "/", pattern)) return true;
+    const FamilyTraits& traits = TraitsOf(family);
+    if (traits.prefix.empty() || !traits.is_instrument || !is_wanted(family)) continue;
+    if (traits.is_single ? Like(traits.prefix, pattern) : MayBeginWith(std::string(traits.prefix) + "/", pattern)) return true;
   }
   return false;
 }

@@ -31,12 +31,12 @@ void DropAllInstrumentRules();
 // Returns whether the pattern can match a name of an instrument of a family that is wanted.
 PFS_API bool MayMatch(std::string_view pattern, bool (*is_wanted)(Family));
 inline bool IsAnyFamily(Family) { return true; }
-inline bool HasDuration(Family family) { return FactsOf(family).is_timed; }  // else TIMED has no effect
+inline bool HasDuration(Family family) { return TraitsOf(family).is_timed; }  // else TIMED has no effect
 
 // Returns whether locks of the family can be tried first.
 inline bool MayBeContended(Family family) { return family == Family::kMutex || family == Family::kRwlock; }
 
 // Returns whether TIMED may be SAMPLED: for waits.
-inline bool MayBeSampled(Family family) { return FactsOf(family).kind == Kind::kWait; }
+inline bool MayBeSampled(Family family) { return TraitsOf(family).kind == Kind::kWait; }
 
 }  // namespace perfschema

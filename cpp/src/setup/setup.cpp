@@ -34,14 +34,14 @@ bool ConsumerActs(Consumer consumer) {
 
 bool HasEvents(const ShmClass& entry) {
   const auto family = static_cast<Family>(entry.family);
-  return FactsOf(family).is_instrument && static_cast<uint32_t>(FactsOf(family).kind) < kEventKinds;
+  return TraitsOf(family).is_instrument && static_cast<uint32_t>(TraitsOf(family).kind) < kEventKinds;
 }
 
 // Computes the flag word of a class, and so of its objects. REQUIRES: cold lock, as for all functions below.
 uint32_t FlagsOf(const ShmClass& entry) {
   if (entry.enabled.load(kRelaxed) == 0 || !ConsumerActs(Consumer::global_instrumentation)) return 0;
   uint32_t flags = kFlagEnabled;
-  const Kind kind = FactsOf(static_cast<Family>(entry.family)).kind;
+  const Kind kind = TraitsOf(static_cast<Family>(entry.family)).kind;
   if (entry.timed.load(kRelaxed) != 0 && static_cast<uint32_t>(kind) < kEventKinds) {
     const TimedClass timed_class = entry.family == static_cast<uint32_t>(Family::kIdle) ? TimedClass::kIdle : TimedClassOf(kind);
     const uint32_t timer = g_runtime.header->timer_of[static_cast<uint32_t>(timed_class)].load(kRelaxed) - 1;
@@ -139,11 +139,11 @@ struct DerivedSettings {
 DerivedSettings Derive(const ShmClass& entry) {
   const auto family = static_cast<Family>(entry.family);
   DerivedSettings derived{(entry.properties & kPropertyDisabled) == 0, Timing::kNo, false};
-  if ((entry.properties & kPropertyUntimed) == 0 && FactsOf(family).is_timed) derived.timed = Timing::kYes;
+  if ((entry.properties & kPropertyUntimed) == 0 && TraitsOf(family).is_timed) derived.timed = Timing::kYes;
   const RuleSettings rules = RulesFor(family, NameOf(entry));
   derived.enabled = rules.enabled.value_or(derived.enabled);
   // HISTORY of threads, which `timed` is, has no presets.
-  if (family != Family::kThread && FactsOf(family).is_timed) derived.timed = rules.timed.value_or(derived.timed);
+  if (family != Family::kThread && TraitsOf(family).is_timed) derived.timed = rules.timed.value_or(derived.timed);
   derived.traced = rules.traced.value_or(StartOptionsLocked().Get(OptionId::trace_enabled) != 0) && HasEvents(entry) && derived.enabled;
   return derived;
 }
@@ -187,7 +187,7 @@ bool StartSetup() {
   StartInstrumentRules(StartOptionsLocked());
   for (int i = 1; i < kFamilyCount; ++i) {
     const auto family = static_cast<Family>(i);
-    if (FactsOf(family).is_single) MakeClass(family, FactsOf(family).prefix, family == Family::kIdle ? kRegisterUser : 0, 0, {});
+    if (TraitsOf(family).is_single) MakeClass(family, TraitsOf(family).prefix, family == Family::kIdle ? kRegisterUser : 0, 0, {});
   }
   return StartObjectRules();
 }
@@ -243,7 +243,7 @@ Status RegisterInstrument(Family family, std::string_view component, std::string
       const ShmClass& entry = g_runtime.classes[i];
       const auto other = static_cast<Family>(entry.family);
       if (other == Family::kNone) continue;  // a further column of the previous instrument
-      of_family += !FactsOf(other).is_single && LimitsOf(other).classes == limits.classes ? 1 : 0;
+      of_family += !TraitsOf(other).is_single && LimitsOf(other).classes == limits.classes ? 1 : 0;
       if (other == family && NameOf(entry) == full) {
         *key = entry.key;
         return {};
@@ -283,12 +283,12 @@ namespace {
 // Checks whether the change is allowed. REQUIRES: cold lock.
 Status CheckChange(const ShmClass& entry, const InstrumentChange& change) {
   const auto family = static_cast<Family>(entry.family);
-  if (change.timed == Timing::kContended && FactsOf(family).is_timed && !MayBeContended(family)) {
+  if (change.timed == Timing::kContended && TraitsOf(family).is_timed && !MayBeContended(family)) {
     return Status(Code::kInvalidArgument, "TIMED of " + std::string(NameOf(entry)) + " can be YES" +
                                               (MayBeSampled(family) ? ", NO or SAMPLED" : " or NO") +
                                               ": CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
   }
-  if (change.timed == Timing::kSampled && FactsOf(family).is_timed && !MayBeSampled(family)) {
+  if (change.timed == Timing::kSampled && TraitsOf(family).is_timed && !MayBeSampled(family)) {
     return Status(Code::kInvalidArgument, "TIMED of " + std::string(NameOf(entry)) + " can be YES or NO: SAMPLED is for wait/% and idle");
   }
   if (change.traced && *change.traced && HasEvents(entry)) {
@@ -353,7 +353,7 @@ Status ChangeInstrumentRules(Change change) {
     for (uint64_t i = 1; i < used; ++i) {
       ShmClass& entry = g_runtime.classes[i];
       const auto family = static_cast<Family>(entry.family);
-      if (entry.ready.load(kRelaxed) == 0 || !FactsOf(family).is_instrument || family == Family::kThread) continue;
+      if (entry.ready.load(kRelaxed) == 0 || !TraitsOf(family).is_instrument || family == Family::kThread) continue;
       const DerivedSettings now{entry.enabled.load(kRelaxed) != 0, static_cast<Timing>(entry.timed.load(kRelaxed)),
                                 entry.trace_enabled.load(kRelaxed) != 0};
       if (now == Derive(entry)) unchanged.push_back(&entry);

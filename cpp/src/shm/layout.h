@@ -326,7 +326,7 @@ struct alignas(64) ShmTable {
   HalfWord io_flags, lock_flags;  // those of its two instruments as far as setup_objects allows; pfs_table of abi.h points here
   HalfWord type;                  // ObjectType; 0 = free slot, or dropped
   HalfWord version;               // counts the generations of the slot
-  HalfWord facts;                 // kTableEnabled ...
+  HalfWord bits;                  // kTableEnabled ...
   HalfWord name, name_version;    // as in ShmFile
   HalfWord hash, hash_next;
   HalfWord handles;  // number of open ones
@@ -334,7 +334,7 @@ struct alignas(64) ShmTable {
   ShmCellList lock_lanes[kTableLockLanes];
 };
 static_assert(sizeof(ShmTable) == 128 && offsetof(ShmTable, lock_flags) == sizeof(uint32_t));
-// Bits of `facts`: the settings of setup_objects, and whether statistics of its locks could be allocated.
+// Bits of `bits`: the settings of setup_objects, and whether statistics of its locks could be allocated.
 inline constexpr uint32_t kTableEnabled = 1, kTableTimed = 2, kTableHasLocks = 4;
 
 // An index of a table, or the rows that the program reaches through no index. It exists as long as the table.

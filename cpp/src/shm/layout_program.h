@@ -35,16 +35,16 @@ enum class FactKind : uint32_t {
 #undef X
       kCount
 };
-struct FactKindFacts {
+struct FactKindTraits {
   uint8_t key_texts;
   bool folds_case, is_of_thread, is_kept_when_off;
 };
-inline constexpr FactKindFacts kFactKinds[] = {{0, false, false, false},
+inline constexpr FactKindTraits kFactKinds[] = {{0, false, false, false},
 #define X(name, ...) {__VA_ARGS__},
-                                               PFS_FOR_EACH_FACT_KIND(X)
+                                                PFS_FOR_EACH_FACT_KIND(X)
 #undef X
 };
-constexpr const FactKindFacts& FactsOf(FactKind kind) { return kFactKinds[static_cast<uint32_t>(kind)]; }
+constexpr const FactKindTraits& TraitsOf(FactKind kind) { return kFactKinds[static_cast<uint32_t>(kind)]; }
 
 // A fact: numbers and texts, encoded (shm/fact.h) into a chain of blocks. A new value is written in place, inside `seq`. Blocks go
 // back to the free list inside it, too. So a reader that followed a chain which now belongs to another fact sees that `seq` has changed.

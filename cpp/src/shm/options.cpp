@@ -19,14 +19,14 @@ constexpr std::string_view SqlName(std::string_view identifier, std::string_view
 }
 }  // namespace
 
-constinit const OptionFacts kOptions[kOptionCount] = {  // constinit: objects with static storage read it while they are made
+constinit const OptionTraits kOptions[kOptionCount] = {  // constinit: objects with static storage read it while they are made
 #define X(name, initial, minimum, maximum, autosize, doc) \
   {SqlName(#name, "performance_schema_" #name), initial, minimum, maximum, autosize, doc},
     PFS_FOR_EACH_OPTION(X)
 #undef X
 };
 
-constinit const TextOptionFacts kTextOptions[kTextOptionCount] = {
+constinit const TextOptionTraits kTextOptions[kTextOptionCount] = {
 #define X(name, initial, doc) {"performance_schema_" #name, initial, doc},
     PFS_FOR_EACH_TEXT_OPTION(X)
 #undef X
@@ -90,9 +90,9 @@ Status CheckText(TextOptionId id, std::string_view value) {
 // Returns the name of an option that is most like `name`.
 std::string NearestOption(std::string_view name) {
   std::vector<std::string> names{"performance_schema_instrument"};
-  for (const OptionFacts& facts : kOptions) names.emplace_back(facts.name);
-  for (const TextOptionFacts& facts : kTextOptions) names.emplace_back(facts.name);
-  for (const ConsumerFacts& facts : kConsumers) names.push_back("performance_schema_consumer_" + std::string(facts.name));
+  for (const OptionTraits& traits : kOptions) names.emplace_back(traits.name);
+  for (const TextOptionTraits& traits : kTextOptions) names.emplace_back(traits.name);
+  for (const ConsumerTraits& traits : kConsumers) names.push_back("performance_schema_consumer_" + std::string(traits.name));
   return std::string(Nearest(name, names, [](const std::string& one) { return std::string_view(one); }));
 }
 
@@ -157,8 +157,8 @@ Status Options::Set(std::string_view name, std::string_view value) {
     return {};
   }
   for (uint32_t i = 0; i < kOptionCount; ++i) {
-    const OptionFacts& facts = kOptions[i];
-    if (!EqualsIgnoringCase(name, facts.name)) continue;
+    const OptionTraits& traits = kOptions[i];
+    if (!EqualsIgnoringCase(name, traits.name)) continue;
     int64_t number = 0;
     if (const auto words = WordsOf(static_cast<OptionId>(i)); !words.empty()) {
       const auto is_word = [&](std::string_view word) { return EqualsIgnoringCase(word, value); };
@@ -171,13 +171,13 @@ Status Options::Set(std::string_view name, std::string_view value) {
     } else if (static_cast<OptionId>(i) == OptionId::overhead_limit) {
       number = ParsePartsPerMillion(value);
       if (number < 0) return BadValue(name, value, "a share such as 1% or 0.5%, at most 100%; or a number of millionths up to 1000000");
-    } else if (facts.minimum == 0 && facts.maximum == 1) {
+    } else if (traits.minimum == 0 && traits.maximum == 1) {
       number = ParseSwitch(value);
       if (number < 0) return BadValue(name, value, "ON or OFF");
     } else {
       const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-      if (error != std::errc{} || end != value.data() + value.size() || number < facts.minimum || number > facts.maximum) {
-        return BadValue(name, value, "a number from " + std::to_string(facts.minimum) + " to " + std::to_string(facts.maximum));
+      if (error != std::errc{} || end != value.data() + value.size() || number < traits.minimum || number > traits.maximum) {
+        return BadValue(name, value, "a number from " + std::to_string(traits.minimum) + " to " + std::to_string(traits.maximum));
       }
     }
     values[i] = number;

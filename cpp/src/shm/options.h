@@ -101,10 +101,10 @@ enum class TextOptionId : uint32_t {
 };
 inline constexpr uint32_t kTextOptionCount = static_cast<uint32_t>(TextOptionId::kCount);
 inline constexpr size_t kTextOptionBytes = 1024;
-struct TextOptionFacts {
+struct TextOptionTraits {
   std::string_view name, initial, doc;
 };
-extern const TextOptionFacts kTextOptions[kTextOptionCount];
+extern const TextOptionTraits kTextOptions[kTextOptionCount];
 
 enum class OptionId : uint32_t {
 #define X(name, ...) name,
@@ -126,12 +126,12 @@ constexpr std::span<const std::string_view> WordsOf(OptionId id) {
 inline constexpr uint64_t kMostClasses = 65536;
 inline constexpr uint64_t kMostErrors = 32768;
 
-struct OptionFacts {
+struct OptionTraits {
   std::string_view name;  // SQL name
   int64_t initial, minimum, maximum, autosize;
   std::string_view doc;
 };
-extern const OptionFacts kOptions[kOptionCount];
+extern const OptionTraits kOptions[kOptionCount];
 
 // Presets of instruments and consumers that start-time options name. They keep the order of the text: of equally long patterns, the last
 // wins.

@@ -34,7 +34,7 @@ uint64_t Stride(ArrayId id, const Options& options) {
 uint64_t MostClasses(const Options& options) {
   const auto get = [&](OptionId option) { return static_cast<uint64_t>(options.Get(option)); };
   uint64_t classes = 1;  // plus the single instruments
-  for (const FamilyFacts& facts : kFamilies) classes += facts.is_single ? ColumnsOf(facts.kind) : 0;
+  for (const FamilyTraits& traits : kFamilies) classes += traits.is_single ? ColumnsOf(traits.kind) : 0;
   classes += get(OptionId::max_stage_classes) + get(OptionId::max_statement_classes) * ColumnsOf(Kind::kStatement) +
              get(OptionId::max_memory_classes) * ColumnsOf(Kind::kMemory);
   classes += std::min(get(OptionId::error_size), kMostErrors) + get(OptionId::max_status_variables);
@@ -56,7 +56,7 @@ uint64_t SmallChunks(Kind kind, const Options& options) {
 // Returns the chunks of a kind of event besides the small ones.
 uint64_t Chunks(Kind kind, const Options& options) {
   const auto get = [&](OptionId option) { return static_cast<uint64_t>(options.Get(option)); };
-  const PoolFacts& pool = kPools[static_cast<uint32_t>(kind)];
+  const PoolTraits& pool = kPools[static_cast<uint32_t>(kind)];
   const uint64_t of_thread =
       ChunksOfThread(ChunksHeldByThread(kind, get(pool.history_size))) + MostOpen(kind, get(OptionId::max_statement_stack));
   return ChunksInPool(MostChunksFor(kind, get(pool.history_long_size))) + (get(OptionId::max_thread_instances) + 1) * of_thread + 1;

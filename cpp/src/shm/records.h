@@ -55,13 +55,13 @@ inline constexpr uint32_t kMaxStatementStack = 256;
 
 // Lists the differences between the pools. Records with texts are large, so fewer of them make a chunk: a thread
 // holds whole chunks.
-struct PoolFacts {
+struct PoolTraits {
   uint32_t per_chunk;    // places for records
   uint32_t most_places;  // that one record takes
   uint32_t small_chunk;  // places of a small chunk; 0 = there are none
   OptionId history_size, history_long_size;
 };
-inline constexpr PoolFacts kPools[kEventKinds] = {
+inline constexpr PoolTraits kPools[kEventKinds] = {
     {64, kPlacesWithDetails, 16, OptionId::events_waits_history_size, OptionId::events_waits_history_long_size},
     {32, 1, 0, OptionId::events_stages_history_size, OptionId::events_stages_history_long_size},
     {8, 1, 1, OptionId::events_statements_history_size, OptionId::events_statements_history_long_size},
@@ -229,7 +229,7 @@ static_assert(kStatementCounters <= 32);
 constexpr uint64_t TextCapacity(uint64_t limit) { return RoundUp(limit, 8); }
 
 struct ShmTransactionRecord : ShmRecord {
-  Word facts;  // TransactionFacts
+  Word bits;  // TransactionBits
   Word savepoints, rollbacks_to_savepoint, releases_of_savepoint;
   Word trx_id;   // 0 = NULL
   HalfWord seq;  // covers all fields below; cell.h
@@ -243,8 +243,8 @@ static_assert(sizeof(ShmTransactionRecord) == 512);
 inline constexpr uint32_t kGtidBytes = 90, kXidBytes = 130;
 inline constexpr uint32_t kTransactionActive = 0, kTransactionCommitted = 1, kTransactionRolledBack = 2;
 
-// Packs the small facts of a transaction into one word.
-struct TransactionFacts {
+// Packs the small values of a transaction into one word.
+struct TransactionBits {
   uint32_t state;
   uint32_t isolation;  // enum pfs_isolation; 0 = NULL
   bool is_read_only, autocommit;

@@ -13,8 +13,8 @@ inline constexpr uint32_t kResetDomainCount = 2 * static_cast<uint32_t>(ResetGro
 using ResetDomain = uint32_t;
 constexpr ResetDomain ObjectDomain(ResetGroup group) { return 2 * static_cast<uint32_t>(group); }
 constexpr ResetDomain ClassDomain(ResetGroup group) { return 2 * static_cast<uint32_t>(group) + 1; }
-constexpr ResetDomain ObjectDomain(Family family) { return ObjectDomain(FactsOf(family).group); }
-constexpr ResetDomain ClassDomain(Family family) { return ClassDomain(FactsOf(family).group); }
+constexpr ResetDomain ObjectDomain(Family family) { return ObjectDomain(TraitsOf(family).group); }
+constexpr ResetDomain ClassDomain(Family family) { return ClassDomain(TraitsOf(family).group); }
 
 // Says which generations of cells count. A table of objects shows the present one. The total of a class also has earlier ones, if only a
 // table of objects was truncated since (semantics.md F11).

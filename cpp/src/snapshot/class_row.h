@@ -27,7 +27,7 @@ struct ClassRow {
   int32_t error_number;  // of a registered error
   Text<5> sqlstate;
   bool controlled;
-  Kind kind() const { return FactsOf(family).kind; }
+  Kind kind() const { return TraitsOf(family).kind; }
   bool is_wait() const { return kind() == Kind::kWait; }
 };
 

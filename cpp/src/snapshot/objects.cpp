@@ -13,7 +13,7 @@ namespace {
 
 // Returns which cells of objects count for their class.
 Generations CountingForClass(const Snapshot& snapshot, Family family, uint32_t now) {
-  return OfClass(now, snapshot.Reset(KeptSince(FactsOf(family).group)));
+  return OfClass(now, snapshot.Reset(KeptSince(TraitsOf(family).group)));
 }
 
 // Adds a cell; one of another generation counts nothing. Returns false if it is torn.
@@ -84,7 +84,7 @@ Found ReadInstance(const Snapshot& snapshot, uint32_t index, InstanceRow* row, b
     if (!has_class() || (!is_same_generation && (!of_any_generation || has_cells)) || (!of_any_generation && is_dead())) continue;
     if (!whole) return Found::kTorn;
     const ClassRow* instrument = snapshot.ClassAt(class_index);
-    if (instrument == nullptr || FactsOf(instrument->family).group != ResetGroup::kSync)
+    if (instrument == nullptr || TraitsOf(instrument->family).group != ResetGroup::kSync)
       return Found::kFree;  // younger than this snapshot, or damaged
     wait.Merge(apart);
     *row = {instrument, identity, owner == 0 ? std::optional<uint64_t>() : owner, static_cast<uint32_t>(held), wait};
@@ -252,7 +252,7 @@ void AddUpClasses(const Snapshot& snapshot, Totals* totals) {
     Lanes& sum = pass.sums[row.index];
     const uint32_t dead = shm->dead.load(kAcquire);
     bool whole = AddLanes(snapshot, shm->lanes, gen, &sum);
-    for (uint8_t lane = 0; lane < FactsOf(row.family).lanes && dead != 0; ++lane) {
+    for (uint8_t lane = 0; lane < TraitsOf(row.family).lanes && dead != 0; ++lane) {
       const ShmCell* cell = snapshot.array<ArrayId::kCells>().at(uint64_t{dead} + lane);
       whole = whole && cell != nullptr && AddCell(snapshot, *cell, gen, &sum.stats[lane], &sum.amounts[lane]);
     }
@@ -276,7 +276,7 @@ void AddUpClasses(const Snapshot& snapshot, Totals* totals) {
 
 // Returns SOURCE of the longest wait, nullopt if the class has kept that of another one.
 std::optional<Text<64>> SourceOfLongest(const Snapshot& snapshot, const ClassRow& row, uint64_t max_ps) {
-  const bool has_word = FactsOf(row.family).group == ResetGroup::kSync;
+  const bool has_word = TraitsOf(row.family).group == ResetGroup::kSync;
   const ShmClass* const shm = has_word ? snapshot.array<ArrayId::kClasses>().at(row.index) : nullptr;
   const uint64_t longest = shm == nullptr ? 0 : shm->longest_wait.load(kAcquire);  // pairs with NoteLongWait
   return longest >> 32 == LengthOfLongest(max_ps) ? snapshot.SourceText(longest & 0xffff) : std::nullopt;

@@ -32,8 +32,8 @@ Found ReadTable(const Snapshot& snapshot, uint32_t index, uint32_t wanted, Table
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
     const uint32_t type = shm->type.load(kAcquire);  // pairs with the last store of the creation
     const uint32_t version = shm->version.load(kAcquire);
-    const uint32_t facts = shm->facts.load(kAcquire);
-    if (!IsObjectType(type) || (facts & kTableEnabled) == 0) return Found::kFree;
+    const uint32_t bits = shm->bits.load(kAcquire);
+    if (!IsObjectType(type) || (bits & kTableEnabled) == 0) return Found::kFree;
     std::string_view text;
     bool whole = snapshot.CopyNewName(shm->name.load(kAcquire), shm->name_version.load(kAcquire), &text);
     row->type = static_cast<ObjectType>(type);
@@ -43,7 +43,7 @@ Found ReadTable(const Snapshot& snapshot, uint32_t index, uint32_t wanted, Table
     row->io = {};
     row->indexes.clear();  // it keeps its memory
     row->locks.reset();
-    if ((wanted & kTableLocks) != 0 && (facts & kTableHasLocks) != 0) {
+    if ((wanted & kTableLocks) != 0 && (bits & kTableHasLocks) != 0) {
       row->locks.emplace();
       whole = whole && AddLanes(snapshot, shm->lock_lanes, snapshot.Reset(ObjectDomain(ResetGroup::kTableLock)), &*row->locks);
     }
@@ -105,7 +105,7 @@ Found ReadTableHandle(const Snapshot& snapshot, uint32_t index, TableHandleRow* 
     if (!whole) return Found::kTorn;
     const ShmTable* shm_table = snapshot.array<ArrayId::kTables>().at(table);
     if (shm_table == nullptr || !IsObjectType(type)) return Found::kFree;
-    if ((shm_table->facts.load(kAcquire) & kTableEnabled) == 0) return Found::kFree;
+    if ((shm_table->bits.load(kAcquire) & kTableEnabled) == 0) return Found::kFree;
     std::string_view text;
     if (!snapshot.CopyName(name, name_version, &text)) continue;  // closed meanwhile, and its table dropped
     const NameParts parts(text);

@@ -6,14 +6,14 @@ struct TransactionEvent {
   static constexpr Kind kKind = Kind::kTransaction;
   using Row = TransactionRow;
   struct Extra {
-    uint64_t facts, savepoints, rollbacks, releases, trx_id;
+    uint64_t bits, savepoints, rollbacks, releases, trx_id;
     uint32_t xid_format;
     uint64_t gtid[12], gtrid[17], bqual[17];
   };
 
   static bool Load(const Snapshot& snapshot, const ShmRecord& record, uint64_t, uint64_t, Extra* extra) {
     const auto& from = static_cast<const ShmTransactionRecord&>(record);
-    extra->facts = from.facts.load(kAcquire);
+    extra->bits = from.bits.load(kAcquire);
     extra->savepoints = from.savepoints.load(kAcquire);
     extra->rollbacks = from.rollbacks_to_savepoint.load(kAcquire);
     extra->releases = from.releases_of_savepoint.load(kAcquire);
@@ -31,24 +31,24 @@ struct TransactionEvent {
   static void Emit(const Snapshot& snapshot, const EventHead& head, const Extra& extra, const std::function<void(const Row&)>& use) {
     const ClassRow* instrument = snapshot.ClassAt(head.class_index());
     if (instrument == nullptr) return;  // younger than this snapshot, or damaged
-    using Facts = TransactionFacts;
+    using Bits = TransactionBits;
     TransactionRow row{};
     FillRow(snapshot, head, *instrument, &row.event);
-    if (const uint64_t state = extra.facts & Facts::kStateMask; state <= kTransactionRolledBack)
+    if (const uint64_t state = extra.bits & Bits::kStateMask; state <= kTransactionRolledBack)
       row.state = static_cast<TransactionState>(state);
     if (extra.trx_id != 0) row.trx_id = extra.trx_id;
     if (const auto gtid = snapshot.KeepWords(extra.gtid); !gtid.empty()) row.gtid = gtid;
-    if ((extra.facts & Facts::kHasXid) != 0) {
+    if ((extra.bits & Bits::kHasXid) != 0) {
       row.xid_format = static_cast<int32_t>(extra.xid_format);
       row.xid_gtrid = snapshot.KeepWords(extra.gtrid);
       row.xid_bqual = snapshot.KeepWords(extra.bqual);
     }
-    const uint64_t xa_state = (extra.facts & Facts::kXaMask) >> Facts::kXaShift;
+    const uint64_t xa_state = (extra.bits & Bits::kXaMask) >> Bits::kXaShift;
     if (xa_state >= 1 && xa_state <= std::size(kXaStateNames)) row.xa_state = kXaStateNames[xa_state - 1];
-    row.access_mode = (extra.facts & Facts::kReadOnly) != 0 ? AccessMode::kReadOnly : AccessMode::kReadWrite;
-    const uint64_t isolation = extra.facts >> Facts::kIsolationShift & 15;
+    row.access_mode = (extra.bits & Bits::kReadOnly) != 0 ? AccessMode::kReadOnly : AccessMode::kReadWrite;
+    const uint64_t isolation = extra.bits >> Bits::kIsolationShift & 15;
     if (isolation >= 1 && isolation < std::size(kIsolationNames)) row.isolation_level = kIsolationNames[isolation];
-    row.autocommit = (extra.facts & Facts::kAutocommit) != 0;
+    row.autocommit = (extra.bits & Bits::kAutocommit) != 0;
     row.savepoints = extra.savepoints;
     row.rollbacks_to_savepoint = extra.rollbacks;
     row.releases_of_savepoint = extra.releases;

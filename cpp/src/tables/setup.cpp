@@ -74,11 +74,11 @@ constexpr auto kInstrumentColumns =
                                       "What the ceiling (setup_overhead) leaves of these settings; overhead_steps says when and why."));
 void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
   for (const ClassRow& row : snapshot.classes()) {
-    if (!FactsOf(row.family).is_instrument) continue;
+    if (!TraitsOf(row.family).is_instrument) continue;
     const bool is_memory = row.family == Family::kMemory || row.family == Family::kOwnMemory;
     out({row.name,
          YesIf(row.enabled),
-         FactsOf(row.family).is_timed ? std::optional(ValueOf(row.timed)) : std::nullopt,
+         TraitsOf(row.family).is_timed ? std::optional(ValueOf(row.timed)) : std::nullopt,
          {row.properties},
          is_memory ? std::optional(SetOf<InstrumentFlags>{row.controlled ? 1u : 0u}) : std::nullopt,
          static_cast<int32_t>(row.volatility),
@@ -160,7 +160,7 @@ constexpr auto kTimerColumns = columns(
     col<&TimerRow::overhead>("TIMER_OVERHEAD", Unit::kCycles, "Cost of one reading.").combines(Combine::kDerived));
 // Is what a reader has measured. The clocks are the machine's, not the segment's, so one measurement serves all segments.
 // Threads: immutable.
-using TimerTable = std::array<TimerFacts, kTimerCount>;
+using TimerTable = std::array<TimerTraits, kTimerCount>;
 // One for each kind of time base. A table that was replaced is never freed, because a reader may still use it.
 std::atomic<const TimerTable*> g_measured[2];
 
@@ -186,9 +186,9 @@ void ScanTimers(const Snapshot& snapshot, RowSink<TimerRow> out) {
       out({static_cast<AnyTimerName>(timer), {}, {}, {}});
       continue;
     }
-    const TimerFacts& facts = measured[i];
-    out({static_cast<AnyTimerName>(timer), static_cast<int64_t>(facts.frequency), static_cast<int64_t>(facts.resolution),
-         static_cast<int64_t>(facts.overhead)});
+    const TimerTraits& traits = measured[i];
+    out({static_cast<AnyTimerName>(timer), static_cast<int64_t>(traits.frequency), static_cast<int64_t>(traits.resolution),
+         static_cast<int64_t>(traits.overhead)});
   }
 }
 

@@ -10,16 +10,16 @@ namespace internal {
 template <uint32_t kBegin, auto... Path, uint32_t... kIndex>
 constexpr auto CounterSums(std::integer_sequence<uint32_t, kIndex...>) {
   return columns(col<Path..., &Sums<Kind::kStatement>::template number<kCounterWords + kBegin + kIndex>>(
-      {"SUM_", kStatementCounterFacts[kBegin + kIndex].column},
-      kStatementCounterFacts[kBegin + kIndex].column.ends_with("TIME") ? Unit::kPicoseconds : Unit::kCount,
-      {"Sum of ", kStatementCounterFacts[kBegin + kIndex].what, "."})...);
+      {"SUM_", kStatementCounterTraits[kBegin + kIndex].column},
+      kStatementCounterTraits[kBegin + kIndex].column.ends_with("TIME") ? Unit::kPicoseconds : Unit::kCount,
+      {"Sum of ", kStatementCounterTraits[kBegin + kIndex].what, "."})...);
 }
 template <uint32_t kBegin, auto... Path, uint32_t... kIndex>
 constexpr auto Counters(std::integer_sequence<uint32_t, kIndex...>) {
   return columns(col<Path..., &StatementRow::template counter<static_cast<StatementCounter>(kBegin + kIndex)>>(
-      kStatementCounterFacts[kBegin + kIndex].column,
-      kStatementCounterFacts[kBegin + kIndex].column.ends_with("TIME") ? Unit::kPicoseconds : Unit::kCount,
-      {"Number: ", kStatementCounterFacts[kBegin + kIndex].what, "."})...);
+      kStatementCounterTraits[kBegin + kIndex].column,
+      kStatementCounterTraits[kBegin + kIndex].column.ends_with("TIME") ? Unit::kPicoseconds : Unit::kCount,
+      {"Number: ", kStatementCounterTraits[kBegin + kIndex].what, "."})...);
 }
 }  // namespace internal
 

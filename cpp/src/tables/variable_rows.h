@@ -32,7 +32,7 @@ template <typename Use>
 void ForEachVariable(const Snapshot& snapshot, Use use) {
   for (uint32_t i = 0; i < kOptionCount; ++i) {
     const auto id = static_cast<OptionId>(i);
-    const OptionFacts& option = kOptions[i];
+    const OptionTraits& option = kOptions[i];
     const int64_t value = snapshot.ok() ? snapshot.option(id) : StartOptions().Get(id);
     const bool is_set = snapshot.ok() ? snapshot.header().program.option_is_set[i] != 0 : StartOptions().is_set[i];
     const auto words = WordsOf(id);

@@ -181,7 +181,7 @@ bool IsUnused(const ShmCell& column) {
 MemberColumn OwnerOf(uint32_t column) {
   uint32_t at = column;
   while (at > 0 && g_runtime.classes[at].ready.load(kRelaxed) == 0) --at;
-  return {at, at > 0 ? FactsOf(static_cast<Family>(g_runtime.classes[at].family)).kind : Kind::kNone};
+  return {at, at > 0 ? TraitsOf(static_cast<Family>(g_runtime.classes[at].family)).kind : Kind::kNone};
 }
 
 // Moves all numbers of a row up, and leaves it empty. `to_total` is false for a user, whose numbers its host has as

@@ -36,7 +36,7 @@ ShmFactBlock& BlockAt(uint64_t index) { return *Home().element<ShmFactBlock>(Arr
 uint32_t HashOf(FactKind kind, uint64_t owner, KeyTexts key) {
   Hash hash(static_cast<uint64_t>(kind) ^ owner << 8);
   for (const std::string_view text : key) {
-    for (const char c : text) hash.AddByte(static_cast<uint8_t>(FactsOf(kind).folds_case ? AsciiLower(c) : c));
+    for (const char c : text) hash.AddByte(static_cast<uint8_t>(TraitsOf(kind).folds_case ? AsciiLower(c) : c));
     hash.AddByte(0xff);
   }
   return static_cast<uint32_t>(hash.value() >> 32);
@@ -45,7 +45,7 @@ uint32_t HashOf(FactKind kind, uint64_t owner, KeyTexts key) {
 bool HasKey(const Fact& fact, FactKind kind, KeyTexts key) {
   size_t i = 0;
   for (const std::string_view text : key) {
-    if (!(FactsOf(kind).folds_case ? EqualsIgnoringCase(fact.text(i), text) : fact.text(i) == text)) return false;
+    if (!(TraitsOf(kind).folds_case ? EqualsIgnoringCase(fact.text(i), text) : fact.text(i) == text)) return false;
     ++i;
   }
   return true;
@@ -200,7 +200,7 @@ Status WithFacts(FactKind kind, const std::function<Status()>& body) {
   const int error = errno;
   const bool is_on = EnsureStarted();
   Status status;
-  if (is_on || FactsOf(kind).is_kept_when_off) {
+  if (is_on || TraitsOf(kind).is_kept_when_off) {
     const ColdLock lock;
     if (!lock) {
       status = Status(Code::kState, "in a signal handler that interrupted pfs: try again outside of it");
@@ -243,7 +243,7 @@ Fact LoadFact(FactIndex index) {
 Word& SettingOf(FactIndex index) { return FactAt(index).setting; }
 
 FactIndex StoreFact(FactKind kind, uint64_t owner, const Fact& fact) {
-  const uint32_t key_texts = FactsOf(kind).key_texts;
+  const uint32_t key_texts = TraitsOf(kind).key_texts;
   const KeyTexts none, one{fact.text(0)}, two{fact.text(0), fact.text(1)};
   const KeyTexts& key = key_texts == 0 ? none : key_texts == 1 ? one : two;
   const uint32_t hash = HashOf(kind, owner, key);

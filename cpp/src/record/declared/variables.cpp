@@ -21,10 +21,10 @@ Status CheckWord(std::string_view what, std::string_view name, size_t most) {
 }
 
 bool IsOption(std::string_view name) {
-  for (const OptionFacts& option : kOptions) {
+  for (const OptionTraits& option : kOptions) {
     if (EqualsIgnoringCase(option.name, name)) return true;
   }
-  for (const TextOptionFacts& option : kTextOptions) {
+  for (const TextOptionTraits& option : kTextOptions) {
     if (EqualsIgnoringCase(option.name, name)) return true;
   }
   return false;

@@ -99,10 +99,10 @@ void CheckClasses(Checker& check) {
     check.Demand(entry.name_bytes <= sizeof entry.name && entry.documentation_bytes <= sizeof entry.documentation,
                  "the name of an instrument");
     if (!check.ok()) return;
-    const uint64_t dead = entry.dead.load(kRelaxed), lanes = FactsOf(static_cast<Family>(entry.family)).lanes;
+    const uint64_t dead = entry.dead.load(kRelaxed), lanes = TraitsOf(static_cast<Family>(entry.family)).lanes;
     check.Demand(dead == 0 || dead + std::max<uint64_t>(lanes, 1) <= UsedOf(ArrayId::kCells), "the numbers that an instrument keeps");
     if (!check.ok() || entry.ready.load(kRelaxed) == 0) return;
-    const uint32_t columns = ColumnsOf(FactsOf(static_cast<Family>(entry.family)).kind);
+    const uint32_t columns = ColumnsOf(TraitsOf(static_cast<Family>(entry.family)).kind);
     check.Demand(entry.index == i && i + columns <= used && i + columns <= g_runtime.cells_per_thread, "the number of an instrument");
   });
 }

@@ -44,7 +44,7 @@ uint32_t FindClass(Family family, std::string_view full_name) {
 }
 
 ShmClass* NewClass(Family family, std::string_view name, std::string_view documentation) {
-  const int64_t index = g_runtime.segment.AllocateFresh(ArrayId::kClasses, ColumnsOf(FactsOf(family).kind));
+  const int64_t index = g_runtime.segment.AllocateFresh(ArrayId::kClasses, ColumnsOf(TraitsOf(family).kind));
   if (index < 0) return nullptr;
   ShmClass& entry = g_runtime.classes[index];
   entry.index = static_cast<uint32_t>(index);

@@ -83,7 +83,7 @@ bool StartErrors() {
   table.slots = static_cast<Word*>(memory);
   table.mask = static_cast<uint32_t>(slots - 1);
   table.shift = 32 - static_cast<uint32_t>(std::countr_zero(slots));
-  table.instrument = FindClass(Family::kError, FactsOf(Family::kError).prefix);
+  table.instrument = FindClass(Family::kError, TraitsOf(Family::kError).prefix);
   table.others = size == 0 ? 0 : table.instrument;
   table.most_rows = size == 0 ? 0 : size - 1;
   return true;

@@ -29,16 +29,16 @@ uint32_t IndexOf(const ShmTableHandle& handle) { return static_cast<uint32_t>(&h
 
 uint16_t ClassOf(Family family) { return static_cast<uint16_t>(ClassOfKey(family, 1)); }
 
-uint32_t Filtered(uint32_t flags, uint32_t facts) {
-  if ((facts & kTableEnabled) == 0) return 0;
-  return (facts & kTableTimed) != 0 ? flags : flags & ~(kFlagTimed | kFlagSampled);
+uint32_t Filtered(uint32_t flags, uint32_t bits) {
+  if ((bits & kTableEnabled) == 0) return 0;
+  return (bits & kTableTimed) != 0 ? flags : flags & ~(kFlagTimed | kFlagSampled);
 }
 
 void RefreshTable(ShmTable& table) {
-  const uint32_t facts = table.facts.load(kRelaxed);
+  const uint32_t bits = table.bits.load(kRelaxed);
   const uint32_t dead = table.io_flags.load(kRelaxed) & kFlagDead;
-  table.io_flags.store(Filtered(g_runtime.classes[ClassOf(Family::kTableIo)].flags.load(kRelaxed), facts) | dead, kRelaxed);
-  table.lock_flags.store(Filtered(g_runtime.classes[ClassOf(Family::kTableLock)].flags.load(kRelaxed), facts) | dead, kRelaxed);
+  table.io_flags.store(Filtered(g_runtime.classes[ClassOf(Family::kTableIo)].flags.load(kRelaxed), bits) | dead, kRelaxed);
+  table.lock_flags.store(Filtered(g_runtime.classes[ClassOf(Family::kTableLock)].flags.load(kRelaxed), bits) | dead, kRelaxed);
 }
 
 // Finds or makes an index of a table. Returns nullptr if the array is full, and counts that.
@@ -91,7 +91,7 @@ ShmTable* MakeTable(ObjectType type, std::string_view name, uint32_t hash) {
   table.version.fetch_add(1, kRelaxed);
   const bool has_locks = tables_with_locks < static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_table_lock_stat));
   has_locks ? ++tables_with_locks : (CountLoss(Loss::kTableLockStat), 0);
-  table.facts.store(ObjectFacts(type, name) | (has_locks ? kTableHasLocks : 0), kRelaxed);
+  table.bits.store(ObjectBits(type, name) | (has_locks ? kTableHasLocks : 0), kRelaxed);
   table.io_flags.store(0, kRelaxed);  // not dead
   RefreshTable(table);
   table.name.store(granule, kRelaxed);
@@ -131,7 +131,7 @@ void GiveTableIfUnused(ShmTable& table) {
     at = next;
   }
   table.indexes.store(0, kRelease);  // pairs with ReadTable
-  if ((table.facts.load(kRelaxed) & kTableHasLocks) != 0) --tables_with_locks;
+  if ((table.bits.load(kRelaxed) & kTableHasLocks) != 0) --tables_with_locks;
   ReleaseName(table.name.load(kRelaxed));
   table.io_flags.store(0, kRelaxed);
   FreeSlot(ArrayId::kTables, g_runtime.tables, &ShmTable::hash_next, IndexOf(table));
@@ -238,7 +238,7 @@ TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* co
       handle->version_and_type = name_version | static_cast<uint64_t>(table.type) << 32;
       handle->io_class = ClassOf(Family::kTableIo);
       handle->lock_class = ClassOf(Family::kTableLock);
-      handle->lock_table = (found->facts.load(kRelaxed) & kTableHasLocks) != 0 ? found : nullptr;
+      handle->lock_table = (found->bits.load(kRelaxed) & kTableHasLocks) != 0 ? found : nullptr;
       handle->unindexed = {FindIndex(*found, {}), 0};
       handle->index_count = index_count;
       for (uint32_t i = 0; i < index_count; ++i) {
@@ -310,8 +310,8 @@ void ReapplyObjectRules() {
     ShmTable& table = g_runtime.tables[i];
     const auto type = static_cast<ObjectType>(table.type.load(kRelaxed));
     if (type == ObjectType::kNone) continue;
-    const uint32_t facts = ObjectFacts(type, NameText(table.name.load(kRelaxed)));
-    table.facts.store(facts | (table.facts.load(kRelaxed) & kTableHasLocks), kRelaxed);
+    const uint32_t bits = ObjectBits(type, NameText(table.name.load(kRelaxed)));
+    table.bits.store(bits | (table.bits.load(kRelaxed) & kTableHasLocks), kRelaxed);
   }
   RefreshTables();
 }

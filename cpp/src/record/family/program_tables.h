@@ -64,11 +64,11 @@ void RefreshTables();
 void ReapplyObjectRules();
 
 // Returns what setup_objects says of an object: kTableEnabled | kTableTimed. Defined in setup/, which knows the rules. REQUIRES: cold lock.
-uint32_t ObjectFacts(ObjectType type, std::string_view schema, std::string_view name);
+uint32_t ObjectBits(ObjectType type, std::string_view schema, std::string_view name);
 // The same of "SCHEMA\0NAME".
-inline uint32_t ObjectFacts(ObjectType type, std::string_view name) {
+inline uint32_t ObjectBits(ObjectType type, std::string_view name) {
   const size_t end = name.find('\0');
-  return ObjectFacts(type, name.substr(0, end), name.substr(end + 1));
+  return ObjectBits(type, name.substr(0, end), name.substr(end + 1));
 }
 
 constexpr bool IsExternal(uint8_t lane) { return lane == kReadExternalLane || lane == kWriteExternalLane; }

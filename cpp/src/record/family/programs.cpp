@@ -45,7 +45,7 @@ ShmStoredProgram* MakeProgram(ObjectType type, std::string_view name) {
   program.type.store(static_cast<uint32_t>(type), kRelaxed);
   program.name.store(granule, kRelaxed);
   program.name_version.store(NameVersion(granule), kRelaxed);
-  program.flags.store(ObjectFacts(type, name), kRelaxed);
+  program.flags.store(ObjectBits(type, name), kRelaxed);
   uint32_t& head = BucketOf(type, name);
   program.hash_next.store(head, kRelaxed);
   head = static_cast<uint32_t>(slot);
@@ -136,7 +136,7 @@ void CountInProgram(ThreadState& thread, ShmStoredProgram& program, uint32_t ver
   });
 }
 
-ShmPrepared* MakePrepared(const PreparedFacts& facts) {
+ShmPrepared* MakePrepared(const PreparedTraits& traits) {
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return nullptr;
   const int error = errno;
@@ -153,20 +153,20 @@ ShmPrepared* MakePrepared(const PreparedFacts& facts) {
     if (made != nullptr) {
       {
         const CellWriter writer(made->seq);
-        made->identity.store(facts.identity, kRelease);
-        made->statement_id.store(facts.statement_id, kRelease);
+        made->identity.store(traits.identity, kRelease);
+        made->statement_id.store(traits.statement_id, kRelease);
         made->owner_thread_id.store(thread->thread_id, kRelease);
-        made->owner_event_id.store(facts.owner_event_id, kRelease);
-        made->prepare_ps.store(facts.prepare_ps, kRelease);
+        made->owner_event_id.store(traits.owner_event_id, kRelease);
+        made->prepare_ps.store(traits.prepare_ps, kRelease);
         made->reprepared.store(0, kRelease);
         made->is_secondary.store(0, kRelease);
-        const ShmStoredProgram* const program = facts.program;
+        const ShmStoredProgram* const program = traits.program;
         made->program_type.store(program == nullptr ? 0 : program->type.load(kRelaxed), kRelease);
         made->program_name.store(program == nullptr ? 0 : program->name.load(kRelaxed), kRelease);
         made->program_name_version.store(program == nullptr ? 0 : program->name_version.load(kRelaxed), kRelease);
-        StoreText(made->name, CutText(facts.name, sizeof made->name));
+        StoreText(made->name, CutText(traits.name, sizeof made->name));
       }
-      StorePreparedText(*made, facts.text);
+      StorePreparedText(*made, traits.text);
       made->version.fetch_add(1, kRelaxed);
       made->object.generation.fetch_add(1, kRelease);  // live from here on; pairs with Snapshot
     }
@@ -215,7 +215,7 @@ void ReapplyRulesToPrograms() {
   for (uint64_t i = 1; i < used; ++i) {
     ShmStoredProgram& program = Programs()[i];
     if (!IsLive(program.object.generation.load(kRelaxed))) continue;
-    program.flags.store(ObjectFacts(static_cast<ObjectType>(program.type.load(kRelaxed)), NameText(program.name.load(kRelaxed))), kRelaxed);
+    program.flags.store(ObjectBits(static_cast<ObjectType>(program.type.load(kRelaxed)), NameText(program.name.load(kRelaxed))), kRelaxed);
   }
 }
 

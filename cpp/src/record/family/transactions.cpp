@@ -17,8 +17,8 @@ ShmTransactionRecord* RecordOf(const Transaction& transaction) {
   return StillHas(thread->transaction.record, thread->transaction.begun_state) ? thread->transaction.record : nullptr;
 }
 
-void ChangeFacts(ShmTransactionRecord& record, uint64_t mask, uint64_t bits) {
-  record.facts.store((record.facts.load(kRelaxed) & ~mask) | bits, kRelease);
+void ChangeBits(ShmTransactionRecord& record, uint64_t mask, uint64_t bits) {
+  record.bits.store((record.bits.load(kRelaxed) & ~mask) | bits, kRelease);
 }
 
 // Forgets a transaction that was never ended, or that another thread has ended. The cold lock lets such a thread finish.
@@ -43,7 +43,7 @@ void CountTransaction(ThreadState& thread, const Transaction& transaction, const
 void EndTransactionRow(const Transaction& transaction, bool is_committed, uint64_t end_ticks) {
   ShmTransactionRecord* const record = RowOfAnother(transaction);
   if (record == nullptr) return;
-  ChangeFacts(*record, TransactionFacts::kStateMask, is_committed ? kTransactionCommitted : kTransactionRolledBack);
+  ChangeBits(*record, TransactionBits::kStateMask, is_committed ? kTransactionCommitted : kTransactionRolledBack);
   (void)EndRecordOf(*transaction.thread, record, transaction.begun_state, end_ticks);
 }
 
@@ -61,7 +61,7 @@ void BeginTransaction(Transaction& transaction, uint32_t isolation, bool is_read
       BeginRecord<Kind::kTransaction>(*thread, class_index, flags, RunningStatement(*thread), thread->sources.Find(file, line));
   auto* const record = static_cast<ShmTransactionRecord*>(begun.record);
   if (record != nullptr) {
-    record->facts.store(TransactionFacts{kTransactionActive, isolation, is_read_only, autocommit}.word(), kRelease);
+    record->bits.store(TransactionBits{kTransactionActive, isolation, is_read_only, autocommit}.word(), kRelease);
     for (Word* word : {&record->savepoints, &record->rollbacks_to_savepoint, &record->releases_of_savepoint, &record->trx_id})
       word->store(0, kRelease);
     const CellWriter writer(record->seq);
@@ -89,7 +89,7 @@ void EndTransaction(Transaction& transaction, bool is_committed) {
     const OpenTransaction open = thread->transaction;
     thread->transaction = {};
     if (StillHas(open.record, open.begun_state)) {
-      ChangeFacts(*open.record, TransactionFacts::kStateMask, is_committed ? kTransactionCommitted : kTransactionRolledBack);
+      ChangeBits(*open.record, TransactionBits::kStateMask, is_committed ? kTransactionCommitted : kTransactionRolledBack);
       EndRecord<Kind::kTransaction>(*thread, open.record, open.begun_state, measured.end_ticks);
     }
   }
@@ -137,12 +137,12 @@ void SetTransactionXid(const Transaction& transaction, const Xid& xid) {
   record->xid_format.store(xid.format, kRelease);
   StoreText(record->xid_gtrid, CutText(xid.gtrid, kXidBytes));
   StoreText(record->xid_bqual, CutText(xid.bqual, kXidBytes));
-  ChangeFacts(*record, 0, TransactionFacts::kHasXid);
+  ChangeBits(*record, 0, TransactionBits::kHasXid);
 }
 
 void SetTransactionXaState(const Transaction& transaction, uint32_t xa_state) {
   if (ShmTransactionRecord* const record = RecordOf(transaction); record != nullptr) {
-    ChangeFacts(*record, TransactionFacts::kXaMask, uint64_t{xa_state + 1} << TransactionFacts::kXaShift);
+    ChangeBits(*record, TransactionBits::kXaMask, uint64_t{xa_state + 1} << TransactionBits::kXaShift);
   }
 }
 

@@ -421,7 +421,7 @@ void LeaveRetired(uint32_t slot) {
 }
 
 bool MakeClassCells(ShmClass& entry) {
-  const uint8_t lanes = FactsOf(static_cast<Family>(entry.family)).lanes;
+  const uint8_t lanes = TraitsOf(static_cast<Family>(entry.family)).lanes;
   entry.dead.store(0, kRelaxed);
   if (lanes == 0) return true;
   const int64_t first = g_runtime.segment.AllocateFresh(ArrayId::kCells, lanes);

@@ -58,7 +58,7 @@ inline void ClearCell(ShmCell& cell) {
 
 inline uint32_t Generation(ResetDomain domain) { return g_runtime.header->resets[domain].load(kRelaxed); }
 // Returns which cells of objects count for their class, if the objects have generation `now`. REQUIRES: cold lock.
-inline Generations GenerationsOfClass(Family family, uint32_t now) { return OfClass(now, Generation(KeptSince(FactsOf(family).group))); }
+inline Generations GenerationsOfClass(Family family, uint32_t now) { return OfClass(now, Generation(KeptSince(TraitsOf(family).group))); }
 
 // Makes or adopts the calling thread's cell of a lane. `flags`: the object's flag word; nullptr if the object cannot
 // die in use. Returns nullptr if the object has died (kFlagDead; or its version is not the key's), or if the segment is

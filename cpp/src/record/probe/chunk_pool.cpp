@@ -261,7 +261,7 @@ uint32_t TakeIfOlder(Kind kind, ChunkHold& hold, const ChunkQueue& own, uint64_t
   return 0;
 }
 
-// The places of the queues are behind each other, then those of the small chunks, then the numbers by chunk, then the facts by space.
+// The places of the queues are behind each other, then those of the small chunks, then the numbers by chunk, then the state of each space.
 size_t BytesOfPlaces(Kind kind, const Queues& all) {
   const uint64_t chunks = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).capacity;
   const uint64_t spaces = g_runtime.segment.array(kRecordsOf[static_cast<uint32_t>(kind)]).capacity;
