@@ -97,7 +97,7 @@ def test_readme_shows_the_program_of_the_tutorial(root: Path) -> None:
 
 
 def test_readme_shows_what_is_printed(root: Path, tmp_path: Path) -> None:
-    command = "pfs run --limit 2 -- python orders.py"
+    command = "pfs run --limit 1 -- python orders.py"
     readme = (root / "README.md").read_text()
     assert f"$ {command}\n" in readme
     report = re.search(r"^```text\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
