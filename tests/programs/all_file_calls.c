@@ -69,7 +69,7 @@ static void descriptors(void) {
   char pattern[] = "temporary-XXXXXX", bad_pattern[] = "no-pattern";
   struct iovec parts[2] = {{buffer, 3}, {buffer + 100, 200 - 100}};
   struct iovec written[2] = {{(char[]){"scattered "}, 10}, {(char[]){"parts"}, 5}};
-  struct stat about;
+  struct stat facts;
   int fd, other, directory;
 
   OPENED("open O_CREAT", fd, pfs_open(key, "a", O_RDWR | O_CREAT | O_EXCL, 0640));
@@ -173,7 +173,7 @@ static void descriptors(void) {
 }
 
 static void names(void) {
-  struct stat about;
+  struct stat facts;
   NUMBER("mkdir", pfs_mkdir(key, "d", 0700));
   NUMBER("mkdir again", pfs_mkdir(key, "d", 0700));
   NUMBER("mkdir missing", pfs_mkdir(key, "missing/d", 0700));
@@ -214,7 +214,7 @@ static void names(void) {
 /* Bad name pointers: the kernel returns EFAULT, and so does pfs. volatile: the compiler must not know. */
 static void no_names(void) {
   const char* volatile null = NULL;
-  struct stat about;
+  struct stat facts;
   int fd, fd_of_root = open("/", O_RDONLY | O_DIRECTORY);
   char* const edge = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (edge == MAP_FAILED || munmap(edge + 4096, 4096) != 0) return;

@@ -58,7 +58,7 @@ static void talk(int a, int b) {
   struct msghdr message;
   struct mmsghdr many[2];
   struct iovec parts[2] = {{buffer, 4}, {buffer + 100, 100}}, written[2] = {{(char[]){"scattered "}, 10}, {(char[]){"parts"}, 5}};
-  struct stat about;
+  struct stat facts;
   struct timeval patience = {0, 20000};
   int value;
   socklen_t length;

@@ -23,6 +23,7 @@ struct StatsColumns<EventWaits> {
     return columns(waits, col<Path..., &EventWaits::longest_source>(
                               "MAX_SOURCE", Unit::kNone,
                               "File and line of the longest wait for a lock or a condition; NULL if unknown. An addition of pfs.")
+                              .combines(Combine::kMost)
                               .across(Across::kSampled));
   }
 };

@@ -58,6 +58,8 @@ def run(statement: str | Expression, tables: Tables, dialect: Dialect = "duckdb"
     tree: Expression | None = None
     if isinstance(statement, str) and dialect == "duckdb":
         text = without_units(statement)
+    elif not isinstance(statement, str) and not hasattr(statement, "transform"):
+        raise TypeError(f"a statement is text, not {type(statement).__name__}")
     else:
         from pfs._sql.mysql import parsed, translated
 

@@ -225,7 +225,7 @@ static void errors(void) {
   SHOW(open("/nonexistent/x", O_RDONLY));
   /* No names: the kernel says so, and nothing else reads them. */
   char* const bad[] = {NULL, (char*)1, (char*)0x600000000000};
-  struct stat about;
+  struct stat facts;
   for (int i = 0; i < 3; ++i) {
     SHOW(open(bad[i], O_RDONLY));
     SHOW(open(bad[i], O_RDWR | O_CREAT, 0600));

@@ -189,7 +189,8 @@ def test_integers_are_exact() -> None:
 def test_integers_of_saved_snapshots_are_exact(tmp_path: Path, saved: str) -> None:
     numbers = [2**64 - 1, 2**63, 2**63 - 1, 0]
     empty = pfs.snapshot()[WAITS].iloc[:0]
-    frame = empty.reindex(range(4)).assign(EVENT_NAME=list("abcd"), SUM_TIMER_WAIT=np.array(numbers, np.uint64))
+    frame = empty.reindex(range(4)).assign(EVENT_NAME=list("abcd"), MAX_SOURCE="a.c:1")
+    frame = frame.assign(SUM_TIMER_WAIT=np.array(numbers, np.uint64))
     frame = frame.fillna(0).astype(empty.dtypes.to_dict() | {"SUM_TIMER_WAIT": "uint64"})
     taken = pfs.snapshot()
     large = pfs.Snapshot({WAITS: frame}, taken.process, taken.time, 0)

@@ -137,7 +137,7 @@ def test_a_static_program_is_refused(tmp_path: Path) -> None:
 def test_bad_command_lines() -> None:
     assert "there is no such program: nosuch" in run(*PFS, "run", "--", "nosuch").stderr
     wrong = run(*PFS, "run", "--only", "lokcs", "--", "true")
-    assert (wrong.returncode, "legal are locks, files, sockets, statements, memory" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "legal are locks, files, sockets, statements, waits, memory" in wrong.stderr) == (2, True)
 
 
 # ---- The numbers

@@ -85,7 +85,7 @@ def test_top_names_the_lock_its_holder_and_the_line_where_it_was_taken(program: 
     )
     taken, pauses = line_of("keeper takes queue_lock"), line_of("keeper pauses")
     assert re.search(rf"held by \d+ stuck/keeper for .* from keeper\+0x\w+ \({taken}\), now in wait/system/", held)
-    assert re.search(rf" at keeper\+0x\w+ \({pauses}\) for \S+ s$", held)
+    assert re.search(rf" at keeper\+0x\w+ \({pauses}\) for \S+ m?s$", held)
     assert re.search(r"^wait/synch/mutex/stuck/queue_lock ", text, re.MULTILINE)  # the part with the waits
     assert "data+0x" not in text
     assert shown["EVENT_NAME"] == "wait/synch/mutex/stuck/queue_lock"

@@ -247,9 +247,9 @@ def test_calls_and_bytes_are_those_of_strace(name: str, tmp_path: Path) -> None:
     print(f"{name}: {len(seen.pfs)} files and sockets by action, reads {seen.total('read')}, writes {seen.total('write')}")
 
 
-def test_a_journal_takes_two_critical_sections(tmp_path: Path) -> None:
+def test_a_journal_takes_one_critical_section(tmp_path: Path) -> None:
     """A file is made, written, read and removed under one name again and again. Each critical section blocks signals, which
-    strace counts. One is for the new file, one for its end; now and then another one is for memory."""
+    strace counts. One is for the file's end; now and then another one is for memory, or for new files in advance."""
     program = tmp_path / "journal.py"
     program.write_text(
         "import os, sys\n"
@@ -266,4 +266,4 @@ def test_a_journal_takes_two_critical_sections(tmp_path: Path) -> None:
         return sum("SIG_BLOCK" in line and line.rstrip().endswith("= 0") for line in trace.read_text().splitlines())
 
     sections = (blocked(300) - blocked(100)) / 200
-    assert 2 <= sections < 2.5
+    assert 1 <= sections < 1.5
