@@ -18,9 +18,9 @@ namespace {
 
 using perfschema::Assignment;
 using perfschema::Condition;
+using perfschema::NamedTable;
 using perfschema::Status;
 using perfschema::TableData;
-using perfschema::NamedTable;
 
 void Need(const Status& status) {
   if (status.ok()) return;
