@@ -15,11 +15,11 @@ from pfs._read.arrow import escaped
 from pfs._read.kinds import ORIGIN_KINDS, kinds
 from pfs._save.foreign import check_total, check_types, foreign
 from pfs._save.held import Columns, declared
-from pfs._save.pages import pages_of
+from pfs._save.pages import chunks_of, pages_of
 from pfs.errors import Error, InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     import pandas as pd
 
@@ -194,19 +194,15 @@ class SavedParquet:
     """
 
     def __init__(self, folder: os.PathLike[str], name: str) -> None:
-        import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
-
         self._name = name
         self._path = os.path.join(folder, f"{os.path.basename(name)}.parquet")
         with foreign(self._path):
             with paths.reading(self._path, follow=True) as file:
                 self._bytes = file.read()
-            if self._bytes[:4] != b"PAR1":
-                raise ValueError("it is no Parquet file")
-            found = pq.read_metadata(_buffer(self._bytes))
+            self._chunks = chunks_of(self._bytes)
             self.stored = len(self._bytes)
             self.claimed = self.stored + sum(
-                max(rows, chunk.num_values) * _CELL + max(0, chunk.total_uncompressed_size) for rows, chunk in _chunks(found)
+                max(chunk.num_rows, chunk.num_values) * _CELL + max(0, chunk.total_uncompressed_size) for chunk in self._chunks
             )
 
     def __call__(self) -> Columns | pd.DataFrame:
@@ -228,10 +224,10 @@ class SavedParquet:
         """
         import pyarrow.parquet as pq
 
-        file = pq.ParquetFile(_buffer(self._bytes))
-        for _, chunk in _chunks(file.metadata):
+        for chunk in self._chunks:
             if sum(pages_of(self._bytes, chunk)) > chunk.total_uncompressed_size:
                 raise InvalidValue(f"{self._path} cannot be read: {chunk.path_in_schema} is longer than it says")
+        file = pq.ParquetFile(_buffer(self._bytes))
         check_types(self._path, file.schema_arrow)
         return [field.name for field in file.schema_arrow if str(field.type) in ("string", "large_string")]
 
@@ -246,14 +242,6 @@ def saved_folder(folder: os.PathLike[str], names: Iterable[str]) -> dict[str, Sa
     tables = found.values()
     check_total(os.fspath(folder), sum(table.stored for table in tables), sum(table.claimed for table in tables))
     return found
-
-
-def _chunks(metadata: Any) -> Iterator[tuple[int, Any]]:
-    """Yields what the end of a file says of each column of each group of rows, and the rows of the group."""
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for place in range(group.num_columns):
-            yield group.num_rows, group.column(place)
 
 
 def _buffer(data: bytes) -> Any:

@@ -15,12 +15,16 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import pfs
-from pfs._save.pages import pages_of
+from pfs._save.pages import chunks_of, pages_of
 from pfs._save.parquet import SavedParquet
 from tests import budgets
 from tests.python._programs.subject import subject
 
 SEED = budgets.seed()
+# Of a column chunk, as pyarrow has them.
+NAMES = (
+    "path_in_schema", "num_values", "total_uncompressed_size", "total_compressed_size", "data_page_offset", "has_dictionary_page",
+)  # fmt: skip
 LARGE = 1 << 30
 MEGABYTES = 300
 READS = """
@@ -153,13 +157,27 @@ def test_pages_are_as_long_as_the_end_of_the_file_says(compression: str, version
         pa.table(columns), written, compression=compression, data_page_version=version, data_page_size=4096, row_group_size=20_000
     )
     data = written.getvalue()
-    metadata = pq.read_metadata(io.BytesIO(data))
+    metadata, chunks = pq.read_metadata(io.BytesIO(data)), chunks_of(data)
+    assert sum(chunk.num_rows for chunk in chunks[::3]) == rows
     for group in range(metadata.num_row_groups):
         for place in range(3):
             chunk = metadata.row_group(group).column(place)
+            same = chunks[group * 3 + place]
+            assert {name: getattr(chunk, name) for name in NAMES} == {name: getattr(same, name) for name in NAMES}
             pages = list(pages_of(data, chunk))
             assert len(pages) > (2 if place != 2 else 1)
             assert chunk.total_uncompressed_size - 200 * len(pages) < sum(pages) < chunk.total_uncompressed_size
+
+
+def test_an_end_that_disagrees_with_its_columns_does_not_end_the_process(folder: Path) -> None:
+    """The schema says that a column is never NULL, and its statistics count NULLs. pyarrow's metadata call abort()."""
+    table = "events_waits_summary_global_by_event_name"
+    path = folder / f"{table}.parquet"
+    optional, required = b"\x25\x02\x18\x0aMAX_SOURCE", b"\x25\x00\x18\x0aMAX_SOURCE"
+    assert path.read_bytes().count(optional) == 1
+    path.write_bytes(path.read_bytes().replace(optional, required))
+    said, _ = read(folder, table)
+    assert said.startswith(f"{path} cannot be read: ")
 
 
 def test_every_mutant_is_read_or_refused(folder: Path) -> None:
