@@ -119,7 +119,7 @@ class SyntheticSegment {
     row.name.store(index_name);
     row.name_version.store(2);
     auto& table = at<ShmTable>(ArrayId::kTables, index);
-    table.facts.store(kTableEnabled | kTableTimed | kTableHasLocks);
+    table.bits.store(kTableEnabled | kTableTimed | kTableHasLocks);
     table.name.store(name);
     table.name_version.store(2);
     table.indexes.store(index);

@@ -206,7 +206,7 @@ class SavedParquet:
             )
 
     def __call__(self) -> Columns | pd.DataFrame:
-        import pyarrow.parquet as pq
+        import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 
         with foreign(self._path):
             texts = self._texts()
