@@ -92,10 +92,11 @@ def test_few_addresses_are_enough_for_a_file(build: Build, tmp_path: Path) -> No
 def test_valgrind_takes_no_longer_and_finds_nothing(build: Build, tmp_path: Path) -> None:
     """With its default options: it looks for leaks in all memory that is mapped.
 
-    What pfs adds is its start, whose blocks of code valgrind translates once: 0.1 s to 0.2 s, whatever the program does.
+    What pfs adds is its start, whose blocks of code valgrind translates once: 0.1 s to 0.2 s, whatever the program does. A
+    lock that is free takes more than a microsecond here: the path of a long wait, which notes its place, is in the blocks.
     """
     limit = 1.2  # of the processor's time without pfs
-    most_blocks = 1_700  # that are translated for pfs: 1,607, a count that no other load changes
+    most_blocks = 1_750  # that are translated for pfs: 1,713, a count that no other load changes; 26 are the path of a long wait
     place = Path(f"/dev/shm/pfs-test-valgrind-{os.getpid()}")
     place.mkdir(mode=0o700)
 
