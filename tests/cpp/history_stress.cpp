@@ -58,9 +58,10 @@ TEST_F(History, has_each_event_or_counts_it_as_lost_while_the_pool_cannot_grow) 
   const uint64_t before = StatusNumber("Performance_schema_events_lost");
   std::thread([&] {
     const auto make = [](uint64_t events) {
-      for (uint64_t i = 0; i < events; ++i) {
-        pfs_mutex_lock(&mutex);
-        pfs_mutex_unlock(&mutex);
+      for (uint64_t i = 0; i < events; ++i) {  // without a mutex: it would be taken under the cold lock, and before it
+        pfs_wait_t wait;
+        EXPECT_TRUE(pfs_mutex_wait_begin(&wait, row, PFS_LOCK));
+        pfs_mutex_wait_end(&wait, EBUSY, PFS_NO_SPINS);
       }
     };
     make(1);
