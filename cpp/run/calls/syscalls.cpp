@@ -79,11 +79,8 @@ bool IsWait(long operation) {
 
 template <typename Call>
 long OnFutex(const Arguments& with, const void* caller, Call call) {
-  if (!IsWait(with.words[1])) return call();
   const Operation operation = with.words[3] != 0 ? Operation::kCondTimedWait : Operation::kCondWait;
-  const Waiting event(
-      ObjectAt(caller, Kind::kFutex, caller), [=] { return SourceAt(caller); }, operation);
-  return call();
+  return WaitedAtPlace(Kind::kFutex, IsWait(with.words[1]), caller, call, operation);
 }
 
 // Calls body(...) with the first words as the types of its parameters.

@@ -30,10 +30,11 @@ class Waiting {
 
 // Makes a call that waits for no object of the program, if it `waits` at all: the event has the place of the call.
 template <typename Call>
-[[gnu::always_inline]] inline auto WaitedAtPlace(Kind kind, bool waits, const void* caller, Call call) {
+[[gnu::always_inline]] inline auto WaitedAtPlace(Kind kind, bool waits, const void* caller, Call call,
+                                                 Operation operation = Operation::kCondWait) {
   if (!waits || IsPlain()) return call();
   const Waiting event(
-      ObjectAt(caller, kind, caller), [=] { return SourceAt(caller); }, Operation::kCondWait);
+      ObjectAt(caller, kind, caller), [=] { return SourceAt(caller); }, operation);
   return call();
 }
 
