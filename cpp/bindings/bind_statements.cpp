@@ -187,9 +187,9 @@ void SetError(StatementRun* run, int number, const char* sqlstate, const char* m
 
 // Handles an exception that leaves the block. An error that the program has set itself stays.
 void SetException(StatementRun* run, PyObject* error) {
-  ErrorTraits traits;
-  if (run->has_error || !run->is_instrumented || !run->head.is_open || !DescribeError(error, &traits)) return;
-  SetError(run, traits.number, traits.sqlstate.c_str(), traits.message.c_str());
+  ErrorDetails details;
+  if (run->has_error || !run->is_instrumented || !run->head.is_open || !DescribeError(error, &details)) return;
+  SetError(run, details.number, details.sqlstate.c_str(), details.message.c_str());
 }
 
 void RunDealloc(PyObject* object) {

@@ -347,13 +347,13 @@ PyObject* MakeReady(PyObject* value) {
 
 PyObject* Decorated(PyObject* object, PyObject* function) { return CallHelper("pfs._record.decorated", "decorated", object, function); }
 
-bool DescribeError(PyObject* error, ErrorTraits* traits) {
+bool DescribeError(PyObject* error, ErrorDetails* details) {
   PyObject* const found = CallHelper("pfs._record.decorated", "error_facts", error, nullptr);
   PyObject *state, *message;
-  const bool ok = found != nullptr && PyArg_ParseTuple(found, "iUU", &traits->number, &state, &message) != 0;
+  const bool ok = found != nullptr && PyArg_ParseTuple(found, "iUU", &details->number, &state, &message) != 0;
   if (ok) {
-    traits->sqlstate = BytesOf(state);
-    traits->message = BytesOf(message);
+    details->sqlstate = BytesOf(state);
+    details->message = BytesOf(message);
   }
   Py_XDECREF(found);
   PyErr_Clear();

@@ -119,11 +119,11 @@ PyObject* MakeReady(PyObject* value);
 PyObject* Decorated(PyObject* object, PyObject* function);
 // Holds MYSQL_ERRNO, RETURNED_SQLSTATE and MESSAGE_TEXT of an exception. DescribeError returns false if there are none, and leaves no
 // exception set.
-struct ErrorTraits {
+struct ErrorDetails {
   int number;
   std::string sqlstate, message;
 };
-bool DescribeError(PyObject* error, ErrorTraits* traits);
+bool DescribeError(PyObject* error, ErrorDetails* details);
 
 // A registered name. FindName returns nullptr and sets a Python exception if the name is bad; a KnownName is never freed.
 struct KnownName {

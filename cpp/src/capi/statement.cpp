@@ -151,9 +151,9 @@ void pfs_program_end(pfs_program_call_t* call) {
 pfs_prepared_t* pfs_prepared_create(const void* identity, uint64_t statement_id, pfs_statement_t* statement, const char* name,
                                     const char* text, size_t bytes) {
   if (!perfschema::EnsureStarted()) return nullptr;
-  perfschema::PreparedTraits traits{reinterpret_cast<uintptr_t>(identity), statement_id, TextOf(name), TextOf(text, bytes), 0, 0, nullptr};
-  if (statement != nullptr) perfschema::DescribePreparer(In(statement), &traits);
-  return reinterpret_cast<pfs_prepared_t*>(perfschema::MakePrepared(traits));
+  perfschema::NewPrepared prepared{reinterpret_cast<uintptr_t>(identity), statement_id, TextOf(name), TextOf(text, bytes), 0, 0, nullptr};
+  if (statement != nullptr) perfschema::DescribePreparer(In(statement), &prepared);
+  return reinterpret_cast<pfs_prepared_t*>(perfschema::MakePrepared(prepared));
 }
 
 void pfs_prepared_destroy(pfs_prepared_t* prepared) {

@@ -41,7 +41,7 @@ std::string BootId() {
   return {text, std::strcspn(text, "\n")};
 }
 
-bool ReadProcessTraits(uint64_t pid, ProcessTraits* traits) {
+bool ReadProcessStat(uint64_t pid, ProcessStat* found) {
   char stat[1024];
   const std::string path = "/proc/" + (pid == 0 ? std::string("self") : std::to_string(pid)) + "/stat";
   if (!ReadSmallFile(path.c_str(), stat, sizeof stat)) return false;
@@ -49,9 +49,9 @@ bool ReadProcessTraits(uint64_t pid, ProcessTraits* traits) {
   for (int at = 3; field != nullptr && at <= 22; ++at) {
     field = std::strchr(field + 1, ' ');
     if (field == nullptr) break;
-    if (at == 3) traits->state = field[1];
-    if (at == 20) traits->threads = std::strtoull(field, nullptr, 10);
-    if (at == 22) traits->start_ticks = std::strtoull(field, nullptr, 10);
+    if (at == 3) found->state = field[1];
+    if (at == 20) found->threads = std::strtoull(field, nullptr, 10);
+    if (at == 22) found->start_ticks = std::strtoull(field, nullptr, 10);
   }
   errno = EIO;
   return field != nullptr;
@@ -235,8 +235,8 @@ Found WhatIsThere(int directory, const std::string& name, std::string* what) {
     return Found::kPlanted;
   }
   if (head[offsetof(ShmHeader, pid_namespace) / 8] != PidNamespace()) return Found::kOfAnother;
-  ProcessTraits self;
-  const bool is_of_this_process = head[offsetof(ShmHeader, pid) / 8] == static_cast<uint64_t>(getpid()) && ReadProcessTraits(0, &self) &&
+  ProcessStat self;
+  const bool is_of_this_process = head[offsetof(ShmHeader, pid) / 8] == static_cast<uint64_t>(getpid()) && ReadProcessStat(0, &self) &&
                                   head[offsetof(ShmHeader, process_start_ticks) / 8] == self.start_ticks &&
                                   std::memcmp(boot, BootId().data(), BootId().size()) == 0;
   if (!is_of_this_process) return Found::kLeftover;

@@ -19,12 +19,12 @@ bool ReadSmallFile(const char* path, char* buffer, size_t size);            // r
 uint64_t PidNamespace();                                                    // pids are comparable within one only; 0 = not known
 std::string BootId();                                                       // empty = not known
 // Describes a process as /proc/PID/stat does; pid 0 = this one. Returns false if there is none, or it is hidden (errno tells).
-struct ProcessTraits {
+struct ProcessStat {
   uint64_t start_ticks = 0;  // field 22
   uint64_t threads = 0;
   char state = 0;  // R, S, T, Z ...
 };
-bool ReadProcessTraits(uint64_t pid, ProcessTraits* traits);
+bool ReadProcessStat(uint64_t pid, ProcessStat* found);
 // Returns whether the process has a file of this name mapped. Returns true, too, if the process hides its mappings.
 bool MapsFile(uint64_t pid, const std::string& name);
 

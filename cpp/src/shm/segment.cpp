@@ -112,8 +112,8 @@ void Segment::FillIdentity() {
   const bool is_child = header->pid != 0 && header->pid == static_cast<uint64_t>(getppid()) && !is_grandchild_;
   is_grandchild_ = false;
   header->pid = static_cast<uint64_t>(getpid());
-  ProcessTraits self;
-  header->process_start_ticks = ReadProcessTraits(0, &self) ? self.start_ticks : 0;
+  ProcessStat self;
+  header->process_start_ticks = ReadProcessStat(0, &self) ? self.start_ticks : 0;
   if (!is_child) {
     header->pid_namespace = PidNamespace();
     const std::string boot = BootId();

@@ -15,8 +15,8 @@ WriterState StateOfWriter(const ShmHeader& header, const std::string& name) {
   const char* const boot_then = reinterpret_cast<const char*>(header.boot_id);
   if (pid == 0 || pid > kMostPid || here == 0 || header.pid_namespace != here) return WriterState::kUnknown;
   if (boot.empty() || boot != std::string(boot_then, strnlen(boot_then, sizeof header.boot_id))) return WriterState::kUnknown;
-  ProcessTraits now;
-  if (!ReadProcessTraits(pid, &now)) {
+  ProcessStat now;
+  if (!ReadProcessStat(pid, &now)) {
     const bool is_free = errno == ENOENT || errno == ESRCH;
     const bool is_gone = is_free && kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;  // else /proc hides it
     return is_gone ? WriterState::kAtRest : WriterState::kUnknown;

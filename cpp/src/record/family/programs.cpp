@@ -136,7 +136,7 @@ void CountInProgram(ThreadState& thread, ShmStoredProgram& program, uint32_t ver
   });
 }
 
-ShmPrepared* MakePrepared(const PreparedTraits& traits) {
+ShmPrepared* MakePrepared(const NewPrepared& wanted) {
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return nullptr;
   const int error = errno;
@@ -153,20 +153,20 @@ ShmPrepared* MakePrepared(const PreparedTraits& traits) {
     if (made != nullptr) {
       {
         const CellWriter writer(made->seq);
-        made->identity.store(traits.identity, kRelease);
-        made->statement_id.store(traits.statement_id, kRelease);
+        made->identity.store(wanted.identity, kRelease);
+        made->statement_id.store(wanted.statement_id, kRelease);
         made->owner_thread_id.store(thread->thread_id, kRelease);
-        made->owner_event_id.store(traits.owner_event_id, kRelease);
-        made->prepare_ps.store(traits.prepare_ps, kRelease);
+        made->owner_event_id.store(wanted.owner_event_id, kRelease);
+        made->prepare_ps.store(wanted.prepare_ps, kRelease);
         made->reprepared.store(0, kRelease);
         made->is_secondary.store(0, kRelease);
-        const ShmStoredProgram* const program = traits.program;
+        const ShmStoredProgram* const program = wanted.program;
         made->program_type.store(program == nullptr ? 0 : program->type.load(kRelaxed), kRelease);
         made->program_name.store(program == nullptr ? 0 : program->name.load(kRelaxed), kRelease);
         made->program_name_version.store(program == nullptr ? 0 : program->name_version.load(kRelaxed), kRelease);
-        StoreText(made->name, CutText(traits.name, sizeof made->name));
+        StoreText(made->name, CutText(wanted.name, sizeof made->name));
       }
-      StorePreparedText(*made, traits.text);
+      StorePreparedText(*made, wanted.text);
       made->version.fetch_add(1, kRelaxed);
       made->object.generation.fetch_add(1, kRelease);  // live from here on; pairs with Snapshot
     }

@@ -21,14 +21,14 @@ void CountCall(ThreadState& thread, ShmStoredProgram& program, uint32_t version,
 void CountInProgram(ThreadState& thread, ShmStoredProgram& program, uint32_t version, const StatementNumbers& numbers);
 
 // Makes a prepared statement, which lives until it is destroyed. nullptr: the segment is full; the loss is counted.
-struct PreparedTraits {
+struct NewPrepared {
   uint64_t identity, statement_id;
   std::string_view name, text;
   uint64_t owner_event_id;
   uint64_t prepare_ps;
   const ShmStoredProgram* program;
 };
-ShmPrepared* MakePrepared(const PreparedTraits& traits);
+ShmPrepared* MakePrepared(const NewPrepared& wanted);
 void DestroyPrepared(ShmPrepared& prepared);
 void SetPreparedText(ShmPrepared& prepared, std::string_view text);
 void SetPreparedSecondary(ShmPrepared& prepared, bool is_secondary);

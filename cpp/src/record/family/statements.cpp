@@ -488,11 +488,11 @@ uint32_t TimingOfPrograms(const ThreadState& thread) {
   return kFlagEnabled | kFlagTimed | source << kFlagTimerShift | (source == static_cast<uint32_t>(TimerId::kCycle) ? 0 : kFlagSlowTimer);
 }
 
-void DescribePreparer(const Statement& statement, PreparedTraits* traits) {
+void DescribePreparer(const Statement& statement, NewPrepared* prepared) {
   if (!IsMine(statement)) return;
-  if (const OpenStatement* open = PlaceOf(statement); open != nullptr) traits->owner_event_id = open->event_id;
-  traits->prepare_ps = MeasuredUntil(statement.flags, statement.start_ticks, TicksOf(statement.flags)).wait_ps;
-  traits->program = statement.program;
+  if (const OpenStatement* open = PlaceOf(statement); open != nullptr) prepared->owner_event_id = open->event_id;
+  prepared->prepare_ps = MeasuredUntil(statement.flags, statement.start_ticks, TicksOf(statement.flags)).wait_ps;
+  prepared->program = statement.program;
 }
 
 }  // namespace perfschema

@@ -96,7 +96,7 @@ void ResumeStatement(Statement& statement, const char* saved);
 uint32_t TimingOfPrograms(const ThreadState& thread);
 
 // Fills in the data of the preparing statement: its EVENT_ID, its time so far, its program.
-struct PreparedTraits;
-void DescribePreparer(const Statement& statement, PreparedTraits* traits);
+struct NewPrepared;
+void DescribePreparer(const Statement& statement, NewPrepared* prepared);
 
 }  // namespace perfschema
