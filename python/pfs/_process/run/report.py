@@ -282,10 +282,10 @@ def _largest(sums: dict[str, list[int]], by: int, limit: int) -> list[tuple[str,
 def _without_noise(report: Report) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
     """Returns locks that somebody waited for, and files with all that Python reads, its own and of packages, in one row."""
     locks = {name: numbers for name, numbers in report.locks.items() if numbers[1] > 0}
+    imported = {name for name in report.files if _IMPORTED.search(name)}
     files: dict[str, list[int]] = {}
-    imported = [(name, numbers) for name, numbers in report.files.items() if _IMPORTED.search(name)]
     for name, numbers in report.files.items():
-        _sum(files, f"(Python and its packages: {len(imported)} files)" if _IMPORTED.search(name) else name, numbers)
+        _sum(files, f"(Python and its packages: {len(imported)} files)" if name in imported else name, numbers)
     return locks, files
 
 

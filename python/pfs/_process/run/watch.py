@@ -56,7 +56,7 @@ class Watch:
         self.report: Report | None = None
         self.ended: dict[int, int] = {}
         self._alive: dict[int, int] = {}  # processes by the descriptors that tell of their ends
-        self._events = select.epoll()
+        self._poll = select.epoll()
         self._folder, self._takes = folder, takes
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._watch = self._stop = self._parents = -1
@@ -86,7 +86,7 @@ class Watch:
             os.close(self._stop)
         for descriptor in self._alive:
             os.close(descriptor)
-        self._events.close()
+        self._poll.close()
         if self._watch >= 0:
             os.close(self._watch)
         for folder in processes.with_users(self._folder):
@@ -120,10 +120,10 @@ class Watch:
         with contextlib.suppress(OSError):  # the file system is full: the tree has one level
             self._parents = paths.made(os.path.join(self._folder, FILE))
         for descriptor in (self._watch, self._stop):
-            self._events.register(descriptor, select.EPOLLIN)
+            self._poll.register(descriptor, select.EPOLLIN)
         is_over = False
         while not is_over:
-            ready = {descriptor for descriptor, _ in self._events.poll()}
+            ready = {descriptor for descriptor, _ in self._poll.poll()}
             is_over = self._stop in ready
             for descriptor in ready & self._alive.keys():
                 self.ended[self._alive.pop(descriptor)] = time.monotonic_ns()
@@ -173,7 +173,7 @@ class Watch:
             with contextlib.suppress(OSError):
                 descriptor = os.pidfd_open(pid)
                 self._alive[descriptor] = pid
-                self._events.register(descriptor, select.EPOLLIN)
+                self._poll.register(descriptor, select.EPOLLIN)
 
     def _read_notes(self) -> None:
         """Reads notes that are there for a while: one is taken back at once if its program does not start."""
