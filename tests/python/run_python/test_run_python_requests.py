@@ -109,18 +109,22 @@ def recorded(folder: Path) -> list[tuple[object, ...]]:
     return [tuple(row) for row in columns.where(columns.notna(), None).itertuples(index=False)]
 
 
-def test_requests_of_unusual_kinds(tmp_path: Path) -> None:
-    (path := tmp_path / "app.py").write_text(PROGRAM)
+def recorded_both_ways(tmp_path: Path, program: str, lines: int) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
+    """What is recorded of a program under ``pfs run``, and of one that is attached to. It prints the same in all ways."""
+    (path := tmp_path / "app.py").write_text(program)
     plain = run(sys.executable, path)
     under = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, path)
     environment = clean_environment(tmp_path) | {"PFS_DIR": str(tmp_path / "attached")}
     attached = run(sys.executable, path, PACKAGE / "_auto", core_library(), env=environment)
-    assert plain.stdout.count("\n") == 47
+    assert plain.stdout.count("\n") == lines
     assert under.stdout == plain.stdout
     assert attached.stdout == plain.stdout
+    return recorded(tmp_path / "segments"), recorded(tmp_path / "attached")
 
-    rows = recorded(tmp_path / "segments")
-    assert rows == recorded(tmp_path / "attached")
+
+def test_requests_of_unusual_kinds(tmp_path: Path) -> None:
+    rows, attached = recorded_both_ways(tmp_path, PROGRAM, 47)
+    assert rows == attached
     texts = [row[1] for row in rows]
     assert texts[:3] == ["GET /", "GET /shop/ '?a=1'", "POST /shop/absent"]
     assert texts.count("POST /outer") == 1
@@ -235,16 +239,8 @@ os.kill(os.getpid(), 9)
 
 def test_requests_that_end_in_another_thread(tmp_path: Path) -> None:
     """A server's pool advances the response, and closes it. The row stays in the thread where the request began."""
-    (path := tmp_path / "app.py").write_text(MOVED)
-    plain = run(sys.executable, path)
-    under = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, path)
-    environment = clean_environment(tmp_path) | {"PFS_DIR": str(tmp_path / "attached")}
-    attached = run(sys.executable, path, PACKAGE / "_auto", core_library(), env=environment)
-    assert plain.stdout.count("\n") == 180
-    assert under.stdout == plain.stdout
-    assert attached.stdout == plain.stdout
-    rows = recorded(tmp_path / "segments")
-    assert sorted(rows, key=str) == sorted(recorded(tmp_path / "attached"), key=str)
+    rows, attached = recorded_both_ways(tmp_path, MOVED, 180)
+    assert sorted(rows, key=str) == sorted(attached, key=str)
     found = [(text, number) for _, text, number, _ in rows if text != "GET /between"]
     expected = {"POST /half": 503, "POST /whole": 503, "POST /late": 1, "POST /dropped": 503, "GET /shop/asked": 0}
     assert Counter(found) == dict.fromkeys(expected.items(), 20)
