@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pfs._process.attach import attach
 from pfs._process.recorded import JOIN, is_lock_wait
 from pfs._read.places.readable import Readable
-from pfs._read.show import bytes_text, count_text, storable, time_text
+from pfs._read.show import storable
 from pfs._read.source import losses
 from pfs.errors import Error
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pfs._process.run.program import Unrecorded
     from pfs._read.source import Source
 
-__all__ = ["MOST_ROWS", "Report", "gather", "text_of"]
+__all__ = ["MOST_ROWS", "Report", "add_up", "gather", "largest"]
 
 MOST_ROWS = 1000  # of a list
 
@@ -52,11 +52,6 @@ _SYSTEM_CLASSES = {
 # A lock that is free takes some nanoseconds, and a thread that sleeps for one takes microseconds to wake up.
 _SHORTEST_BLOCK = 1_000_000  # picoseconds
 _SHORTEST_OPEN = 10_000_000_000  # picoseconds
-# What an interpreter reads: its own files and those of installed packages.
-_IMPORTED = re.compile(
-    r"/python3\.\d+t?(?:/|$)|/__pycache__(?:/|$)|/(?:site|dist)-packages(?:/|$)|/pyvenv\.cfg$|/pfs/_auto(?:/|$)"
-    r"|\) (?:lib)?python[^/]*/(?:py|pyc|so|zip|cfg|pth)$"
-)
 _WAITS = "events_waits_summary_global_by_event_name"
 # The columns of each row of a report.
 _IO = ("SUM_TIMER_WAIT", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "COUNT_WRITE", "SUM_NUMBER_OF_BYTES_WRITE")
@@ -108,7 +103,7 @@ class Report:
         """Returns plain values for JSON. Each list has its `limit` largest rows by time."""
 
         def rows(sums: dict[str, list[int]], key: str, names: Sequence[str], by: int) -> list[dict[str, Any]]:
-            return [{key: storable(name), **dict(zip(names, values, strict=True))} for name, values in _largest(sums, by, limit)]
+            return [{key: storable(name), **dict(zip(names, values, strict=True))} for name, values in largest(sums, by, limit)]
 
         io = ("time", "reads", "bytes_read", "writes", "bytes_written")
         return {
@@ -184,20 +179,20 @@ def _add(report: Report, schema: Schema) -> None:
     for name, *numbers in (*(row[:4] for row in waits), *_add_open(report, source, schema.pid, names)):
         kind = _class_of(name)
         if kind is not None:
-            _sum(report.classes, kind, numbers, longest=2)
+            add_up(report.classes, kind, numbers, longest=2)
         if name.startswith("wait/synch/") and not name.startswith(JOIN):
-            _sum(report.locks, names.name(name), numbers, longest=2)
+            add_up(report.locks, names.name(name), numbers, longest=2)
         elif name.startswith((JOIN, "wait/system/", "wait/app/")):
-            _sum(report.waits, names.name(name), numbers, longest=2)
+            add_up(report.waits, names.name(name), numbers, longest=2)
     _add_files(report, source, names)
     for name, count, *numbers in source.rows("socket_summary_by_event_name", ("EVENT_NAME", "COUNT_STAR", *_IO)):
         if count > 0:
-            _sum(report.sockets, names.name(name), numbers)
+            add_up(report.sockets, names.name(name), numbers)
     for name, *numbers in source.rows("events_statements_summary_by_digest", ("DIGEST_TEXT", *_STATEMENTS)):
-        _sum(report.statements, name or "(other statements)", numbers)
+        add_up(report.statements, name or "(other statements)", numbers)
     for name, *numbers in source.rows("memory_summary_global_by_event_name", ("EVENT_NAME", *_MEMORY)):
         if numbers[0] > 0 and not name.startswith("memory/performance_schema/"):
-            _sum(report.memory, name, numbers)
+            add_up(report.memory, name, numbers)
     for name, count in losses(source).items():
         if count > 0:
             report.lost[name] = report.lost.get(name, 0) + count
@@ -238,11 +233,11 @@ def _add_files(report: Report, source: Source, names: Readable) -> None:
             left[name] = [count, *numbers]
     for file, name, count, *numbers in source.rows("file_summary_by_instance", ("FILE_NAME", "EVENT_NAME", *columns)):
         if count > 0:
-            _sum(report.files, file, numbers)
+            add_up(report.files, file, numbers)
             left[name] = [max(0, a - b) for a, b in zip(left.get(name, [0] * 6), (count, *numbers), strict=True)]
     for name, (count, *numbers) in left.items():
         if count > 0:
-            _sum(report.files, f"(removed or not there) {names.name(name).removeprefix('wait/io/file/')}", numbers)
+            add_up(report.files, f"(removed or not there) {names.name(name).removeprefix('wait/io/file/')}", numbers)
 
 
 def _add_blocked(report: Report, source: Source, longest: dict[str, tuple[int, str | None]], names: Readable) -> None:
@@ -254,7 +249,7 @@ def _add_blocked(report: Report, source: Source, longest: dict[str, tuple[int, s
 
     def add(name: str, at: str | None, time: int) -> None:
         if time >= _SHORTEST_BLOCK and is_lock_wait(name, at or ""):
-            _sum(report.blocked, (names.name(name), names.source(at) or ""), (1, time, time), longest=2)
+            add_up(report.blocked, (names.name(name), names.source(at) or ""), (1, time, time), longest=2)
 
     for name, at, time in source.rows("events_waits_history_long", ("EVENT_NAME", "SOURCE", "TIMER_WAIT")):
         if time and name.startswith("wait/synch/"):  # a wait that has not ended has no time
@@ -265,7 +260,8 @@ def _add_blocked(report: Report, source: Source, longest: dict[str, tuple[int, s
             add(name, at, time)
 
 
-def _sum(sums: dict[Key, list[int]], name: Key, numbers: Sequence[int], longest: int = -1) -> None:
+def add_up(sums: dict[Key, list[int]], name: Key, numbers: Sequence[int], longest: int = -1) -> None:
+    """Adds numbers to those of a name; of the one at index `longest` the largest is kept."""
     more = list(numbers)
     there = sums.get(name)
     if there is None:
@@ -274,109 +270,7 @@ def _sum(sums: dict[Key, list[int]], name: Key, numbers: Sequence[int], longest:
         sums[name] = [max(a, b) if i == longest else a + b for i, (a, b) in enumerate(zip(there, more, strict=True))]
 
 
-def _largest(sums: dict[str, list[int]], by: int, limit: int) -> list[tuple[str, list[int]]]:
+def largest(sums: dict[str, list[int]], by: int, limit: int) -> list[tuple[str, list[int]]]:
+    """Returns the `limit` largest rows by the number at index `by`."""
     # Many rows of locks have no time: those of a lock that was always free come by their counts.
     return sorted(sums.items(), key=lambda item: (-item[1][by], -max(item[1]), item[0]))[:limit]
-
-
-def _without_noise(report: Report) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """Returns locks that somebody waited for, and files with all that Python reads, its own and of packages, in one row."""
-    locks = {name: numbers for name, numbers in report.locks.items() if numbers[1] > 0}
-    imported = {name for name in report.files if _IMPORTED.search(name)}
-    files: dict[str, list[int]] = {}
-    for name, numbers in report.files.items():
-        _sum(files, f"(Python and its packages: {len(imported)} files)" if name in imported else name, numbers)
-    return locks, files
-
-
-def text_of(report: Report, limit: int, everything: bool = False) -> str:
-    """Returns the report for a terminal. `everything`: also locks that were always free, and each file that Python imports."""
-    parts = []
-    shown_locks, shown_files = (report.locks, report.files) if everything else _without_noise(report)
-
-    def add(title: str, columns: str, rows: list[list[str]]) -> None:
-        if not rows:
-            return
-        names = columns.split("|")
-        widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(names)]
-        # The name comes last: it has any length.
-        lines = ["  ".join([*(c.rjust(w) for c, w in zip(row[:-1], widths, strict=False)), row[-1]]) for row in (names, *rows)]
-        parts.append("\n".join([title, *("  " + line for line in lines)]))
-
-    def clean(name: str) -> str:
-        return "".join(c if c.isprintable() else "?" for c in storable(name))
-
-    def io(name: str, n: list[int]) -> list[str]:
-        return [time_text(n[0]), count_text(n[1]), bytes_text(n[2]), count_text(n[3]), bytes_text(n[4]), clean(name)]
-
-    def waits(name: str, n: list[int]) -> list[str]:
-        return [time_text(n[1]), count_text(n[0]), time_text(n[2]), clean(name)]
-
-    if (took := report.took) is not None:
-        used = time_text(took.user + took.system)
-        parts.append(
-            f"Took {time_text(took.wall)}, {used} of processors ({time_text(took.user)} user, {time_text(took.system)} system)"
-        )
-    if (dead := [wait for wait in report.open if wait.deadlock is not None]) != []:
-        together = (
-            f"{len(dead)} threads wait for each other"
-            if len({wait.deadlock for wait in dead}) < len(dead)
-            else "Threads wait for each other"
-        )
-        parts.append(f"DEADLOCK: {together} for {time_text(max(wait.time for wait in dead))}")
-    opened = [
-        [
-            time_text(wait.time),
-            wait.thread.removeprefix("thread/"),
-            clean(wait.source),
-            clean(wait.holder or "").removeprefix("thread/"),
-            clean(wait.holder_source or ""),
-            clean(wait.name.removeprefix("wait/").removeprefix("synch/")),
-        ]
-        for wait in report.longest_open(limit)
-    ]
-    add("Not ended when the program did", "time|thread|line|held by|which is at|name", opened)
-    add("Waited for", "time|count|longest|class", [waits(*item) for item in _largest(report.classes, 1, limit)])
-    locks = [(name.removeprefix("wait/synch/"), numbers) for name, numbers in _largest(shown_locks, 1, limit)]
-    add("Locks and conditions", "time|count|longest|name", [waits(*item) for item in locks])
-    blocked = [
-        [time_text(longest), count_text(count), time_text(time), clean(name.removeprefix("wait/synch/")), clean(line)]
-        for (name, line), (count, time, longest) in report.longest_blocked(limit)
-    ]
-    add("Blocked longest by a lock", "longest|count|time|name|line", blocked)
-    other_waits = [
-        (name.removeprefix("wait/system/").removeprefix("wait/synch/").removeprefix("wait/"), n)
-        for name, n in _largest(report.waits, 1, limit)
-    ]
-    add("Other waits", "time|count|longest|name", [waits(*item) for item in other_waits])
-    add("Files", "time|reads|read|writes|written|file", [io(*item) for item in _largest(shown_files, 0, limit)])
-    sockets = [(name.removeprefix("wait/io/socket/"), numbers) for name, numbers in _largest(report.sockets, 0, limit)]
-    add("Sockets", "time|reads|read|writes|written|name", [io(*item) for item in sockets])
-    add(
-        "Statements",
-        "time|count|rows|affected|errors|statement",
-        [
-            [time_text(n[1]), count_text(n[0]), count_text(n[2]), count_text(n[3]), count_text(n[4]), clean(name)]
-            for name, n in _largest(report.statements, 1, limit)
-        ],
-    )
-    add(
-        "Memory",
-        "allocations|bytes|in use at the end|most in use|name",
-        [
-            [count_text(n[0]), bytes_text(n[1]), bytes_text(n[2]), bytes_text(n[3]), clean(name.removeprefix("memory/"))]
-            for name, n in _largest(report.memory, 3, limit)
-        ],
-    )
-    if len(parts) == (report.took is not None):
-        parts.append("pfs saw no event." if report.processes else "pfs saw no event: no process has made a segment.")
-    if report.lost:
-        parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))
-    for (program, why), count in report.most_unrecorded(limit):
-        what = f"{program}{f' ({count} times)' * (count > 1)}" if program else f"{count} process{'es' * (count > 1)}"
-        parts.append(f"Not recorded: {clean(what)}: {clean(why)}")
-    if len(report.unrecorded) > limit:
-        parts.append(f"Not recorded: {len(report.unrecorded) - limit} more programs; --limit shows more of them")
-    parts += [f"Not seen: {clean(text)}" for text in report.notes]
-    parts += [f"Not read: {text}" for text in report.unread]
-    return "\n\n".join(parts)

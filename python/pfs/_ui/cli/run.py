@@ -190,6 +190,7 @@ def run(
             import json  # not before the program has run: it does not wait for what only a report needs
 
             from pfs._process.run import report as reports
+            from pfs._process.run.report_text import text_of
 
             gathered = reports.gather(found, watch.report, watch.ended)
             gathered.unrecorded = watch.unrecorded()
@@ -204,7 +205,7 @@ def run(
                 )
                 count = len(gathered.processes)
                 title = f"\npfs run: {' '.join(command)}: {count} process{'' if count == 1 else 'es'}"
-                text = storable(f"{title}{unseen}\n\n{reports.text_of(gathered, limit, everything)}\n")
+                text = storable(f"{title}{unseen}\n\n{text_of(gathered, limit, everything)}\n")
             if output in (None, "-"):
                 click.echo(text, err=output is None)
             else:
