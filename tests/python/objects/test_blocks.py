@@ -282,7 +282,7 @@ def test_transactions_end_as_their_blocks_do() -> None:
     assert (inside["NESTING_EVENT_ID"], inside["NESTING_EVENT_TYPE"]) == (done["EVENT_ID"], "TRANSACTION")
     mine = frame[frame["THREAD_ID"] == done["THREAD_ID"]]  # other tests' transactions ended in other threads
     assert mine.iloc[-1]["STATE"] == "ROLLED BACK"
-    assert frame.iloc[-1]["AUTOCOMMIT"] == "YES"
+    assert mine.iloc[-1]["AUTOCOMMIT"] == "YES"
 
 
 # ---- Tasks
