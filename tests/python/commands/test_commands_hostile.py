@@ -25,7 +25,8 @@ import pfs
 import pfs._ui.main
 from pfs import _core
 from pfs._process import processes
-from pfs._process.run.report import gather, text_of
+from pfs._process.run.report import gather
+from pfs._process.run.report_text import text_of
 from tests import MAY_FORK, budgets
 from tests.conftest import Build
 from tests.python._programs import limited
