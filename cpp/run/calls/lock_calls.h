@@ -22,6 +22,9 @@ struct ObjectOperation {
   PFS_ALWAYS_INLINE uint64_t address() const { return object->address.load(std::memory_order_relaxed); }
   static constexpr bool IsOf(const ShmInstance&) { return true; }
   static int OnOther(const char*, int rc) { return rc; }
+  static const char* UserAt(const char* file, uint32_t line) {
+    return line == kIsCode ? static_cast<const char*>(perfschema::run::UserAt(file)) : file;
+  }
 };
 
 // Makes the event of an operation on an object of the map. nullptr = the plain call. `source` returns the SourceLine.

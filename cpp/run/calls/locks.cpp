@@ -91,6 +91,7 @@ struct TaggedOperation {
     return Tag::IsOf(reinterpret_cast<const pfs_instance_t*>(&instance), lock);
   }
   PFS_ALWAYS_INLINE int OnOther(const char* caller, int rc) const { return MadeByOther(lock, caller, rc, operation, call); }
+  static const char* UserAt(const char* caller, uint32_t) { return static_cast<const char*>(perfschema::run::UserAt(caller)); }
 };
 
 // Does what is not the default. REQUIRES: the lock has a tag with an instance.

@@ -276,7 +276,7 @@ Object* AddObject(const void* pointer, Kind kind, const Site* site) {
   return Add(pointer, kind, site);
 }
 
-void WakeAtUse(Object& object, const void* caller) { Wake(object, SiteOf(caller)); }
+void WakeAtUse(Object& object, const void* caller) { Wake(object, SiteOfUser(caller)); }
 
 bool MakeInstance(Object& object) {
   if (IsBusy()) return false;
@@ -301,7 +301,7 @@ void WakeObject(const void* address, Kind kind, const Site* site) {
 }
 
 void NoteInit(const void* address, Kind kind, const void* caller) {
-  if (!RunIsOff()) WakeObject(address, kind, SiteOf(caller));
+  if (!RunIsOff()) WakeObject(address, kind, SiteOfUser(caller));
 }
 
 void EndObject(const void* address) {
@@ -358,7 +358,8 @@ bool GiveTag(const void* lock, Kind kind, TagWord word, const void* caller) {
   } else {
     const bool is_noted = there >> kCodeBits == noted_check;
     const auto code = static_cast<uintptr_t>(there & ((uint64_t{1} << kCodeBits) - 1));
-    const Site* const site = SiteOf(is_noted ? reinterpret_cast<const void*>(code) : caller);
+    const Site* site = SiteOf(is_noted ? reinterpret_cast<const void*>(code) : caller);
+    if (IsInWrapper(*site)) site = SiteOfUser(caller);
     const uint32_t class_index = object != nullptr ? ClassOf(*site, kind, lock, false) : 0;
     is_instrumented =
         class_index != 0 ? BeginTagged(*object, lock, word, there, site, class_index) : GiveFirstTag(lock, kind, word, there, site);

@@ -13,6 +13,7 @@
 #include "run/calls/tags.h"
 #include "run/loader/address_map.h"
 #include "run/loader/sites.h"
+#include "run/loader/wrappers.h"
 
 namespace perfschema::run {
 
@@ -68,7 +69,7 @@ inline Object* KnownObject(const void* address, Kind kind) {
 // Returns an object, which may have no instance yet. nullptr = make the plain call.
 inline Object* ObjectAt(const void* address, Kind kind, const void* caller) {
   Object* const object = KnownObject(address, kind);
-  if (__builtin_expect(object == nullptr, 0)) return AddObject(address, kind, SiteOf(caller));
+  if (__builtin_expect(object == nullptr, 0)) return AddObject(address, kind, SiteOfUser(caller));
   if (__builtin_expect(object->maker.load(std::memory_order_relaxed) == nullptr, 0)) WakeAtUse(*object, caller);
   return object;
 }

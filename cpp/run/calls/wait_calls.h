@@ -33,6 +33,7 @@ template <typename Call>
 [[gnu::always_inline]] inline auto WaitedAtPlace(Kind kind, bool waits, const void* caller, Call call,
                                                  Operation operation = Operation::kCondWait) {
   if (!waits || IsPlain()) return call();
+  caller = UserAt(caller);
   const Waiting event(
       ObjectAt(caller, kind, caller), [=] { return SourceAt(caller); }, operation);
   return call();

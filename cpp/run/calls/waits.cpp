@@ -72,7 +72,7 @@ template <typename Call, typename Result>
 [[gnu::always_inline]] inline int WaitFor(const pthread_cond_t* c, const pthread_mutex_t* m, const void* caller, Operation operation,
                                           Call call, Result result) {
   if (__builtin_expect(RunIsOff() || IsShared(c), 0)) return call();
-  const SourceLine at = SourceAt(caller);
+  const SourceLine at = SourceAt(UserAt(caller));
   OwnerOnLeave owner(RowOfMutex(m), at.file, at.line);
   Object* const object = CondAt(c, caller);
   const Waiting event(

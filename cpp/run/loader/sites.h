@@ -7,6 +7,7 @@
 
 #include <link.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 
@@ -18,8 +19,9 @@ namespace perfschema::run {
 struct Module {
   uintptr_t begin, end, base;  // base: the addresses of its symbols are relative to it
   const char* path;
-  const char* name;      // file name without ".so" and version
-  const char* build_id;  // hexadecimal; "" if it has none
+  const char* name;                        // file name without ".so" and version
+  const char* build_id;                    // hexadecimal; "" if it has none
+  mutable const void* wrappers = nullptr;  // run/loader/wrappers.cpp; nullptr: not read yet. Any thread, by std::atomic_ref
 };
 
 // A place that calls a replacement. Sites live as long as the process.
@@ -33,6 +35,9 @@ struct Site {
   // std::atomic_ref.
   static constexpr uint32_t kKinds = 17;
   mutable uint32_t classes[kKinds] = {};
+  // Whether the code is in a wrapper (run/loader/wrappers.h). Any thread, by std::atomic_ref.
+  enum class InWrapper : uint8_t { kUnknown, kNo, kYes };
+  mutable InWrapper in_wrapper = InWrapper::kUnknown;
 };
 
 // Returns the site of a return address. Lock-free; the first call of a site is slow.

@@ -23,6 +23,8 @@ struct OnObject {
   // For an instance that is known to be the object's only when its line has come: after the attempt. Then OnOther() does the rest.
   static constexpr bool IsOf(const ShmInstance&) { return true; }
   static int OnOther(const char*, int rc) { return rc; }
+  // Returns the SOURCE of an event on the slow path, as a wait is.
+  static constexpr const char* UserAt(const char* file, uint32_t) { return file; }
 };
 
 // The operation of a lock that a probe is around. Both return what pthread functions do; attempt() does not wait.
@@ -42,7 +44,9 @@ template <typename Operate>
   const uint32_t flags = probe.entry.flags.load(kRelaxed);
   Wait wait;
   const uint64_t identity = operate.address();
-  if ((flags & kFlagEnabled) == 0 || !BeginWait(wait, flags, probe.entry.index, operation, identity, file, line)) return operate();
+  if ((flags & kFlagEnabled) == 0 || !BeginWait(wait, flags, probe.entry.index, operation, identity, operate.UserAt(file, line), line)) {
+    return operate();
+  }
   const int rc = operate();
   EndLockWait(wait, probe.instance, HoldAfter(operation), rc);
   return rc;

@@ -1,6 +1,7 @@
 """Turns a place in a file of code into a line of its source, from the section .debug_line of the file or of its debug file.
 
-The lines of a compilation unit are decoded when a place in that unit is looked up first. It needs pyelftools
+The lines of a compilation unit are decoded when a place in that unit is looked up first. Inlined code of a system header, such as
+a lock of C++, has the line of its caller. It needs pyelftools
 (``pip install perfschema[run]``); without it no line is found. pyelftools takes any time and memory for a file that is made for
 it: files of other users than root and this one have no lines.
 """
@@ -10,6 +11,9 @@ from __future__ import annotations
 import bisect
 import contextlib
 import functools
+import itertools
+import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from pfs._base.paths import trusted
@@ -23,6 +27,11 @@ __all__ = ["line_of"]
 # A file with more bytes of debug information, or a unit with a larger table of lines, has no lines. Decoding 1 MiB takes 0.4 s.
 MOST_BYTES = 128 << 20
 MOST_BYTES_OF_UNIT = 1 << 20
+MOST_PARTS = 200_000  # of a unit or of a function that are searched for inlined code
+# Files of the compiler's libraries: a line of theirs says nothing of a program.
+_SYSTEM = re.compile(
+    r"/include/c\+\+/|^/usr/(?:local/)?include/|^/usr/lib/(?:gcc|llvm)|^/rustc/|/lib/rustlib/src/|/\.cargo/registry/"
+)
 _DECODED = (".debug_", ".eh_frame", ".gnu_debugaltlink")  # sections that pyelftools reads as a whole
 
 
@@ -54,7 +63,10 @@ class _Units:
 
     def __init__(self, dwarf: Any) -> None:
         self._dwarf = dwarf
-        self._lines: dict[int, list[tuple[int, str]]] = {}  # by offset of the unit: addresses and lines; "" ends a piece of code
+        # By offset of the unit: addresses, lines, whether they are of the system. "" ends a piece of code.
+        self._lines: dict[int, list[tuple[int, str, bool]]] = {}
+        self._files: dict[int, list[tuple[str, bool]]] = {}  # by offset of the unit: names, whether they are of the system
+        self._functions: dict[int, list[tuple[int, int, Any]]] = {}  # by offset of the unit: addresses and entries
         self._ranges = sorted(self._find_ranges())
         self._starts = [begin for begin, _, _ in self._ranges]
 
@@ -69,7 +81,14 @@ class _Units:
                 self._lines[unit] = self._decode(unit)
         lines = self._lines[unit]
         at = bisect.bisect_right(lines, address, key=lambda line: line[0]) - 1
-        return (lines[at][1] or None) if at >= 0 else None
+        if at < 0:
+            return None
+        _, line, is_of_system = lines[at]
+        caller = None
+        if is_of_system:
+            with contextlib.suppress(Exception):  # the section is damaged
+                caller = self._caller(unit, address)
+        return caller or line or None
 
     def _find_ranges(self) -> list[tuple[int, int, int]]:
         """Returns the addresses of code, each with the offset of its unit."""
@@ -80,13 +99,13 @@ class _Units:
         known = {unit for _, _, unit in found}
         for unit in self._dwarf.iter_CUs():
             if unit.cu_offset not in known:  # clang makes no .debug_aranges
-                found += [(begin, end, unit.cu_offset) for begin, end in self._ranges_of(unit)]
+                found += [(begin, end, unit.cu_offset) for begin, end in self._ranges_of(unit, unit.get_top_DIE())]
         return [(begin, end, unit) for begin, end, unit in found if 0 < begin < end]  # 0: the linker has dropped the code
 
-    def _ranges_of(self, unit: Any) -> list[tuple[int, int]]:
-        top = unit.get_top_DIE()
-        attributes = top.attributes
-        base = attributes["DW_AT_low_pc"].value if "DW_AT_low_pc" in attributes else 0
+    def _ranges_of(self, unit: Any, part: Any) -> list[tuple[int, int]]:
+        attributes = part.attributes
+        first = (attributes if "DW_AT_low_pc" in attributes else unit.get_top_DIE().attributes).get("DW_AT_low_pc")
+        base = first.value if first is not None else 0
         if "DW_AT_high_pc" in attributes:
             high = attributes["DW_AT_high_pc"]
             return [(base, high.value if high.form == "DW_FORM_addr" else base + high.value)]
@@ -102,18 +121,56 @@ class _Units:
                 found.append((start + entry.begin_offset, start + entry.end_offset))
         return found
 
-    def _decode(self, offset: int) -> list[tuple[int, str]]:
+    def _caller(self, offset: int, address: int) -> str | None:
+        """Returns the line of the program that calls the inlined code at an address."""
+        unit = self._dwarf.get_CU_at(offset)
+        if unit["unit_length"] > MOST_BYTES_OF_UNIT:
+            return None
+        if offset not in self._functions:
+            parts = itertools.islice(unit.get_top_DIE().iter_children(), MOST_PARTS)
+            self._functions[offset] = [
+                (begin, end, part)
+                for part in parts
+                if part.tag == "DW_TAG_subprogram"
+                for begin, end in self._ranges_of(unit, part)
+            ]
+        here = next((part for begin, end, part in self._functions[offset] if begin <= address < end), None)
+        line = None
+        while here is not None:
+            if here.tag == "DW_TAG_inlined_subroutine" and "DW_AT_call_file" in here.attributes:
+                name, is_of_system = self._files[offset][here.attributes["DW_AT_call_file"].value]
+                if not is_of_system:
+                    line = f"{name}:{here.attributes['DW_AT_call_line'].value}"
+            here = next(
+                (
+                    part
+                    for part in itertools.islice(here.iter_children(), MOST_PARTS)
+                    if part.tag in ("DW_TAG_inlined_subroutine", "DW_TAG_lexical_block")
+                    and any(begin <= address < end for begin, end in self._ranges_of(unit, part))
+                ),
+                None,
+            )
+        return line
+
+    def _decode(self, offset: int) -> list[tuple[int, str, bool]]:
         program = self._dwarf.line_program_for_CU(self._dwarf.get_CU_at(offset))
         if program is None or program["unit_length"] > MOST_BYTES_OF_UNIT:
             return []
         stream = program.stream
         stream.seek(program.program_start_offset)
         code = stream.read(program.program_end_offset - program.program_start_offset)
-        files = [entry.name.decode(errors="replace").rpartition("/")[2] for entry in program["file_entry"]]
-        first = 0 if program["version"] >= 5 else 1
+        is_numbered_from_0 = program["version"] >= 5
+        folders = [*([] if is_numbered_from_0 else [b""]), *program["include_directory"]]
+        self._files[offset] = files = [] if is_numbered_from_0 else [("", False)]
+        for entry in program["file_entry"]:
+            folder = folders[entry.dir_index].decode(errors="replace") if entry.dir_index < len(folders) else ""
+            path = os.path.join(folder, entry.name.decode(errors="replace"))
+            files.append((path.rpartition("/")[2], _SYSTEM.search(path) is not None))
         # The end of a piece of code stands before the piece that begins there. Of rows for one address the last holds.
         return [
-            (address, f"{files[file - first]}:{line}" if line > 0 and 0 <= file - first < len(files) else "")
+            (address, f"{files[file][0]}:{line}", files[file][1])
+            if line > 0 and file < len(files) and files[file][0]
+            else (address, "", False)
             for address, line, file in sorted(_rows(program.header, code), key=lambda row: (row[0], row[1] > 0))
         ]
 

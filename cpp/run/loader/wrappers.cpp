@@ -1,0 +1,196 @@
+#include "run/loader/wrappers.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+namespace perfschema::run {
+namespace {
+
+// The wrappers: what a symbol begins with.
+constexpr std::string_view kPrefixes[] = {
+    // C++: locks, conditions, and waits for time and threads. Not all of std: functions of the user may be inlined there.
+    "_ZNSt5mutex", "_ZNSt11timed_mutex", "_ZNSt15recursive_mutex", "_ZNSt21recursive_timed_mutex", "_ZNSt12shared_mutex",
+    "_ZNSt18shared_timed_mutex", "_ZNSt22__shared_mutex_pthread", "_ZNSt18__mutex_base", "_ZNSt10lock_guard", "_ZNSt11unique_lock",
+    "_ZNSt11scoped_lock", "_ZNSt11shared_lock", "_ZSt4lock", "_ZNSt18condition_variable", "_ZNSt22condition_variable_any",
+    "_ZNSt8__condvar", "_ZNSt6thread4joinEv", "_ZNSt11this_thread", "_ZNSt24__atomic_futex_unsigned", "_ZNSt28__atomic_futex_unsigned_base",
+    "_ZNSt3__15mutex", "_ZNSt3__111timed_mutex", "_ZNSt3__115recursive_mutex", "_ZNSt3__112shared_mutex", "_ZNSt3__119__shared_mutex_base",
+    "_ZNSt3__110lock_guard", "_ZNSt3__111unique_lock", "_ZNSt3__118condition_variable", "_ZNSt3__16thread4join", "_ZNSt3__111this_thread",
+    "_ZNSt3__122__libcpp_",
+    // C
+    "CRYPTO_THREAD_", "ossl_crypto_mutex_", "ossl_crypto_condvar_", "rb_native_mutex_", "rb_native_cond_", "rb_nativethread_lock_",
+    "g_mutex_", "g_rec_mutex_", "g_rw_lock_", "g_cond_", "uv_mutex_", "uv_rwlock_", "uv_cond_", "uv_sem_", "uv_barrier_",
+    "apr_thread_mutex_", "apr_thread_rwlock_", "apr_thread_cond_", "SDL_LockMutex", "SDL_CondWait", "psi_mutex_", "psi_rwlock_",
+    "psi_cond_",
+    // The Java machine
+    "_ZN15PlatformMonitor", "_ZN13PlatformMutex", "_ZN2os15PlatformMonitor", "_ZN2os13PlatformMutex"};
+// What a symbol has anywhere: gthreads of libstdc++ are static functions; names of Rust begin with a hash or with types.
+constexpr std::string_view kParts[] = {"__gthread_",        "3std4sync",         "3sys4sync",
+                                       "3std6thread5sleep", "3std6thread4park",  "3std6thread10JoinHandle",
+                                       "11parking_lot",     "16parking_lot_core"};
+
+constexpr bool IsOfWrapper(std::string_view name) {
+  for (const std::string_view prefix : kPrefixes) {
+    if (name.starts_with(prefix)) return true;
+  }
+  if (!name.starts_with('_')) return false;
+  for (const std::string_view part : kParts) {
+    if (name.find(part) != name.npos) return true;
+  }
+  return false;
+}
+
+struct Range {
+  uint64_t begin, end;
+};
+
+// The wrappers of a module, sorted.
+struct Ranges {
+  size_t count;
+  const Range* first;
+};
+constexpr Ranges kNone = {};
+
+// A file of a module. It is mapped as the dynamic linker maps it: who cuts a library off ends its programs anyway.
+class ModuleFile {
+ public:
+  explicit ModuleFile(const Module& module) {
+    const int fd = open(module.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return;
+    struct stat info;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size >= static_cast<off_t>(sizeof(ElfW(Ehdr)))) {
+      bytes_ = static_cast<uint64_t>(info.st_size);
+      void* const memory = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, fd, 0);
+      data_ = memory != MAP_FAILED ? static_cast<const char*>(memory) : nullptr;
+    }
+    close(fd);
+    // Another file may have the path by now.
+    const auto* const loaded = reinterpret_cast<const char*>(module.begin);
+    if (data_ == nullptr || std::memcmp(data_, loaded, sizeof(ElfW(Ehdr))) != 0) return;
+    const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(data_);
+    sections_ = At<ElfW(Shdr)>(header->e_shoff, uint64_t{header->e_shnum} * sizeof(ElfW(Shdr)));
+  }
+  ~ModuleFile() {
+    if (data_ != nullptr) munmap(const_cast<char*>(data_), bytes_);
+  }
+  ModuleFile(const ModuleFile&) = delete;
+  ModuleFile& operator=(const ModuleFile&) = delete;
+
+  // Calls visit(symbol, name) for each symbol: of the whole table, or of what the module exports if it has no other.
+  template <typename Visit>
+  void ForEachSymbol(Visit visit) const {
+    static constexpr uint32_t kTables[] = {SHT_SYMTAB, SHT_DYNSYM};
+    for (const uint32_t type : kTables) {
+      for (const ElfW(Shdr) & table : sections_) {
+        if (table.sh_type != type || table.sh_link >= sections_.size()) continue;
+        const std::span names = At<char>(sections_[table.sh_link].sh_offset, sections_[table.sh_link].sh_size);
+        if (names.empty() || names.back() != 0) continue;
+        for (const ElfW(Sym) & symbol : At<ElfW(Sym)>(table.sh_offset, table.sh_size)) {
+          if (symbol.st_name < names.size()) visit(symbol, names.data() + symbol.st_name);
+        }
+        return;
+      }
+    }
+  }
+
+ private:
+  // Returns a part of the file, or nothing if the file does not have it.
+  template <typename T>
+  std::span<const T> At(uint64_t offset, uint64_t bytes) const {
+    if (offset > bytes_ || bytes > bytes_ - offset || offset % alignof(T) != 0) return {};
+    return {reinterpret_cast<const T*>(data_ + offset), bytes / sizeof(T)};
+  }
+
+  const char* data_ = nullptr;
+  uint64_t bytes_ = 0;
+  std::span<const ElfW(Shdr)> sections_;
+};
+
+Ranges ReadWrappers(const Module& module) {
+  constexpr size_t kMost = 2048;
+  auto* const ranges = static_cast<Range*>(std::malloc(kMost * sizeof(Range)));
+  if (ranges == nullptr) return kNone;
+  size_t count = 0;
+  ModuleFile(module).ForEachSymbol([&](const ElfW(Sym) & symbol, const char* name) {
+    if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF || count == kMost || !IsOfWrapper(name)) return;
+    ranges[count++] = {symbol.st_value, symbol.st_value + symbol.st_size};
+  });
+  std::sort(ranges, ranges + count, [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  auto* const kept = count != 0 ? static_cast<Range*>(std::realloc(ranges, count * sizeof(Range))) : nullptr;
+  if (kept == nullptr) std::free(ranges);
+  return kept != nullptr ? Ranges{count, kept} : kNone;
+}
+
+const Ranges* WrappersOf(const Module& module) {
+  const std::atomic_ref known(module.wrappers);
+  if (const void* const there = known.load(std::memory_order_acquire); there != nullptr) return static_cast<const Ranges*>(there);
+  auto* const made = static_cast<Ranges*>(std::malloc(sizeof(Ranges)));
+  if (made == nullptr) return &kNone;
+  *made = ReadWrappers(module);
+  const void* none = nullptr;
+  if (known.compare_exchange_strong(none, made, std::memory_order_acq_rel)) return made;  // pairs with the load above
+  std::free(const_cast<Range*>(made->first));                                             // another thread was faster
+  std::free(made);
+  return static_cast<const Ranges*>(none);
+}
+
+struct Walk {
+  uintptr_t caller;
+  const void* user;
+  int left;
+  bool is_past_caller;
+};
+
+// Looks at a frame, the innermost first.
+_Unwind_Reason_Code Look(_Unwind_Context* context, void* argument) {
+  auto& walk = *static_cast<Walk*>(argument);
+  const auto address = static_cast<uintptr_t>(_Unwind_GetIP(context));
+  if (--walk.left == 0) return _URC_END_OF_STACK;
+  if (!walk.is_past_caller) {
+    walk.is_past_caller = address == walk.caller;
+    return _URC_NO_REASON;
+  }
+  const auto* const at = reinterpret_cast<const void*>(address);
+  if (at == nullptr) return _URC_END_OF_STACK;
+  walk.user = at;
+  return IsInWrapper(*SiteOf(at)) ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+}  // namespace
+
+bool FindWrapper(const Site& site) {
+  bool is_in = false;
+  if (site.module != nullptr) {
+    const int error = errno;
+    const Ranges& ranges = *WrappersOf(*site.module);
+    errno = error;
+    const uint64_t inside = site.offset - 1;  // a return address stands behind its call
+    const Range* const after = std::upper_bound(ranges.first, ranges.first + ranges.count, inside,
+                                                [](uint64_t at, const Range& range) { return at < range.begin; });
+    is_in = after != ranges.first && inside < after[-1].end;
+  }
+  std::atomic_ref(site.in_wrapper).store(is_in ? Site::InWrapper::kYes : Site::InWrapper::kNo, std::memory_order_relaxed);
+  return is_in;
+}
+
+const void* CallerOfWrapper(const void* caller) {
+  constexpr int kMostFrames = 24;
+  Walk walk = {reinterpret_cast<uintptr_t>(caller), caller, kMostFrames, false};
+  const int error = errno;
+  (void)_Unwind_Backtrace(Look, &walk);
+  errno = error;
+  return walk.user;
+}
+
+}  // namespace perfschema::run
