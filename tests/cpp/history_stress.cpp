@@ -216,6 +216,47 @@ TEST_F(History, long_is_exact_for_a_thread_that_goes_on_alone) {
   }
 }
 
+// A thread that goes on makes chunks in advance. It may stop before it fills them: then others have as many more.
+TEST_F(History, long_is_exact_while_other_threads_have_chunks_ready) {
+  constexpr int kOwners = 20, kOthers = 20;
+  Meeting full(kOwners + 1), all_here(kOwners + kOthers + 1);
+  std::atomic<uint64_t> ready{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kOwners; ++t) {
+    threads.emplace_back([&] {
+      Source source;
+      source.Make(5000);
+      full.Wait();
+      all_here.Wait();
+      source.Make(kMostPerChunk);
+      ready.fetch_add(t_locals.state->ready_chunks[static_cast<uint32_t>(Kind::kWait)].count);
+      for (int i = 0; i < 3; ++i) all_here.Wait();
+    });
+  }
+  full.Wait();
+  for (int t = 0; t < kOthers; ++t) {  // the pool may grow by what each of them needs
+    threads.emplace_back([&] {
+      Source source;
+      source.Lock();
+      all_here.Wait();
+      all_here.Wait();
+      source.Make(5 * kMostPerChunk);
+      EXPECT_EQ(t_locals.state->ready_chunks[static_cast<uint32_t>(Kind::kWait)].count, 0u);
+      all_here.Wait();
+      all_here.Wait();
+    });
+  }
+  for (int i = 0; i < 3; ++i) all_here.Wait();
+  EXPECT_GT(ready.load(), 50u);
+  Source source;
+  source.Make(2 * kHistoryLong);
+  const auto all = Ids("events_waits_history_long");
+  EXPECT_TRUE(IsRun(all.at(pfs_thread_id())));
+  EXPECT_EQ(all.at(pfs_thread_id()).size(), kHistoryLong);
+  all_here.Wait();
+  for (std::thread& thread : threads) thread.join();
+}
+
 // Finds one row of a view of events, by EVENT_ID of this thread.
 struct Event {
   bool found = false, is_open = false;

@@ -97,6 +97,7 @@ void KeepCaches(ThreadState& thread) {
   std::memset(thread.statement_cells, 0, sizeof thread.statement_cells);
   thread.histogram = nullptr;
   std::fill(std::begin(thread.spare_chunks), std::end(thread.spare_chunks), 0u);
+  for (ReadyChunks& ready : thread.ready_chunks) ready.count = 0;
   thread.forks = forks;
 }
 

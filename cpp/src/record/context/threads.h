@@ -214,6 +214,13 @@ struct ReadyFiles {
   uint32_t slots[kMost];
 };
 
+// Never-used chunks of a kind, made in advance (record/probe/chunk_pool.cpp).
+struct ReadyChunks {
+  static constexpr uint32_t kMost = 3;
+  uint32_t count;
+  uint32_t chunks[kMost];
+};
+
 // Private memory of one instrumentation.
 // Threads: only the thread that it is attached to, including its signal handlers (see `nesting`).
 struct ThreadState : ThreadWork {
@@ -233,6 +240,7 @@ struct ThreadState : ThreadWork {
   // A chunk of each kind that the slot's last thread has left and that no view shows (KeepSpare); 0 = none. The next thread writes it
   // while it is in the cache.
   uint32_t spare_chunks[kEventKinds];
+  ReadyChunks ready_chunks[kEventKinds];
   bool has_lost_cell;  // the event's object found no cell, which is counted; if its class finds none either, that is the same loss
   uint32_t forks;      // of the process when they were filled: a forked child has other cells and chunks
   NameStash names;     // zeros at first, both

@@ -25,7 +25,7 @@ struct Queues {
   uint64_t least_chunks, most_chunks;  // number of chunks for the rows of history_long: if all records take one place; if all take the most
   Word wide_chunks;                    // full chunks with larger records, counted up to the difference
   HalfWord* idle_of;                   // by chunk: places without a row, while it is in a queue
-  Word idle;                           // their sum
+  Word idle;                           // their sum, with the places of chunks that are ready for a thread
   std::atomic<bool>* has_long_texts;   // by space: its places for long texts have memory
 };
 constinit Queues pools[kEventKinds] = {};
@@ -70,16 +70,17 @@ uint64_t OldestIn(Kind kind, const ChunkQueue& queue, uint32_t places_per_queue)
 
 // Returns true if a never-used chunk may be taken instead of one that holds events: history_long lacks places. Each thread has a small
 // chunk besides. Where rows of short threads are kept, small chunks of ended threads count, and a chunk that its thread has left half empty
-// lets the pool grow by what it lacks.
+// lets the pool grow by what it lacks. So does a chunk that is ready for a thread.
 bool MayGrow(Kind kind) {
   const Queues& all = QueuesOf(kind);
   const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
   const uint64_t most = all.least_chunks + all.wide_chunks.load(kRelaxed) + threads * ChunksOfThread(g_runtime.pool(kind).chunks_held);
-  const uint64_t chunks = TakenOf(kind).chunks.load(kRelaxed);
-  if (!KeepsShortThreads(kind)) return chunks < most;
-  const uint64_t small = TakenOf(kind).small_chunks.load(kRelaxed), besides = threads + all.aside.load(kRelaxed);
-  const uint64_t more = small > besides ? small - besides : 0;
-  return chunks * PerChunk(kind) + more * SmallChunk(kind) < most * PerChunk(kind) + all.idle.load(kRelaxed);
+  uint64_t places = TakenOf(kind).chunks.load(kRelaxed) * PerChunk(kind);
+  if (KeepsShortThreads(kind)) {
+    const uint64_t small = TakenOf(kind).small_chunks.load(kRelaxed), besides = threads + all.aside.load(kRelaxed);
+    if (small > besides) places += (small - besides) * SmallChunk(kind);
+  }
+  return places < most * PerChunk(kind) + all.idle.load(kRelaxed);
 }
 
 // Notes the places of a chunk that hold no row. REQUIRES: the caller has the chunk, and puts it into a queue.
@@ -142,15 +143,35 @@ uint32_t MakeChunk(Kind kind, uint64_t begin, uint32_t ready) {
   return static_cast<uint32_t>(fresh);
 }
 
-uint32_t AllocateFresh(Kind kind) {
+// Makes a chunk of the full size. Returns 0 if there is no memory. REQUIRES: cold lock.
+uint32_t MakeFullChunk(Kind kind) {
+  Taken& all = TakenOf(kind);
+  if (!ReserveSpace(kind)) return 0;
+  const uint32_t chunk = MakeChunk(kind, all.spaces * g_runtime.pool(kind).space_bytes, PerChunk(kind));
+  if (chunk == 0) return 0;
+  ++all.spaces;
+  all.chunks.store(all.chunks.load(kRelaxed) + 1, kRelaxed);
+  return chunk;
+}
+
+// Returns a never-used chunk; 0 = there is none. A thread that has filled many takes an eighth of them in advance, under the same lock.
+uint32_t AllocateFresh(Kind kind, ThreadState& thread) {
+  ReadyChunks& ready = thread.ready_chunks[static_cast<uint32_t>(kind)];
+  Word& idle = QueuesOf(kind).idle;
+  if (ready.count != 0) {
+    idle.fetch_sub(PerChunk(kind), kRelaxed);
+    return ready.chunks[--ready.count];
+  }
   const int error = errno;
   uint32_t chunk = 0;
   if (ColdLock lock; lock) {
-    Taken& all = TakenOf(kind);
-    if (ReserveSpace(kind)) chunk = MakeChunk(kind, all.spaces * g_runtime.pool(kind).space_bytes, PerChunk(kind));
-    if (chunk != 0) {
-      ++all.spaces;
-      all.chunks.store(all.chunks.load(kRelaxed) + 1, kRelaxed);
+    chunk = MakeFullChunk(kind);
+    const uint64_t wanted = std::min<uint64_t>(ReadyChunks::kMost, thread.holds[static_cast<uint32_t>(kind)].chunks_taken / 8);
+    while (chunk != 0 && ready.count < wanted && MayGrow(kind)) {
+      const uint32_t next = MakeFullChunk(kind);
+      if (next == 0) break;
+      ready.chunks[ready.count++] = next;
+      idle.fetch_add(PerChunk(kind), kRelaxed);
     }
   }
   errno = error;
@@ -383,17 +404,17 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
   if (is_first) {
     if (const uint32_t chunk = TakeFirst(kind, thread); chunk != 0) return NotIdle(kind, chunk);
   }
-  if (MayGrow(kind)) {
-    if (const uint32_t chunk = AllocateFresh(kind); chunk != 0) return chunk;
+  if (thread.ready_chunks[static_cast<uint32_t>(kind)].count != 0 || MayGrow(kind)) {
+    if (const uint32_t chunk = AllocateFresh(kind, thread); chunk != 0) return chunk;
   }
   while (const uint32_t chunk = TakeFromQueues(kind, thread, hold, now)) {
     (void)NotIdle(kind, chunk);
     if (__builtin_expect(is_first || g_runtime.pool(kind).chunks[chunk].ready.load(kRelaxed) != SmallChunk(kind), 1)) return chunk;
     EmptySmall(kind, chunk);
     if (!KeepsShortThreads(kind) || !MayGrow(kind)) continue;
-    if (const uint32_t fresh = AllocateFresh(kind); fresh != 0) return fresh;
+    if (const uint32_t fresh = AllocateFresh(kind, thread); fresh != 0) return fresh;
   }
-  return AllocateFresh(kind);  // running events keep all chunks
+  return AllocateFresh(kind, thread);  // running events keep all chunks
 }
 
 }  // namespace perfschema
