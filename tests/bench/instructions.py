@@ -30,6 +30,7 @@ GATE, MOST = 1.05, 15.0
 OPERATIONS = 4_000
 
 _NO_RECORD = "performance_schema_consumer_events_waits_current=OFF"
+_COUNTED = "performance_schema_instrument='wait/%=COUNTED'"  # with the rows that are there by default
 _SAMPLED = "performance_schema_instrument='wait/%=SAMPLED'"  # everything on; one event in 64 is timed
 _NO_HISTORY = "performance_schema_consumer_events_waits_history=OFF"
 _NO_LONG = "performance_schema_consumer_events_waits_history_long=OFF"
@@ -47,7 +48,8 @@ _SMALL = "performance_schema_events_waits_history_long_size=500"
 CASES = {
     "lock/bare": Case("bare"),
     "lock/disabled": Case("lock", "performance_schema_instrument='wait/%=OFF'"),
-    "lock/counted": Case("lock", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "lock/counted": Case("lock", f"{_COUNTED},{_NO_RECORD}"),
+    "lock/untimed": Case("lock", _COUNTED),
     "lock/sampled": Case("lock", _SAMPLED),
     "lock/contended": Case("lock", "performance_schema_instrument='wait/%=CONTENDED'"),
     "lock/timed": Case("lock", _NO_RECORD),
@@ -57,6 +59,7 @@ CASES = {
     "lock/holds": Case("lock", "performance_schema_consumer_lock_holds=ON"),
     "trylock/all": Case("trylock"),
     # A lock of the program's own: begin and end of the wait, and the release.
+    "ownlock/untimed": Case("ownlock", _COUNTED),
     "ownlock/all": Case("ownlock"),
     # A condition, and a mutex, that are made and destroyed without an event.
     "condlife/bare": Case("barelife"),
@@ -64,7 +67,8 @@ CASES = {
     "condlife/all": Case("condlife"),
     "mutexlife/all": Case("mutexlife"),
     "pread/disabled": Case("pread", "performance_schema_instrument='wait/%=OFF'"),
-    "pread/counted": Case("pread", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "pread/counted": Case("pread", f"{_COUNTED},{_NO_RECORD}"),
+    "pread/untimed": Case("pread", _COUNTED),
     "pread/sampled": Case("pread", _SAMPLED),
     "pread/all": Case("pread"),
     # Of a file whose name is known.
@@ -74,24 +78,29 @@ CASES = {
     "fread/all": Case("fread"),
     # send and recv.
     "socket/disabled": Case("socket", "performance_schema_instrument='wait/%=OFF'"),
-    "socket/counted": Case("socket", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "socket/counted": Case("socket", f"{_COUNTED},{_NO_RECORD}"),
+    "socket/untimed": Case("socket", _COUNTED),
     "socket/sampled": Case("socket", _SAMPLED),
     "socket/all": Case("socket"),
     # The calls that files have, on sockets.
     "socketfile/sampled": Case("socketfile", _SAMPLED),
     "socketfile/all": Case("socketfile"),
     "idle/timed": Case("idle", _NO_RECORD),
+    "idle/untimed": Case("idle", _COUNTED),
     "idle/all": Case("idle"),
     # Begin and end of a wait, with nothing between them.
-    "row/counted": Case("row", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "row/counted": Case("row", f"{_COUNTED},{_NO_RECORD}"),
+    "row/untimed": Case("row", _COUNTED),
     "row/sampled": Case("row", _SAMPLED),
     "row/timed": Case("row", _NO_RECORD),
     "row/all": Case("row"),
-    "tablelock/counted": Case("tablelock", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "tablelock/counted": Case("tablelock", f"{_COUNTED},{_NO_RECORD}"),
+    "tablelock/untimed": Case("tablelock", _COUNTED),
     "tablelock/sampled": Case("tablelock", _SAMPLED),
     "tablelock/timed": Case("tablelock", _NO_RECORD),
     "tablelock/all": Case("tablelock"),
-    "metadata/counted": Case("metadata", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "metadata/counted": Case("metadata", f"{_COUNTED},{_NO_RECORD}"),
+    "metadata/untimed": Case("metadata", _COUNTED),
     "metadata/sampled": Case("metadata", _SAMPLED),
     "metadata/timed": Case("metadata", _NO_RECORD),
     "metadata/all": Case("metadata"),

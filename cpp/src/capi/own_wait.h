@@ -20,6 +20,11 @@ static_assert(sizeof(pfs_wait_t) == 128, "frozen: a program reserves it on its s
 
 inline OwnWait& OwnWaitIn(pfs_wait_t* wait) { return *std::launder(reinterpret_cast<OwnWait*>(wait->opaque)); }
 
+// Begins a wait that is recorded but not timed. Functions of their own: what is timed keeps its registers.
+[[gnu::noinline]] inline bool BeginUntimed(OwnWait& own, ShmInstance& object, uint32_t flags, const char* file, uint32_t line) {
+  return FastBegin<Untimed>(own.wait, OwnLockHooks(own.operation, object), flags, file, line);
+}
+
 // The inline half has set wait->instance to NULL. 1: the wait has an end.
 inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation operation, const char* file, uint32_t line) {
   ShmInstance& object = *AsInstance(instance);
@@ -28,7 +33,8 @@ inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation op
   auto& own = *new (wait->opaque) OwnWait;
   own.operation = operation;
   own.version = VersionOf(object);
-  const bool is_fast = IsAllOn(flags) && FastBegin(own.wait, OwnLockHooks(operation, object), flags, file, line);
+  const bool is_fast = IsAllOn(flags) ? FastBegin(own.wait, OwnLockHooks(operation, object), flags, file, line)
+                                      : IsUntimed(flags) && BeginUntimed(own, object, flags, file, line);
   if (!is_fast) {
     if (!BeginInstanceWait(own.wait, object, flags, operation, file, line)) return 0;
     if ((flags & kFlagHolds) != 0) own.source = SourceOfHold(*own.wait.thread, file, line);
@@ -39,7 +45,12 @@ inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation op
 
 // Ends a wait on the slow path. A function of its own: the fast path keeps its registers.
 [[gnu::noinline]] inline void FinishOwnLockWait(const OwnWait& own, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks) {
-  FinishLockWait(own.wait, EndedAt(own.wait, end_ticks), object, wanted, rc);
+  FinishLockWait(own.wait, EndedBy(own.wait, end_ticks), object, wanted, rc);
+}
+
+[[gnu::noinline]] inline void EndUntimed(const OwnWait& own, ShmInstance& object, int rc) {
+  const OwnLockHooks hooks(own.operation, object, rc);
+  if (!FastEnd<Untimed>(own.wait, hooks, 0)) FinishOwnLockWait(own, object, hooks.wanted(), rc, 0);
 }
 
 inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
@@ -52,6 +63,8 @@ inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
   if (!counted && MayEndFast(own.wait)) {
     const uint64_t end_ticks = ReadCycle();
     if (!FastEnd(own.wait, OwnLockHooks(own.operation, object, rc), end_ticks)) FinishOwnLockWait(own, object, wanted, rc, end_ticks);
+  } else if (!counted && MayEndFast<Untimed>(own.wait)) {
+    EndUntimed(own, object, rc);
   } else if (MayEnd(own.wait)) {
     EndLockWait(own.wait, object, wanted, rc, counted ? kRecordHasSpins : 0, counted ? spins : 0);
     if ((own.wait.flags & kFlagHolds) != 0 && wanted == Hold::kExclusive && rc == 0) BeginHoldAt(object, own.source);

@@ -43,6 +43,7 @@ template <typename Of>
   if ((flags & kFlagEnabled) == 0) return 0;
   const TableBegin begin = Of::Begin(handle, operation, index);
   TableWait& call = NewWait(wait, begin);
+  if (IsUntimed(flags) && FastBegin<Untimed>(call.wait, begin, flags, file, line)) return Begun(wait);
   if (!BeginWait<true>(call.wait, flags, begin.class_index(), operation, begin.object(), file, line, begin.Details())) return 0;
   return Begun(wait);
 }
@@ -81,6 +82,10 @@ template <typename Of>
 [[gnu::noinline]] void SlowEnd(const TableWait& call, uint64_t result) {
   if (!MayEnd(call.wait)) return;
   Of::Ended(call, result);
+  if (MayEndFast<Untimed>(call.wait)) {
+    if (!FastEnd<Untimed>(call.wait, TableEnd<Of>{call, result}, 0)) FinishTableWait<Of>(call, result, 0);
+    return;
+  }
   const uint64_t end_ticks = (call.wait.flags & kFlagTimed) != 0 ? NowTicks(call.wait.flags) : 0;
   EnterProbe(*call.wait.thread);
   FinishTableWait<Of>(call, result, end_ticks);

@@ -300,13 +300,13 @@ def consumer(name: str, enabled: bool) -> None:
 
 
 # Settings of an instrument that each have a fast path of their own, and one that has none.
-PATHS = ("all on", "timed only", "counted", "sampled", "sampled, all recorded")
+PATHS = ("all on", "untimed", "timed only", "counted", "sampled", "sampled, all recorded")
 
 
 def choose_path(name: str, setting: str) -> None:
     """Gives an instrument one of PATHS."""
-    consumer("events_waits_current", setting in ("all on", "sampled, all recorded"))
-    timed: bool | str = "SAMPLED" if "sampled" in setting else setting != "counted"
+    consumer("events_waits_current", setting in ("all on", "untimed", "sampled, all recorded"))
+    timed: bool | str = "SAMPLED" if "sampled" in setting else setting not in ("counted", "untimed")
     instrument(name, timed=timed)
 
 

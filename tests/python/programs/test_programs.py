@@ -33,6 +33,7 @@ Row = dict[str, Any]
 _NO_RECORDS = "performance_schema_consumer_events_waits_current=OFF"
 WAYS = {
     "everything": "",
+    "untimed": "performance_schema_instrument='wait/%=COUNTED'",
     "timed": _NO_RECORDS,
     "counted": f"performance_schema_instrument='wait/synch/%=COUNTED',{_NO_RECORDS}",
     "contended": "performance_schema_instrument='wait/%=CONTENDED'",
@@ -405,7 +406,7 @@ def test_fork_in_a_signal_handler_inside_of_a_lock(way: str, build: Build, tmp_p
         held, lock, long = "wait/synch/mutex/forks/held", "wait/synch/mutex/forks/LOCK", "events_waits_history_long"
         child = program.said["child_segment"]
         assert (count(child, held), count(child, lock)) == (1, 5)
-        assert [row["EVENT_NAME"] for row in rows(child, long)] == [lock] * (5 if way == "everything" else 0)
+        assert [row["EVENT_NAME"] for row in rows(child, long)] == [lock] * (5 if way in ("everything", "untimed") else 0)
         program.go()
         program.until("parent_ready")
         parent = program.said["parent_segment"]
@@ -415,8 +416,8 @@ def test_fork_in_a_signal_handler_inside_of_a_lock(way: str, build: Build, tmp_p
         assert waits >= 2
         assert count(parent, lock) == 5
         recorded = [row["EVENT_NAME"] for row in rows(parent, long)]
-        assert recorded.count(held) == {"everything": waits, "contended": waits - 1}.get(way, 0)
-        assert recorded.count(lock) == (5 if way == "everything" else 0)
+        assert recorded.count(held) == {"everything": waits, "untimed": waits, "contended": waits - 1}.get(way, 0)
+        assert recorded.count(lock) == (5 if way in ("everything", "untimed") else 0)
 
 
 def test_exec_gets_no_descriptor_of_ours(build: Build, tmp_path: Path) -> None:
@@ -448,7 +449,10 @@ def test_every_event_of_a_signal_handler_is_counted_or_counted_as_lost(way: str,
     assert count(segment, "wait/io/file/signals/data", column="COUNT_STAR") == reads + 1  # the open
     assert count(segment, "wait/io/file/signals/data", "file_summary_by_event_name", "SUM_NUMBER_OF_BYTES_READ") == 7 * reads
     for row in rows(segment, "events_waits_history_long"):
-        assert row["TIMER_END"] - row["TIMER_START"] == row["TIMER_WAIT"]
+        if way == "untimed":
+            assert row["TIMER_START"] is row["TIMER_END"] is row["TIMER_WAIT"] is None
+        else:
+            assert row["TIMER_END"] - row["TIMER_START"] == row["TIMER_WAIT"]
         if row["NESTING_EVENT_ID"] is not None:
             assert row["EVENT_NAME"] in ("wait/synch/mutex/signals/handler", "wait/io/file/signals/pipe")
             assert row["NESTING_EVENT_TYPE"] == "WAIT"

@@ -14,7 +14,7 @@ template int64_t AnyDescriptorOperation<false>(int, Operation, int64_t, int64_t,
 
 void FinishSlowFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, BegunOperation begun, int64_t bytes, uint64_t end_ticks) {
   const FileWait call{SlowWait(thread, record), &file, begun.operation, begun.version};
-  EndFileWait(call, begun.operation, bytes, EndedAt(call.wait, end_ticks));
+  EndFileWait(call, begun.operation, bytes, EndedBy(call.wait, end_ticks));
 }
 
 namespace {

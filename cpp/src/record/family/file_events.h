@@ -1,6 +1,6 @@
-// record/family/file_events.h: operations on descriptors, by their settings: everything is on, timed only, counted only, sampled. All of
-// them take a fast path (record/probe/fast_path.h). What costs here is not the instructions but where they lie: after a system call, in a
-// program that does something, little of the code is in the processor's cache.
+// record/family/file_events.h: operations on descriptors, by their settings: everything is on, timed or not; timed only, counted only,
+// sampled. All of them take a fast path (record/probe/fast_path.h). What costs here is not the instructions but where they lie: after a
+// system call, in a program that does something, little of the code is in the processor's cache.
 #pragma once
 
 #include "record/family/files.h"
@@ -182,6 +182,11 @@ PFS_ALWAYS_INLINE auto DescriptorOperation(int fd, Operation operation, int64_t 
     if ((kMayBeSocket || is_own_kind) && __builtin_expect(IsOnlyCounted(flags), 0)) {
       if (is_own_kind && !IsOfSocket(operation)) return CountedCall<false>(*file, flags, operation, call, bytes_of);
       return CountedCall<true>(*file, flags, is_own_kind ? operation : OnSocket(operation), call, bytes_of);
+    }
+    if ((kMayBeSocket || is_own_kind) && IsUntimed(flags & ~kFlagSocket)) {
+      FileEvent<Operate, Bytes> event =
+          EventOf(*file, is_own_kind ? operation : OnSocket(operation), requested_bytes, offset, call, bytes_of);
+      return FastCall<Untimed>(event, flags, source_file, line);
     }
     const FileCall<Operate, Bytes> wanted{requested_bytes, offset, call, bytes_of};
     return FileOperationBySettings<kMayBeSocket>(file, operation, wanted, source_file, line);

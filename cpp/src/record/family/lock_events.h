@@ -1,5 +1,6 @@
-// record/family/lock_events.h: operations on locks, by their settings: everything is on; timed only; counted only; recorded only if the
-// lock is contended (TIMED = 'CONTENDED'), or now and then (TIMED = 'SAMPLED'). All of them take a fast path (record/probe/fast_path.h).
+// record/family/lock_events.h: operations on locks, by their settings: everything is on, timed or not; timed only; counted only; recorded
+// only if the lock is contended (TIMED = 'CONTENDED'), or now and then (TIMED = 'SAMPLED'). All of them take a fast path
+// (record/probe/fast_path.h).
 #pragma once
 
 #include <bit>
@@ -182,6 +183,13 @@ template <Counting kWay, typename Operate>
   return UnrecordedCall<kWay>(event, file, line);
 }
 
+template <typename Operate>
+[[gnu::noinline]] int UntimedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
+  const LockProbe probe(operate.instance(), operate.flag_word(), operation);
+  LockEvent<Operate> event(operate, operation, probe);
+  return FastCall<Untimed>(event, FlagsIn(operate.flag_word()), file, line);
+}
+
 // TIMED = 'CONTENDED': the probe tries the lock first. A try that succeeds is a wait of zero; a lock that must be waited for is an event
 // like others.
 constexpr bool IsContended(uint32_t flags) {
@@ -255,6 +263,7 @@ template <typename Operate>
   if (IsTimedOnly(flags)) return UnrecordedLockOperation<Counting::kTimed>(operate, file, line, operation);
   if ((flags & kFlagHolds) != 0) return HeldLockOperation(operate, file, line, operation);
   if (IsSampled(flags)) return SampledLockOperation(operate, file, line, operation);
+  if (IsUntimed(flags)) return UntimedLockOperation(operate, file, line, operation);
   if ((flags & kFlagContended) != 0) return SlowTriedLockOperation(operate, file, line, operation);
   return SlowLockOperation(operate, file, line, operation);
 }

@@ -86,7 +86,7 @@ void AddLockApart(const Wait& wait, ShmInstance& object, Hold hold, bool timed, 
 
 int FinishSlowLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks) {
   const Wait wait = SlowWait(thread, record);
-  FinishLockWait(wait, EndedAt(wait, end_ticks), object, wanted, rc);
+  FinishLockWait(wait, EndedBy(wait, end_ticks), object, wanted, rc);
   return rc;
 }
 

@@ -124,6 +124,7 @@ struct ClassEnd {
 [[gnu::noinline]] bool SlowBegin(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line) {
   const uint32_t flags = lock.flags.load(kRelaxed);
   const MetadataBegin begin{lock};
+  if (IsUntimed(flags) && FastBegin<Untimed>(wait, begin, flags, file, line)) return true;
   return (flags & kFlagEnabled) != 0 &&
          BeginWait<true>(wait, flags, begin.class_index(), begin.operation(), begin.object(), file, line, begin.Details());
 }
@@ -156,7 +157,7 @@ PFS_ALWAYS_INLINE void AddToClassCell(ThreadState& thread, uint32_t class_index,
 // Finishes a wait on the slow path, from the timer on. REQUIRES: inside the probe.
 [[gnu::noinline]] void Finish(const Wait& begun, uint64_t end_ticks) {
   const Wait wait = begun;  // in registers: the compiler need not read it again after each store
-  const EndedWait ended = (wait.flags & kFlagTimed) != 0 ? EndedAt(wait, end_ticks) : EndedUntimed(wait.flags);
+  const EndedWait ended = EndedBy(wait, end_ticks);
   const uint64_t nesting = CloseRecord(wait, ended);
   const uint64_t wait_ps = DurationOf(wait, ended);
   AddToClassCell(*wait.thread, wait.class_index, ended.timed, wait_ps);
@@ -166,6 +167,10 @@ PFS_ALWAYS_INLINE void AddToClassCell(ThreadState& thread, uint32_t class_index,
 
 [[gnu::noinline]] void SlowEnd(const Wait& wait) {
   if (!MayEnd(wait)) return;
+  if (MayEndFast<Untimed>(wait)) {
+    if (!FastEnd<Untimed>(wait, ClassEnd{wait.class_index}, 0)) Finish(wait, 0);
+    return;
+  }
   const uint64_t end_ticks = (wait.flags & kFlagTimed) != 0 ? NowTicks(wait.flags) : 0;
   EnterProbe(*wait.thread);
   Finish(wait, end_ticks);

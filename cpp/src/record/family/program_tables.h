@@ -206,7 +206,7 @@ PFS_ALWAYS_INLINE void AddToTable(ThreadState& thread, const TableWait& call, bo
 template <typename Of>
 [[gnu::noinline]] void FinishTableWait(const TableWait& call, uint64_t result, uint64_t end_ticks) {
   const Wait wait = call.wait;  // in registers: the compiler need not read it again after each store
-  const EndedWait ended = (wait.flags & kFlagTimed) != 0 ? EndedAt(wait, end_ticks) : EndedUntimed(wait.flags);
+  const EndedWait ended = EndedBy(wait, end_ticks);
   const uint64_t count = Of::Count(result);
   // A record that was taken away meanwhile is another event's by now.
   if ((Of::kEndBits & kRecordHasBytes) != 0 && wait.record != nullptr && wait.record->state.load(kRelaxed) == wait.begun_state) {

@@ -1,6 +1,6 @@
 // record/probe/fast_path.h: the fast path of a wait: everything is on, the cycle counter times it, and its thread is in no other wait.
-// Waits that are only timed or only counted have fast paths, too. All do what the slow path (record/probe/wait.h) does, with fewer
-// instructions.
+// Waits that are recorded but not timed, only timed or only counted have fast paths, too. All do what the slow path (record/probe/wait.h)
+// does, with fewer instructions.
 //
 //   FastCall, UnrecordedCall               a whole operation: begin, the real call, end (locks, files)
 //   FastBegin, FastEnd                     begin and end are calls of their own (tables, metadata locks, sockets)
@@ -68,18 +68,28 @@ inline constexpr uint64_t kShortTicks = uint64_t{1} << 25;
 // Returns the product that TimerScale::Scale returns: it fits into 64 bits. REQUIRES: ticks < kShortTicks, of the cycle counter.
 PFS_ALWAYS_INLINE uint64_t ShortPicos(uint64_t ticks) { return (ticks * g_runtime.picos_per_tick[0]) >> TimerScale::kFractionBits; }
 
-// How the events of most families are timed. Settings that have a timer's flags are those of the cycle counter without them.
+// How the events of most families are timed. Settings in which a timer's flags are turned over are those of the cycle counter.
 struct ByCycles {
   static constexpr uint32_t kFlags = 0;
+  static constexpr Counting kWay = Counting::kTimed;
   PFS_ALWAYS_INLINE static uint64_t Read() { return ReadCycle(); }
   PFS_ALWAYS_INLINE static uint64_t Picos(uint64_t ticks) { return ShortPicos(ticks); }  // REQUIRES: ticks < kShortTicks
 };
 // How idle is timed.
 struct ByNanoseconds {
   static constexpr uint32_t kFlags = kFlagSlowTimer | static_cast<uint32_t>(TimerId::kNanosecond) << kFlagTimerShift;
+  static constexpr Counting kWay = Counting::kTimed;
   PFS_ALWAYS_INLINE static uint64_t Read() { return g_time_base.Units<3>(g_time_base.Counter()); }
   PFS_ALWAYS_INLINE static uint64_t Picos(uint64_t ticks) { return ticks * 1000; }
 };
+// Of events that are recorded but not timed.
+struct Untimed {
+  static constexpr uint32_t kFlags = kFlagTimed;
+  static constexpr Counting kWay = Counting::kCounted;
+  PFS_ALWAYS_INLINE static uint64_t Read() { return 0; }
+  PFS_ALWAYS_INLINE static uint64_t Picos(uint64_t) { return 0; }
+};
+constexpr bool IsUntimed(uint32_t flags) { return IsAllOn(flags ^ Untimed::kFlags); }
 
 // ---- Steps -------------------------------------------------------------------------------------------------------------------------
 
@@ -129,7 +139,7 @@ struct OpenedRecord {
 // Takes the next record, makes it the thread's only open one, and writes all of it but its start. Returns false in an uncommon case: the
 // thread's events do not count, its chunk is full, or the call site is new. Inside the probe before the record is looked up: a signal
 // handler that came in between would take the same EVENT_ID. REQUIRES: FreeThread(). The caller leaves the probe.
-template <typename Event>
+template <typename Timer, typename Event>
 PFS_ALWAYS_INLINE bool OpenFast(OpenedRecord& opened, const Event& event, ThreadState& thread, uint32_t flags, const char* file,
                                 uint32_t line) {
   EnterProbe(thread, 0);
@@ -150,18 +160,18 @@ PFS_ALWAYS_INLINE bool OpenFast(OpenedRecord& opened, const Event& event, Thread
     WriteBeginFast(*record, event_id, event.object(), thread,
                    WhatOf(event.class_index(), event.operation(), thread.parent_type, source.source));
   }
-  opened = {record, thread.waits.open_bits | (both_flags & kThreadViews)};
+  opened = {record, (thread.waits.open_bits ^ (Timer::kFlags & (kRecordTimed | kFlagTimerMask))) | (both_flags & kThreadViews)};
   if constexpr (Event::kPlaces > 1) opened.state |= event.WriteDetails(thread, *record);
   return true;
 }
 
 // Leaves the probe with the wait open, and returns the first reading of the timer.
-template <typename Timer = ByCycles>
+template <typename Timer>
 PFS_ALWAYS_INLINE uint64_t StartFast(ThreadState& thread, const OpenedRecord& opened) {
   LeaveProbe(thread, 1);
   const uint64_t start_ticks = Timer::Read();
-  opened.record->start_ticks.store(start_ticks, kRelease);  // pairs with EventReader::CopyChunk
-  opened.record->state.store(opened.state, kRelease);       // publishes the open event; pairs with EventReader::CopyChunk
+  if constexpr (Timer::kWay == Counting::kTimed) opened.record->start_ticks.store(start_ticks, kRelease);  // pairs with CopyChunk, too
+  opened.record->state.store(opened.state, kRelease);  // publishes the open event; pairs with EventReader::CopyChunk
   return start_ticks;
 }
 
@@ -219,8 +229,14 @@ PFS_ALWAYS_INLINE uint32_t ClassIndexOf(const ShmRecord& record) {
   return *reinterpret_cast<const LowWord*>(&record.what);
 }
 
+// Returns how long an event took. Of one that is not timed the record has no start.
+template <typename Timer>
+PFS_ALWAYS_INLINE uint64_t TicksOf(const ShmWaitRecord& record, uint64_t end_ticks) {
+  return Timer::kWay == Counting::kTimed ? end_ticks - LoadOwn(record.start_ticks) : 0;
+}
+
 // Ends the thread's only open event. Returns false in an uncommon case: it is inside the probe, and nothing else has been done.
-template <typename Timer = ByCycles, typename Event>
+template <typename Timer, typename Event>
 PFS_ALWAYS_INLINE bool CloseFast(const Event& event, ThreadState& thread, ShmWaitRecord& record, uint64_t ticks, uint64_t end_ticks) {
   // The class comes from the record and not from the object, whose line may still be on its way: over scattered mutexes that is 5 % of the
   // floor.
@@ -229,7 +245,7 @@ PFS_ALWAYS_INLINE bool CloseFast(const Event& event, ThreadState& thread, ShmWai
     event.WriteEnd(record);
     PublishEnd(record, end_ticks, Event::kEndBits);
   };
-  if (!CountFast<Counting::kTimed, Timer>(event, thread, class_index, ticks, publish)) return false;
+  if (!CountFast<Timer::kWay, Timer>(event, thread, class_index, ticks, publish)) return false;
   LeaveProbe(thread, 0);
   return true;
 }
@@ -255,7 +271,8 @@ inline Wait SlowWait(ThreadState& thread, ShmWaitRecord& record) {
   const uint64_t state = record.state.load(kRelaxed);
   // In a child of fork() that a signal handler made the event is its parent's.
   ShmWaitRecord* const its_record = (state & kRecordOpen) != 0 ? &record : nullptr;
-  return {&thread, 0, its_record, record.start_ticks.load(kRelaxed), state, kAllOnFlags, ClassIndexOf(record)};
+  const uint32_t flags = (kAllOnFlags & ~kFlagTimed) | static_cast<uint32_t>(state & kRecordTimed);
+  return {&thread, 0, its_record, record.start_ticks.load(kRelaxed), state, flags, ClassIndexOf(record)};
 }
 // `ticks`: kNotTimed, kNotSampled, or how long it took.
 inline Wait UnrecordedWait(ThreadState& thread, uint32_t flags, uint32_t class_index) {
@@ -284,24 +301,24 @@ PFS_ALWAYS_INLINE auto CallOf(Event& event, [[maybe_unused]] OnUnwind on_unwind)
   }
 }
 
-// REQUIRES: IsAllOn(flags).
-template <typename Event>
+// REQUIRES: IsAllOn(flags), or IsUntimed(flags) if that is the timer.
+template <typename Timer = ByCycles, typename Event>
 PFS_ALWAYS_INLINE auto FastCall(Event& event, uint32_t flags, const char* file, uint32_t line) {
   ThreadState* const thread = FreeThread();
   if (thread == nullptr) return event.SlowCall(file, line);
   OpenedRecord opened;
-  if (!OpenFast(opened, event, *thread, flags, file, line)) {
+  if (!OpenFast<Timer>(opened, event, *thread, flags, file, line)) {
     LeaveProbe(*thread, 0);
     return event.SlowCall(file, line);
   }
   ShmWaitRecord* const record = opened.record;
   if constexpr (Event::kMayUnwind) thread->wait_frames[0] = StackMark();  // nobody jumps out of a plain lock call
-  StartFast(*thread, opened);
+  StartFast<Timer>(*thread, opened);
 
   decltype(event.Call()) result;
   if constexpr (Event::kMayUnwind) {
     result = CallOf(event, [&]() PFS_INLINE_LAMBDA {
-      const uint64_t now = ReadCycle();
+      const uint64_t now = Timer::Read();
       EnterProbe(*thread);
       event.FinishSlow(*thread, *record, now, decltype(event.Call()){});
     });
@@ -309,10 +326,10 @@ PFS_ALWAYS_INLINE auto FastCall(Event& event, uint32_t flags, const char* file, 
     result = event.Call();
   }
 
-  const uint64_t end_ticks = ReadCycle(), ticks = end_ticks - LoadOwn(record->start_ticks);
+  const uint64_t end_ticks = Timer::Read(), ticks = TicksOf<Timer>(*record, end_ticks);
   EnterProbe(*thread);
   event.SetResult(result);
-  if (!CloseFast(event, *thread, *record, ticks, end_ticks)) return event.FinishSlow(*thread, *record, end_ticks, result);
+  if (!CloseFast<Timer>(event, *thread, *record, ticks, end_ticks)) return event.FinishSlow(*thread, *record, end_ticks, result);
   return result;
 }
 
@@ -341,7 +358,7 @@ PFS_ALWAYS_INLINE bool FastBegin(Wait& wait, const Event& event, uint32_t flags,
   ThreadState* const thread = FreeThread();
   if (thread == nullptr) return false;
   OpenedRecord opened;
-  if (!OpenFast(opened, event, *thread, flags, file, line)) {
+  if (!OpenFast<Timer>(opened, event, *thread, flags, file, line)) {
     LeaveProbe(*thread, 0);
     return false;
   }
@@ -353,10 +370,9 @@ PFS_ALWAYS_INLINE bool FastBegin(Wait& wait, const Event& event, uint32_t flags,
   thread->wait_frames[0] = PlaceOf(wait);
   wait.thread = thread;
   wait.record = opened.record;
-  opened.state |= Timer::kFlags & kFlagTimerMask;
   wait.begun_state = opened.state;
   wait.outer = 0;
-  wait.flags = kAllOnFlags | Timer::kFlags;
+  wait.flags = kAllOnFlags ^ Timer::kFlags;
   wait.class_index = event.class_index();
   wait.start_ticks = StartFast<Timer>(*thread, opened);
   return true;
@@ -396,7 +412,7 @@ PFS_ALWAYS_INLINE bool BeginUnrecorded(Wait& wait, uint32_t flags, uint32_t clas
 // recorded. If so, the caller reads the timer and calls FastEnd().
 template <typename Timer = ByCycles>
 PFS_ALWAYS_INLINE bool MayEndFast(const Wait& wait) {
-  return __builtin_expect(wait.flags == (kAllOnFlags | Timer::kFlags) && wait.thread == t_locals.state && wait.thread->nesting == 1, 1);
+  return __builtin_expect(wait.flags == (kAllOnFlags ^ Timer::kFlags) && wait.thread == t_locals.state && wait.thread->nesting == 1, 1);
 }
 
 // The same for a wait without a record. REQUIRES: its settings are kTimedOnlyFlags, kCountedFlags or kUnsampledFlags.
@@ -412,7 +428,7 @@ PFS_ALWAYS_INLINE bool FastEnd(const Wait& wait, const Event& event, uint64_t en
   ShmWaitRecord& record = *wait.record;
   EnterProbe(thread);
   if (__builtin_expect(LoadOwn(record.state) != wait.begun_state || thread.open_waits[0] != &record, 0)) return false;
-  return CloseFast<Timer>(event, thread, record, end_ticks - LoadOwn(record.start_ticks), end_ticks);
+  return CloseFast<Timer>(event, thread, record, TicksOf<Timer>(record, end_ticks), end_ticks);
 }
 
 // The hooks for the end of a wait that was not sampled. REQUIRES: End's statistic is a cell.

@@ -211,10 +211,13 @@ PFS_ALWAYS_INLINE EndedWait EndedAt(const Wait& wait, uint64_t now) {
 // (shm/unsampled.h).
 constexpr uint64_t kUnsampledTicks = uint64_t{kFlagSampled} << 26;
 PFS_ALWAYS_INLINE EndedWait EndedUntimed(uint32_t flags) { return {false, uint64_t{flags & kFlagSampled} << 26, 0}; }
+// Returns the times of a wait that ends at `now` if it is timed.
+PFS_ALWAYS_INLINE EndedWait EndedBy(const Wait& wait, uint64_t now) {
+  return (wait.flags & kFlagTimed) != 0 ? EndedAt(wait, now) : EndedUntimed(wait.flags);
+}
 // Reads the timer, and enters the probe.
 PFS_ALWAYS_INLINE EndedWait EndWait(const Wait& wait) {
-  EndedWait ended = EndedUntimed(wait.flags);
-  if ((wait.flags & kFlagTimed) != 0) ended = EndedAt(wait, NowTicks(wait.flags));
+  const EndedWait ended = EndedBy(wait, (wait.flags & kFlagTimed) != 0 ? NowTicks(wait.flags) : 0);
   EnterProbe(*wait.thread);
   return ended;
 }
