@@ -66,6 +66,8 @@ Traits TraitsOf(Kind kind) {
       return {Family::kSystemWait, RegisterSystemWait, "msync-", "Write of a mapped file,"};
     case Kind::kResolve:
       return {Family::kSystemWait, RegisterSystemWait, "resolve-", "Look-up of a host name or address,"};
+    case Kind::kTeam:
+      return {Family::kSystemWait, RegisterSystemWait, "openmp-", "Wait for a team of OpenMP,"};
     case Kind::kSpin:
       return {Family::kMutex, pfs_register_mutex, "spin-", "Spinlock"};
     case Kind::kRwlock:

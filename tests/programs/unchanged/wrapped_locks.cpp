@@ -1,4 +1,5 @@
 // Waits 100 ms for each of two locks that std::mutex has, and for a condition: by functions that the library has between pthreads and here.
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -6,6 +7,8 @@
 #include <thread>
 
 namespace {
+
+std::atomic<int> held = 0;
 
 struct Shop {
   std::mutex orders, stock;
@@ -15,11 +18,13 @@ void Sleep(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms));
 
 [[gnu::noinline]] void HoldOrders(Shop& shop) {
   std::lock_guard guard(shop.orders);  // held: orders
+  ++held;
   Sleep(100);
 }
 
 [[gnu::noinline]] void HoldStock(Shop& shop) {
   shop.stock.lock();  // held: stock
+  ++held;
   Sleep(100);
   shop.stock.unlock();
 }
@@ -46,7 +51,7 @@ bool ready = false;
 int main() {
   const auto shop = std::make_unique<Shop>();
   std::thread orders([&] { HoldOrders(*shop); }), stock([&] { HoldStock(*shop); }), waiter(WaitUntilReady);
-  Sleep(20);
+  while (held < 2) Sleep(1);
   std::thread first([&] { WaitForOrders(*shop); }), second([&] { WaitForStock(*shop); });
   first.join();
   second.join();

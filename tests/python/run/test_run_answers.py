@@ -34,7 +34,7 @@ def line_of(source: Path, words: str) -> str:
 def report_of(tmp_path: Path, *command: str | Path) -> dict[str, Any]:
     """Returns the report of a program that must end well."""
     report = tmp_path / "report"
-    subprocess.run([*PFS, "run", "--json", "-o", report, "--", *command], check=True, timeout=60)
+    subprocess.run([*PFS, "run", "--limit", "1000", "--json", "-o", report, "--", *command], check=True, timeout=60)
     return json.loads(report.read_text())
 
 
@@ -49,3 +49,47 @@ def test_locks_of_cpp_have_the_lines_of_the_program(level: str, tmp_path: Path) 
         assert any(held in name and waits in place for name, place in places), (lock, places)
     assert not any("gthr" in place or "std_mutex.h" in place for row in places for place in row)
     assert any(row["name"].endswith("/(anonymous namespace)::is_ready") for row in report["locks"])
+
+
+def test_a_team_of_openmp_waits_at_the_constructs_of_the_program(tmp_path: Path) -> None:
+    source, program = PROGRAMS / "team.c", tmp_path / "team"
+    subprocess.run(["cc", "-O1", "-g", "-fopenmp", "-o", program, source], check=True)
+    report = report_of(tmp_path, program)
+    waits = {row["name"].rpartition(" ")[2]: row for row in report["waits"] if "/openmp-" in row["name"]}
+    for words, count in (("barrier", 3), ("critical", 2), ("named", 2), ("lock", 2)):
+        row = waits[line_of(source, f"waits: {words}")]
+        assert row["longest"] >= 10_000_000_000, (words, row)
+        assert row["count"] == count or words != "barrier", (words, row)
+    ends = [row for row in report["waits"] if "openmp-main+" in row["name"]]
+    assert len(ends) == 2, ends
+    assert {row["class"]: row["time"] for row in report["classes"]}["OpenMP"] >= sum(row["time"] for row in waits.values())
+
+
+OF_OTHERS = """
+import _thread, time
+work, held, done = (_thread.allocate_lock(), _thread.allocate_lock(), _thread.allocate_lock())
+def worker():
+    for _ in range(5): work.acquire()
+    with held: time.sleep(0.05)
+    done.release()
+work.acquire()
+done.acquire()
+_thread.start_new_thread(worker, ())
+for _ in range(5):
+    time.sleep(0.02)
+    work.release()
+time.sleep(0.02)
+with held: pass
+done.acquire()
+"""
+
+
+def test_a_lock_of_python_that_another_thread_releases_is_a_condition(tmp_path: Path) -> None:
+    (tmp_path / "others.py").write_text(OF_OTHERS)
+    report = report_of(tmp_path, sys.executable, tmp_path / "others.py")
+    blocked = {row["source"]: row for row in report["blocked"]}
+    assert blocked["others.py:15"]["longest"] >= 10_000_000_000  # the lock that is held
+    assert blocked["others.py:5"]["count"] <= 2  # until a thread releases what another one has taken
+    (wait,) = [row for row in report["locks"] if row["name"] == "wait/synch/cond/python/__main__:3"]
+    assert wait["count"] >= 3
+    assert wait["time"] >= 40_000_000_000

@@ -45,6 +45,7 @@ _SYSTEM_CLASSES = {
     "join": "ends of threads (join)",
     "message": "messages and semaphores of System V",
     "msync": "mapped files (msync)",
+    "openmp": "OpenMP",
     "resolve": "host names",
     "signal": "signals",
     "sleep": "time (sleep)",
