@@ -34,6 +34,7 @@ enum class Kind : uint8_t {
   kMessage,
   kMapping,
   kResolve,
+  kTeam,
   kPythonLock
 };
 static_assert(static_cast<uint32_t>(Kind::kPythonLock) < Site::kKinds);
@@ -44,7 +45,7 @@ struct Object : Mapped<Object> {
   std::atomic<const uint32_t*> flags;  // of its instrument; of a word that says "enabled" while it has none yet
   std::atomic<pfs_instance_t*> row;    // nullptr = none
   std::atomic<const Site*> maker;      // init, or the first use; nullptr: the object sleeps
-  std::atomic<uint64_t> least_waits;   // of a condition: glibc has counted this many waits, or more
+  std::atomic<uint64_t> least_waits;   // of a condition: glibc has counted this many waits, or more; of a Python lock: semaphores.cpp
   std::atomic<uint32_t> class_index;   // 0 = none
   Kind kind;
 };

@@ -33,6 +33,26 @@ SourceLine SourceOf(const void* semaphore, const void* caller) {
 // Returns the entry of a Python lock, or nullptr.
 Object* PythonLockAt(const void* semaphore) { return g_is_python && !RunIsOff() ? KnownObject(semaphore, Kind::kPythonLock) : nullptr; }
 
+// A Python lock that one thread takes and another one releases excludes nobody: threads wait there for work, as for a condition. Before the
+// first release of that kind nothing tells: a thread that waits for a lock of its own may hang.
+bool IsForWork(const Object& lock) { return lock.least_waits.load(std::memory_order_relaxed) != 0; }
+void NoteRelease(Object& lock) {
+  const uint64_t owner = pfs_owner_(lock.row.load(std::memory_order_acquire));
+  const perfschema::ThreadState* const thread = perfschema::t_locals.state;
+  const bool is_of_other = owner != 0 && !pfs_owner_is_rare_(owner) && thread != nullptr && owner != thread->thread_id;
+  if (is_of_other) lock.least_waits.store(1, std::memory_order_relaxed);
+}
+
+// The object of the waits for work at a Python lock: it lies at the lock's second byte.
+const void* PlaceOfWork(const void* semaphore) { return static_cast<const char*>(semaphore) + 1; }
+Object* ObjectOfWork(const Object& lock, const void* semaphore) {
+  const void* const place = PlaceOfWork(semaphore);
+  Object* const known = KnownObject(place, Kind::kSemaphore);
+  if (known != nullptr && known->maker.load(std::memory_order_relaxed) != nullptr) return known;
+  WakeObject(place, Kind::kSemaphore, lock.maker.load(std::memory_order_acquire));
+  return KnownObject(place, Kind::kSemaphore);
+}
+
 // Waits. `call` is the function and returns as it does; `attempt` does not wait.
 template <typename Call>
 [[gnu::always_inline]] inline int WaitOn(sem_t* semaphore, const void* caller, Operation lock, Operation wait, Call call) {
@@ -41,6 +61,10 @@ template <typename Call>
   Object* const object = PythonLockAt(semaphore);
   if (object == nullptr) {
     const Waiting event(ObjectAt(semaphore, Kind::kSemaphore, caller), source, wait);
+    return call();
+  }
+  if (IsForWork(*object)) {
+    const Waiting event(ObjectOfWork(*object, semaphore), source, wait);
     return call();
   }
   const auto number = [](int rc) { return rc == 0 ? 0 : errno; };
@@ -83,6 +107,7 @@ PFS_REPLACES int sem_close(sem_t* semaphore) {
 
 PFS_REPLACES int sem_destroy(sem_t* semaphore) {
   EndObject(semaphore);
+  if (g_is_python) EndObject(PlaceOfWork(semaphore));
   return PFS_REAL(sem_destroy)(semaphore);
 }
 
@@ -120,6 +145,7 @@ PFS_REPLACES int sem_trywait(sem_t* semaphore) {
 
 PFS_REPLACES int sem_post(sem_t* semaphore) {
   const auto post = [=] { return PFS_REAL(sem_post)(semaphore); };
-  const Object* const object = PythonLockAt(semaphore);
+  Object* const object = PythonLockAt(semaphore);
+  if (object != nullptr) NoteRelease(*object);
   return Released(object != nullptr ? object->row.load(std::memory_order_acquire) : nullptr, post);
 }

@@ -36,9 +36,8 @@ constexpr std::string_view kPrefixes[] = {
     // The Java machine
     "_ZN15PlatformMonitor", "_ZN13PlatformMutex", "_ZN2os15PlatformMonitor", "_ZN2os13PlatformMutex"};
 // What a symbol has anywhere: gthreads of libstdc++ are static functions; names of Rust begin with a hash or with types.
-constexpr std::string_view kParts[] = {"__gthread_",        "3std4sync",         "3sys4sync",
-                                       "3std6thread5sleep", "3std6thread4park",  "3std6thread10JoinHandle",
-                                       "11parking_lot",     "16parking_lot_core"};
+constexpr std::string_view kParts[] = {"__gthread_",   "3std4sync",  "3sys4sync",     "3std6thread9functions", "3sys6thread",
+                                       "10JoinHandle", "9JoinInner", "11parking_lot", "16parking_lot_core"};
 
 constexpr bool IsOfWrapper(std::string_view name) {
   for (const std::string_view prefix : kPrefixes) {

@@ -20,6 +20,8 @@ from pfs._base.paths import trusted
 from pfs._read.places.elf import files_of, opened
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pfs._read.places.symbols import Place
 
 __all__ = ["line_of"]
@@ -28,6 +30,7 @@ __all__ = ["line_of"]
 MOST_BYTES = 128 << 20
 MOST_BYTES_OF_UNIT = 1 << 20
 MOST_PARTS = 200_000  # of a unit or of a function that are searched for inlined code
+_WITH_FUNCTIONS = ("DW_TAG_namespace", "DW_TAG_structure_type", "DW_TAG_enumeration_type", "DW_TAG_union_type")
 # Files of the compiler's libraries: a line of theirs says nothing of a program.
 _SYSTEM = re.compile(
     r"/include/c\+\+/|^/usr/(?:local/)?include/|^/usr/lib/(?:gcc|llvm)|^/rustc/|/lib/rustlib/src/|/\.cargo/registry/"
@@ -127,7 +130,7 @@ class _Units:
         if unit["unit_length"] > MOST_BYTES_OF_UNIT:
             return None
         if offset not in self._functions:
-            parts = itertools.islice(unit.get_top_DIE().iter_children(), MOST_PARTS)
+            parts = itertools.islice(_inside(unit.get_top_DIE()), MOST_PARTS)
             self._functions[offset] = [
                 (begin, end, part)
                 for part in parts
@@ -173,6 +176,14 @@ class _Units:
             else (address, "", False)
             for address, line, file in sorted(_rows(program.header, code), key=lambda row: (row[0], row[1] > 0))
         ]
+
+
+def _inside(part: Any) -> Iterator[Any]:
+    """Yields what is in a unit, also in its namespaces and types: Rust has functions there, C++ declarations."""
+    for child in part.iter_children():
+        yield child
+        if child.tag in _WITH_FUNCTIONS:
+            yield from _inside(child)
 
 
 def _number(code: bytes, at: int) -> tuple[int, int]:
