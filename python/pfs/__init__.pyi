@@ -21,6 +21,7 @@ from pfs._process.reading import truncate as truncate
 from pfs._process.reading import digest as digest
 from pfs._process.questions import sql as sql
 from pfs._process.questions import view as view
+from pfs._process.findings.ask import findings as findings
 from pfs.setup import variables as variables
 from pfs.setup import status as status
 from pfs._process.processes import processes as processes
@@ -111,6 +112,7 @@ __all__ = [
     "digest",
     "sql",
     "view",
+    "findings",
     "variables",
     "status",
     "processes",

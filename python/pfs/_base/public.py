@@ -14,6 +14,7 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
             "tables", "table", "now", "arrow", "describe", "ddl", "truncate", "digest",
         ),
         "_process.questions": ("sql", "view"),
+        "_process.findings.ask": ("findings",),
         "setup": ("variables", "status"),
     },
     "Other processes, snapshots and traces": {

@@ -3,7 +3,7 @@
     python -m pfs._generate [ROOT]      writes them below the root of the source tree
     python -m pfs._generate --check     names the files that are out of date; exits with 1 if there is one
 
-The files are docs/reference/tables.md (the meaning of every table and column), docs/reference/views.md,
+The files are docs/reference/tables.md (the meaning of every table and column), docs/reference/views.md and findings.md,
 tests/golden/schema.json (it changes only on purpose), python/pfs/_names.pyi and __init__.pyi (names of tables, and the public
 names, for type checkers and editors), docs/man (a man page for each command, which the wheel installs in share/man/man1), and
 the headers of the wrapped calls.
@@ -19,6 +19,8 @@ from typing import Any
 from pfs import _core, setup
 from pfs._base.public import MODULE_OF, MODULES
 from pfs._generate import calls
+from pfs._process.findings.rules import LEAST, MOST, RULES, SHARE
+from pfs._read.show import time_text
 from pfs._sql.views.declared import VIEWS
 
 __all__ = ["files", "main"]
@@ -108,6 +110,29 @@ def _views() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _findings() -> str:
+    least = f"{SHARE:.0%} of the time in which the program was busy, and {time_text(LEAST)}"
+    lines = [
+        "# Findings",
+        "",
+        "<!-- Made by `python -m pfs._generate` from the declarations in python/pfs/_process/findings. Do not edit. -->",
+        "",
+        "`pfs findings PID`, `pfs.findings(PID)` and the report of `pfs run` say what to mend first, at which line, and what it "
+        f"takes: at most {MOST} findings, each at least {least}.",
+        "",
+        '"At most" stands where threads queue for a lock: mending saves no more than that. "Takes" is the time of the calls; '
+        "mending can save less, or more if other work goes away with them. `--fail-on RULE` makes the exit code 3 if a rule "
+        "finds something. Waits that nobody waits for, such as those of a thread that writes a log, are no finding.",
+        "",
+    ]
+    for rule in RULES:
+        lines += [f"## {rule.name}", "", rule.means, "", f"To be sure: {rule.sure}", "", f"To mend it: {rule.do}", ""]
+        if rule.covers:
+            silent = ", ".join(f"[{name}](#{name})" for name in rule.covers)
+            lines += [f"Where this is found, these are silent: {silent}.", ""]
+    return "\n".join(lines)
+
+
 def _names() -> str:
     names = "".join(f"    {json.dumps(name)},\n" for name in _core.tables())
     return f"# {_MADE}\nfrom typing import Literal, TypeAlias\n\nTableName: TypeAlias = Literal[\n{names}]\n"
@@ -193,6 +218,7 @@ def files(root: Path) -> dict[str, str]:
         **{f"docs/man/{name}": text for name, text in pages().items()},
         "docs/reference/tables.md": _reference(),
         "docs/reference/views.md": _views(),
+        "docs/reference/findings.md": _findings(),
         "tests/golden/schema.json": _golden(),
         "python/pfs/_names.pyi": _names(),
         **calls.headers(root),

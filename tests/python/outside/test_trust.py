@@ -84,6 +84,7 @@ def test_a_change_runs_no_code_of_the_current_directory(
 
 
 COMMANDS = {
+    "findings": ["findings", "PID"],
     "ps": ["ps"],
     "truncate": ["truncate", "PID", TABLE],
     "set": ["set", "PID", "wait/io/%", "--enabled", "no"],

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pfs._process.attach import attach
+from pfs._process.findings.facts import Facts
+from pfs._process.findings.find import Finding, find
 from pfs._process.recorded import JOIN, is_lock_wait
 from pfs._read.places.readable import Readable
 from pfs._read.show import storable
@@ -84,6 +86,8 @@ class OpenWait:
 class Report:
     """Holds sums over all processes of a run. Times are picoseconds."""
 
+    facts: Facts = field(default_factory=Facts)
+    findings: list[Finding] = field(default_factory=list)  # `finish` looks for them
     took: Took | None = None  # of the run itself
     processes: list[dict[str, Any]] = field(default_factory=list)
     classes: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
@@ -108,6 +112,7 @@ class Report:
 
         io = ("time", "reads", "bytes_read", "writes", "bytes_written")
         return {
+            "findings": [finding.as_json() for finding in self.findings],
             "took": asdict(self.took) if self.took is not None else None,
             "processes": self.processes,
             "classes": rows(self.classes, "class", ("count", "time", "longest"), 1),
@@ -133,6 +138,12 @@ class Report:
                 for (program, why), count in self.most_unrecorded(limit)
             ],
         }
+
+    def finish(self, took: Took, parents: Mapping[int, int]) -> None:
+        """Says how long the run took, and which process started which. Looks for findings."""
+        self.took = took
+        self.facts.set_parents(parents)
+        self.findings = find(self.facts, took.wall, took.user + took.system)
 
     def most_unrecorded(self, limit: int) -> list[tuple[Unrecorded, int]]:
         """Returns processes and programs that are not recorded: the most frequent of each reason."""
@@ -164,6 +175,7 @@ def gather(there: Iterable[Found], before: Report | None = None, ended: Mapping[
                 if ended is not None and schema.pid in ended:
                     schema._source.ran_until(ended[schema.pid])
                 _add(report, schema)
+                report.facts.add(schema._source)
         except Error as error:
             report.unread.append(f"{found.path}: {error}")
         if len(report.blocked) > 2 * MOST_ROWS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pfs._process.findings.find import text_of as findings_text
 from pfs._process.run.report import Report, add_up, largest
 from pfs._read.show import bytes_text, count_text, storable, time_text
 
@@ -49,6 +50,8 @@ def text_of(report: Report, limit: int, everything: bool = False) -> str:
     def waits(name: str, n: list[int]) -> list[str]:
         return [time_text(n[1]), count_text(n[0]), time_text(n[2]), clean(name)]
 
+    if report.findings:
+        parts.append(findings_text(report.findings))
     if (took := report.took) is not None:
         used = time_text(took.user + took.system)
         parts.append(
@@ -105,7 +108,7 @@ def text_of(report: Report, limit: int, everything: bool = False) -> str:
             for name, n in largest(report.memory, 3, limit)
         ],
     )
-    if len(parts) == (report.took is not None):
+    if len(parts) == (report.took is not None) + bool(report.findings):
         parts.append("pfs saw no event." if report.processes else "pfs saw no event: no process has made a segment.")
     if report.lost:
         parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))

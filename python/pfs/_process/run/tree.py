@@ -19,7 +19,7 @@ from pfs.errors import AttachError
 if TYPE_CHECKING:
     from pfs._process.processes import Found
 
-__all__ = ["FILE", "Node", "ancestors", "folder_of", "tree"]
+__all__ = ["FILE", "Node", "ancestors", "folder_of", "parents", "tree"]
 
 FILE = "parents"
 _MOST_ANCESTORS = 64
@@ -116,6 +116,11 @@ def _read(folder: str) -> dict[Key, list[Key]]:
     except OSError:
         pass
     return chains
+
+
+def parents(folder: str) -> dict[int, int]:
+    """Returns the parent of each process of a run, as far as it is known."""
+    return {key[0]: chain[0][0] for key, chain in _read(folder).items() if chain}
 
 
 def ancestors(pid: int) -> list[Key]:

@@ -6,8 +6,7 @@ import click
 
 from pfs._process.run import launch
 from pfs._process.run.attach import attach_run as attach
-from pfs._ui.cli.options import Interval
-from pfs._ui.cli.run import some_of
+from pfs._ui.cli.options import Interval, some_of
 
 __all__ = ["attach_run"]
 

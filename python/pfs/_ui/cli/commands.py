@@ -24,6 +24,7 @@ COMMANDS = {
     "demo": "demo:demo",
     "describe": "reference:describe",
     "diff": "processes:diff",
+    "findings": "findings:findings",
     "gc": "processes:gc",
     "metrics": "metrics:metrics",
     "otel": "otel:otel",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 import click
@@ -24,6 +24,7 @@ __all__ = [
     "limit_option",
     "output_options",
     "process_argument",
+    "some_of",
     "sort_option",
     "sql_text_option",
     "where_option",
@@ -102,6 +103,19 @@ def _number(value: Any) -> Any:
         return float(value)
     except (TypeError, ValueError):
         return value
+
+
+def some_of(legal: Iterable[str], noun: str) -> Callable[[click.Context, click.Parameter, str | None], list[str]]:
+    """Returns a callback of an option that takes names with commas in between."""
+
+    def chosen(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str]:
+        names = [name.strip() for name in value.split(",")] if value else []
+        for name in names:
+            if name not in legal:
+                raise click.BadParameter(f"there is no {noun} '{name}': legal are {', '.join(legal)}", context, parameter)
+        return names
+
+    return chosen
 
 
 process_argument = click.argument("process", metavar="PID|NAME", type=Process())

@@ -8,38 +8,26 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import IO
 
 import click
 
 from pfs._base import paths
 from pfs._process import processes
-from pfs._process.run import launch
+from pfs._process.run import launch, tree
 from pfs._process.run import program as programs
 from pfs._process.run.watch import Watch
 from pfs._read.places import own_names
 from pfs._read.show import storable
-from pfs._ui.cli.options import Interval
+from pfs._ui.cli.findings import fail_on_option, failing
+from pfs._ui.cli.options import Interval, some_of
 from pfs.errors import Error, InvalidValue
 
 __all__ = ["run"]
 
 # Protocols of servers whose requests --decode makes statements of: cpp/run/protocols/conversations.cpp.
 PROTOCOLS = ("redis", "http")
-
-
-def some_of(legal: Iterable[str], noun: str) -> Callable[[click.Context, click.Parameter, str | None], list[str]]:
-    """Returns a callback of an option that takes names with commas in between."""
-
-    def chosen(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str]:
-        names = [name.strip() for name in value.split(",")] if value else []
-        for name in names:
-            if name not in legal:
-                raise click.BadParameter(f"there is no {noun} '{name}': legal are {', '.join(legal)}", context, parameter)
-        return names
-
-    return chosen
 
 
 def names_of(context: click.Context, parameter: click.Parameter, value: IO[str] | None) -> str | None:
@@ -124,6 +112,7 @@ def showing(folder: str, interval: float) -> Iterator[None]:
 @click.option("-i", "--interval", type=Interval(0.1, 60), default="1s", show_default=True, help="Of --top.")
 @click.option("--keep", is_flag=True, help="Keep the segments, and say where they are.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows of each list.")
+@fail_on_option
 @click.option("--force", is_flag=True, help="Run a program, too, in which pfs sees nothing.")
 @click.argument("command", metavar="-- PROGRAM [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
@@ -142,13 +131,14 @@ def run(
     interval: float,
     keep: bool,
     limit: int,
+    fail_on: list[str],
     everything: bool,
     force: bool,
     command: tuple[str, ...],
 ) -> None:
     """Runs a program, unchanged, and shows what it waited for: its locks, files, sockets and statements.
 
-    The exit code is that of the program. Options of pfs stand before the program.
+    The exit code is that of the program; 3 if it is 0 and --fail-on finds something. Options of pfs stand before the program.
 
     \b
     pfs run -- xz -T2 -k file
@@ -168,7 +158,7 @@ def run(
         raise click.ClickException(f"{error.strerror}: {error.filename}") from None
     if program.blind and not force:
         raise click.UsageError(f"pfs can see nothing of {program.path}: {program.blind}. --force runs it all the same.")
-    reads = wants_report or as_json or output is not None
+    reads = wants_report or as_json or output is not None or bool(fail_on)
     with launch.folder_of_run(keep) as folder:
         if names is not None and os.path.isdir(folder):
             with open(paths.made(os.path.join(folder, own_names.BESIDE)), "w", encoding="utf-8") as file:
@@ -194,7 +184,9 @@ def run(
 
             gathered = reports.gather(found, watch.report, watch.ended)
             gathered.unrecorded = watch.unrecorded()
-            gathered.took = took
+            gathered.finish(took, tree.parents(folder))
+            if fail_on and code == 0:
+                code = failing(gathered.findings, fail_on)
             if as_json:
                 text = json.dumps(
                     {"command": list(map(storable, command)), "exit_code": code} | gathered.as_json(limit), indent=1
@@ -206,7 +198,9 @@ def run(
                 count = len(gathered.processes)
                 title = f"\npfs run: {' '.join(command)}: {count} process{'' if count == 1 else 'es'}"
                 text = storable(f"{title}{unseen}\n\n{text_of(gathered, limit, everything)}\n")
-            if output in (None, "-"):
+            if not (wants_report or as_json or output):
+                pass
+            elif output in (None, "-"):
                 click.echo(text, err=output is None)
             else:
                 with paths.replaced(output, paths.mode_of(segment.path for segment in found)) as file:

@@ -1,0 +1,1 @@
+"""Findings: what to mend first, at which line, and what it takes."""

@@ -1,0 +1,109 @@
+"""``pfs.findings`` says what to mend first, of this process, another one, or all processes of a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pfs import _core
+from pfs._process import processes
+from pfs._process.attach import Schema, attach
+from pfs._process.findings.facts import Facts
+from pfs._process.findings.find import Finding, find
+from pfs._process.recorded import hidden, recorded
+from pfs._process.run import tree
+from pfs._process.segment import SegmentSource
+from pfs.errors import AttachError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["COLUMNS", "findings", "found_in", "of_sources"]
+
+COLUMNS = ("NAME", "SENTENCE", "PLACE", "PROCESS_ID", "TIME", "SHARE", "OF", "IS_BOUND", "ADVICE")
+
+
+def findings(source: Schema | int | str | os.PathLike[str] | None = None) -> pd.DataFrame:
+    """Says what to mend first: at most three faults, the largest first.
+
+        pfs.findings(4711)
+
+    Each is at least 5 % of the time in which the program was busy, and 5 ms. docs/reference/findings.md lists the rules.
+
+    Args:
+        source: None is this process; else a `Schema`, a process id, or the path of a segment or of the folder of a run.
+
+    Returns:
+        A row for each finding: NAME is the rule, SENTENCE says what happens, PLACE is the line or NULL. TIME is what the fault
+        takes, in picoseconds, and SHARE is its share of OF, which is ``wall`` or ``processor`` time. If IS_BOUND, threads queue,
+        and mending saves TIME at most. ADVICE says what to do.
+
+    Raises:
+        AttachError: there is no such process, segment or folder.
+    """
+    import pandas as pd
+
+    rows = [
+        (one.name, one.sentence, one.place, one.pid, one.time, one.time / one.whole, one.of, one.is_bound, one.advice)
+        for one in found_in(source)
+    ]
+    text, number = "string", "Int64"
+    types = (text, text, text, number, number, "float64", text, "boolean", text)
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(dict(zip(COLUMNS, types, strict=True)))
+
+
+def found_in(source: Schema | int | str | os.PathLike[str] | None = None, since: int | None = None) -> list[Finding]:
+    """Returns the findings of a source: see ``findings``. `since`: of what began at this time of the process or later."""
+    if source is None:
+        with hidden():
+            return of_sources(_own(), since)
+    if isinstance(source, Schema):
+        return of_sources([source._source], since)
+    if isinstance(source, int) or not os.path.isdir(source):
+        with attach(source) as schema:
+            return of_sources([schema._source], since)
+    return _of_folder(os.fspath(source))
+
+
+def of_sources(sources: Sequence[SegmentSource], since: int | None = None) -> list[Finding]:
+    """Returns the findings of some processes together."""
+    facts = Facts()
+    for source in sources:
+        facts.add(source, since)
+    used = [_processor_time(source) if since is None else None for source in sources]
+    known = [time for time in used if time is not None]
+    return find(facts, cpu=sum(known) if len(known) == len(used) else None)
+
+
+def _own() -> list[SegmentSource]:
+    path = _core.segment_path()
+    own = [SegmentSource(_core.Segment(path), write=False)] if path else []
+    under_run = recorded()
+    return [*own, *([] if under_run is None else [under_run])]
+
+
+def _of_folder(folder: str) -> list[Finding]:
+    there = [found for part in processes.with_runs(folder) for found in processes.scan_all([part])]
+    if not there:
+        raise AttachError(f"there is no segment in {folder}")
+    facts = Facts()
+    for found in there:
+        if not found.doubt:
+            with attach(found.path) as schema:
+                facts.add(schema._source)
+    for part in {os.path.dirname(found.path) for found in there}:
+        facts.set_parents(tree.parents(part))
+    return find(facts)
+
+
+def _processor_time(source: SegmentSource) -> int | None:
+    """Returns the picoseconds of processors that a process has used until now, or None."""
+    if source.state != "alive":
+        return None
+    try:
+        with open(f"/proc/{source.pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) * 10**12 // os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,190 @@
+"""Copies the columns that the rules need from the tables of processes into SQLite, in memory.
+
+=========  =====================================================================================================
+process    p (its number here), pid, parent, command, span (picoseconds from its start to its end), busy (without idle)
+wait       the last waits: kind, p, thread, event, name, place, op, object, file, bytes, t0, t1, dt, nest, scale, waited_for
+statement  the last statements: p, thread, event, place, text, rows, t0, t1, dt, nest
+total      sums of waits by p and name: kind, n, dt
+file       sums of files by p and name: kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt
+digest     sums of statements by p and text: n, dt, rows, errors
+queue      locks with waiters, by p and object: name, place, waits, threads, dt (somebody waited), scale
+under      calls while others waited for the lock of an object: p, object, what, thing, ops, place, n, dt, turns
+circle     waits of a deadlock: p, thread, place, holder_place, dt
+call       calls by p, name, op and place that failed or found nothing: kind, n, dt, failed, empty
+run        one row: wall, busy, cpu (NULL if it is not known)
+=========  =====================================================================================================
+
+Times are picoseconds. The history has the last events only: `scale` is how many times as long all waits of that name took.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from pfs._process.findings.queues import Wait, add_queues, threads_waited_for
+from pfs._process.recorded import JOIN, is_lock_wait, is_noise
+from pfs._read.places.readable import Readable
+from pfs._read.show import command_text, storable
+from pfs.errors import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pfs._process.segment import SegmentSource
+
+__all__ = ["Facts"]
+
+_SCHEMA = """
+create table process(p integer primary key, pid, parent, command, span, busy);
+create table wait(p, thread, event, name, kind, place, op, object, file, bytes, t0, t1, dt, nest, scale, waited_for);
+create table statement(p, thread, event, place, text, rows, t0, t1, dt, nest);
+create table total(p, name, kind, n, dt);
+create table file(p, name, kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt);
+create table digest(p, text, n, dt, rows, errors);
+create table queue(p, object, name, place, waits, threads, dt, scale);
+create table under(p, object, what, thing, ops, place, n, dt, turns);
+create table circle(p, thread, place, holder_place, dt);
+create table call(p, name, kind, op, place, n, dt, failed, empty);
+create table run(wall, busy, cpu);
+create view imported as select distinct file from wait where file glob '*/python3.*' or file glob '*/__pycache__*'
+  or file glob '*-packages/*' or file glob '*/pyvenv.cfg' or file glob 'pipe:*' or file glob '/proc/*' or file glob '/sys/*'
+  or file glob '/etc/*' or file glob '/usr/*' or file glob '/dev/*';
+create index of_thread on wait(p, thread, t0);
+create index of_file on wait(p, file, op);
+create index of_kind on wait(p, kind, op);
+"""
+_SUMS = ("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_SOURCE")
+_WAITS = (
+    "THREAD_ID", "EVENT_ID", "EVENT_NAME", "SOURCE", "OPERATION", "OBJECT_INSTANCE_BEGIN", "OBJECT_NAME", "NUMBER_OF_BYTES",
+    "TIMER_START", "TIMER_END", "TIMER_WAIT", "NESTING_EVENT_ID", "NESTING_EVENT_TYPE",
+)  # fmt: skip
+_STATEMENTS = (
+    "THREAD_ID", "EVENT_ID", "SOURCE", "DIGEST_TEXT", "ROWS_SENT", "TIMER_START", "TIMER_END", "TIMER_WAIT", "NESTING_EVENT_ID",
+    "NESTING_EVENT_TYPE",
+)  # fmt: skip
+_FILES = (
+    "FILE_NAME", "EVENT_NAME", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "SUM_TIMER_READ", "COUNT_WRITE",
+    "SUM_NUMBER_OF_BYTES_WRITE", "SUM_TIMER_WRITE",
+)  # fmt: skip
+_INTERPRETER = re.compile(r"(?:libpython|python3)[^/:]*\+0x|[^/:]*\.cpython-[^/:]*\+0x|libsqlite3\+0x")
+# The sums of a process since some moment: only its history has them.
+_OF_HISTORY = (
+    "insert into total select p, name, kind, count(*), sum(dt) from wait where p = ? group by name, kind",
+    "insert into digest select p, text, count(*), sum(dt), sum(rows), 0 from statement where p = ? group by text",
+    """insert into file select p, file, kind, sum(op = 'read'), sum(iif(op = 'read', bytes, 0)), sum(iif(op = 'read', dt, 0)),
+    sum(op = 'write'), sum(iif(op = 'write', bytes, 0)), sum(iif(op = 'write', dt, 0))
+    from wait where p = ? and kind = 'file' group by file""",
+)
+_KIND = re.compile(r"wait/(?:synch|io|system/[^/]*)/([a-z]+)")
+_MOST = 2**63 - 1  # of an integer of SQLite
+_MOST_ROWS = 500_000  # of histories: later processes give their sums only
+
+
+def kind_of(name: str, place: str | None) -> str:
+    """Returns `lock`, `work` (a worker waits for work in a lock of Python), `gil`, `cond`, `file`, `socket`, `child` ..."""
+    if name == JOIN:
+        return "join"
+    if name == "wait/synch/cond/python/gil":
+        return "gil"
+    if is_noise(name):
+        return "noise"
+    found = _KIND.match(name)
+    kind = found[1] if found is not None else name.partition("/")[0]
+    if kind in ("mutex", "rwlock", "prlock", "sxlock"):
+        return "lock" if is_lock_wait(name, place or "") else "work"
+    return kind
+
+
+def _stored(value: Any) -> Any:
+    """Returns a value that SQLite takes: a number of 63 bits, and text that can be written as UTF-8."""
+    if isinstance(value, int):
+        return min(value, _MOST)
+    return storable(value) if isinstance(value, str) else value
+
+
+class Facts:
+    """A database in memory with facts of one or many processes. ``add`` may be called from any thread, one at a time."""
+
+    def __init__(self) -> None:
+        self.db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        self.db.executescript(_SCHEMA)
+        self.began: list[int] = []  # when each process did: microseconds since 1970
+        self.ended: list[int] = []  # when it is known to have run
+        self._names: list[Readable] = []
+        self._rows = 0
+
+    def add(self, source: SegmentSource, since: int | None = None) -> None:
+        """Adds a process. `since`: only what began at this time or later, as far as the history has it."""
+        p = len(self._names)
+        names = Readable(source)
+        self._names.append(names)
+        span = source.now() - (since or 0)
+        self.began.append(source.identity.started + (since or 0) // 1_000_000)
+        self.ended.append(self.began[-1] + span // 1_000_000)
+        total = {} if since is not None else self._add_sums(p, source)
+        idle = 0
+        if self._rows < _MOST_ROWS and (since is not None or any(total.values())):
+            idle = self._add_history(p, source, total, since or 0)
+            names.source("?+0x0")  # reads the places while the segment is open
+        if since is not None:
+            for statement in _OF_HISTORY:
+                self.db.execute(statement, (p,))
+        command = command_text(source.identity.command)
+        self._insert("process", [(p, source.pid, None, command, span, max(span - idle, 0))])
+
+    def set_parents(self, parents: Mapping[int, int]) -> None:
+        """Says which process started which."""
+        self.db.executemany("update process set parent = ? where pid = ?", [(parent, pid) for pid, parent in parents.items()])
+
+    def place(self, p: int, source: str | None) -> str | None:
+        """Returns a place of a process in words, or None if it is within an interpreter: a user cannot mend that line."""
+        if source is None or _INTERPRETER.match(source):
+            return None
+        try:
+            return self._names[p].source(source)
+        except StateError:  # a module that no lock or file is named after
+            return source
+
+    def _insert(self, table: str, rows: Iterable[Any]) -> None:
+        rows = [list(map(_stored, row)) for row in rows]
+        if rows:
+            self.db.executemany(f"insert into {table} values({', '.join('?' * len(rows[0]))})", rows)
+
+    def _add_sums(self, p: int, source: SegmentSource) -> dict[str, int]:
+        """Returns the sum of each name's waits."""
+        sums = source.rows("events_waits_summary_global_by_event_name", _SUMS)
+        self._insert("total", [(p, name, kind_of(name, at), n, dt) for name, n, dt, at in sums if n])
+        files = source.rows("file_summary_by_instance", _FILES)
+        self._insert("file", [(p, name, kind.rpartition("/")[2], *rest) for name, kind, *rest in files if rest[0] or rest[3]])
+        digests = ("DIGEST_TEXT", "COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ERRORS")
+        self._insert("digest", [(p, *row) for row in source.rows("events_statements_summary_by_digest", digests) if row[0]])
+        blocked = source.rows("blocked", ("THREAD_ID", "SOURCE", "HOLDER_SOURCE", "TIMER_WAIT", "DEADLOCK"))
+        self._insert("circle", [(p, *row[:4]) for row in blocked if row[4] is not None])
+        return {name: dt for name, _, dt, _ in sums}
+
+    def _add_history(self, p: int, source: SegmentSource, total: dict[str, int], since: int) -> int:
+        """Returns for how long the first thread was idle: a process that has children waits for them."""
+        waits = []
+        seen: dict[str, int] = defaultdict(int)
+        for row in source.rows("events_waits_history_long", _WAITS):
+            name, place, t0, dt = row[2], row[3], row[8], row[10]
+            if dt is not None and t0 >= since and (kind := kind_of(name, place)) != "noise":
+                waits.append(Wait._make((*row[:3], kind, *row[3:11], row[11] if row[12] == "STATEMENT" else None)))
+                seen[name] += dt
+        statements = [
+            (p, *row[:-2], row[-2] if row[-1] == "STATEMENT" else None)
+            for row in source.rows("events_statements_history_long", _STATEMENTS)
+            if row[7] is not None and row[5] >= since
+        ]
+        self._rows += len(waits) + len(statements)
+        scale = {name: max(1.0, total.get(name, 0) / time) if time else 1.0 for name, time in seen.items()}
+        behind = threads_waited_for(waits)
+        self._insert("wait", [(p, *wait, scale[wait.name], wait.thread in behind) for wait in waits])
+        self._insert("statement", statements)
+        add_queues(p, waits, statements, scale, self._insert)
+        if any(wait.kind == "child" for wait in waits):
+            return 0
+        return int(sum(wait.dt * scale[wait.name] for wait in waits if wait.thread == 1 and wait.kind == "idle"))

@@ -1,0 +1,130 @@
+"""Applies the rules to the facts of some processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import string
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from pfs._process.findings.rules import LEAST, LIMITS, MOST, RULES, SHARE
+from pfs._read.show import count_text, plain, time_text
+
+if TYPE_CHECKING:
+    from pfs._process.findings.facts import Facts
+    from pfs._process.findings.rules import Rule
+
+__all__ = ["Finding", "find", "text_of"]
+
+_WIDTH = 80
+_LONGEST_STATEMENT = 60
+_LINE = re.compile(r"\(([^()]*:\d+)\)$")  # a place in words: worker+0x1f (app.c:42)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A fault that a rule has found. Times are picoseconds.
+
+    Attributes:
+        time: what the fault takes, or what mending it saves at most if `is_bound`.
+        whole: the time that `time` is a part of; `of` says which: "wall" or "processor".
+    """
+
+    name: str
+    sentence: str
+    place: str | None
+    pid: int
+    time: int
+    whole: int
+    of: str
+    is_bound: bool
+    advice: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class _Words(string.Formatter):
+    """Formats {x:n} as a count, {x:t} as a time, {x:f} as the name of a file, {x:q} as a statement."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec == "n":
+            return count_text(int(value))
+        if format_spec == "t":
+            return time_text(int(value))
+        if format_spec == "f":
+            return os.path.basename(str(value)) or str(value)
+        if format_spec == "q":
+            text = str(value).replace("`", "").replace(" ( ", "(").replace(" ) ", ") ").replace(" . ", ".")
+            return textwrap.shorten(text, _LONGEST_STATEMENT, placeholder=" ...")
+        return str(format(value, format_spec))
+
+
+def find(facts: Facts, wall: int | None = None, cpu: int | None = None) -> list[Finding]:
+    """Returns at most MOST findings, the largest first.
+
+    Args:
+        wall: of all processes together, in picoseconds. None is from the start of the first to the end of the last one.
+        cpu: processor time, likewise. None: it is not known.
+    """
+    if wall is None:
+        wall = (max(facts.ended, default=0) - min(facts.began, default=0)) * 1_000_000
+    busy = min(wall, facts.db.execute("select coalesce(max(busy), 0) from process").fetchone()[0])
+    if busy == 0:
+        return []
+    facts.db.execute("delete from run")
+    facts.db.execute("insert into run values(?, ?, ?)", (wall, busy, cpu))
+    limits = LIMITS | {"others": 1 - 1 / len(os.sched_getaffinity(0))}
+    found: list[tuple[Rule, Finding]] = []
+    for rule in RULES:
+        whole = busy if rule.of == "wall" else cpu or busy
+        cursor = facts.db.execute(rule.sql, limits)
+        row = cursor.fetchone()
+        if row is None:
+            continue
+        values = dict(zip((column[0] for column in cursor.description), row, strict=True))
+        time = min(int(values["stake"] or 0), whole)
+        if time >= LEAST and time >= SHARE * whole:
+            found.append((rule, _finding(rule, values, time, whole, facts)))
+    found.sort(key=lambda item: (item[0].name != "deadlock", -item[1].time))
+    silent: set[str] = set()
+    result = []
+    for rule, finding in found:
+        if rule.name not in silent and not any(rule.name in other.covers for other, _ in found):
+            result.append(finding)
+            silent.update(rule.covers)
+    return result[:MOST]
+
+
+def _finding(rule: Rule, values: dict[str, Any], time: int, whole: int, facts: Facts) -> Finding:
+    place = facts.place(values["p"], values["place"])
+    if place is not None and (line := _LINE.search(place)) is not None:
+        place = line[1]
+    values["at"] = f" at {place}" if place is not None else ""
+    values["program"] = f" of {os.path.basename(str(values['thing']).split(' ')[0])}" if values.get("thing") else ""
+    sentence = plain(_Words().vformat(rule.say, (), values))
+    pid = facts.db.execute("select pid from process where p = ?", (values["p"],)).fetchone()[0]
+    return Finding(rule.name, sentence, place, pid, time, whole, rule.of, rule.is_bound, rule.do)
+
+
+def text_of(findings: Sequence[Finding]) -> str:
+    """Returns the findings for a terminal, or an empty text."""
+    if not findings:
+        return ""
+    lines = ["Fix first"]
+    for number, one in enumerate(findings, 1):
+        part = f"{'at most' if one.is_bound else 'takes'} {time_text(one.time)} of {time_text(one.whole)}"
+        of = "" if one.of == "wall" else " of processor time"
+        lines += _wrapped(f"{number}. {one.sentence}: {part}{of}.", "  ")
+        lines += _wrapped(f"{one.advice} [{one.name}]", "     ")
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    more = "     "
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=indent, subsequent_indent=more, break_on_hyphens=False, break_long_words=False
+    )

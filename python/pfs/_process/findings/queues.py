@@ -1,0 +1,157 @@
+"""Finds locks for which threads queue, and the calls that their holders make meanwhile."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pfs._process.findings.rules import LEAST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+__all__ = ["Wait", "add_queues", "threads_waited_for"]
+
+_SHORTEST = 1_000_000  # picoseconds: a shorter wait for a lock is no queue
+_TURN = 2_000_000_000  # picoseconds: a thread that got its lock does what it locked for within this time
+_MOST = 8  # locks of a process that are of interest, the worst
+_REQUEST = re.compile(r"`?[A-Z]+`? /")  # of HTTP: it contains all that it waits for
+
+Interval = tuple[int, int]
+
+
+class Wait(NamedTuple):
+    """A wait that has ended. `nest` is the statement that it is a part of."""
+
+    thread: int
+    event: int
+    name: str
+    kind: str
+    place: str | None
+    op: str
+    object: int
+    file: str | None
+    bytes: int | None
+    t0: int
+    t1: int
+    dt: int
+    nest: int | None
+
+
+class _Call(NamedTuple):
+    t0: int
+    t1: int
+    what: str  # io or statement
+    thing: str  # a file, or the text of a statement
+    op: str
+    place: str | None
+
+
+def add_queues(
+    p: int,
+    waits: Sequence[Wait],
+    statements: Sequence[tuple[Any, ...]],
+    scale: Mapping[str, float],
+    insert: Callable[[str, Iterable[Any]], None],
+) -> None:
+    """Adds the locks that threads queue for, and the calls made meanwhile, to the tables `queue` and `under`."""
+    locks: dict[int, list[Wait]] = defaultdict(list)
+    calls: dict[int, list[_Call]] = defaultdict(list)  # by thread
+    for wait in waits:
+        if wait.kind == "lock" and wait.dt >= _SHORTEST:
+            locks[wait.object].append(wait)
+        elif wait.kind in ("file", "socket") and wait.file is not None and wait.nest is None and wait.op != "lock":
+            calls[wait.thread].append(_Call(wait.t0, wait.t1, "io", wait.file, wait.op, wait.place))
+    for _, thread, _, place, text, _, t0, t1, *_ in statements:
+        if text is not None and not _REQUEST.match(text):
+            calls[thread].append(_Call(t0, t1, "statement", text, "", place))
+    for each in calls.values():
+        each.sort(key=lambda call: call.t0)
+    for lock, of_lock in sorted(locks.items(), key=lambda item: -sum(wait.dt for wait in item[1]))[:_MOST]:
+        merged = _merged((wait.t0, wait.t1) for wait in of_lock)
+        waited = sum(b - a for a, b in merged)
+        name = of_lock[0].name
+        if waited * scale[name] < LEAST:
+            continue
+        places: dict[str | None, int] = defaultdict(int)
+        for wait in of_lock:
+            places[wait.place] += wait.dt
+        threads = len({wait.thread for wait in of_lock})
+        insert("queue", [(p, lock, name, max(places, key=places.__getitem__), len(of_lock), threads, waited, scale[name])])
+        insert("under", _under(p, lock, of_lock, merged, calls))
+
+
+def threads_waited_for(waits: Sequence[Wait]) -> set[int]:
+    """Returns the threads whose calls hold somebody up: the first one, those that serve, and those that the first one waits for.
+
+    A thread that writes a log while the first one computes is not among them.
+    """
+    first = _merged((wait.t0, wait.t1) for wait in waits if wait.thread == 1 and wait.kind in ("join", "cond", "lock", "work"))
+    result = {1}
+    calls: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for wait in waits:
+        if wait.kind == "socket" or wait.nest is not None:
+            result.add(wait.thread)
+        elif wait.kind == "file":
+            calls[wait.thread][0] += wait.dt
+            calls[wait.thread][1] += _within(first, wait.t0, wait.t1)
+    return result | {thread for thread, (time, meanwhile) in calls.items() if meanwhile * 2 >= time}
+
+
+def _merged(intervals: Iterable[Interval]) -> list[Interval]:
+    result: list[Interval] = []
+    for a, b in sorted(intervals):
+        if result and a <= result[-1][1]:
+            result[-1] = (result[-1][0], max(b, result[-1][1]))
+        else:
+            result.append((a, b))
+    return result
+
+
+def _within(merged: Sequence[Interval], a: int, b: int) -> int:
+    """Returns how long [a, b] is within the intervals."""
+    total = 0
+    for number in range(max(bisect_left(merged, (a, a)) - 1, 0), len(merged)):
+        c, d = merged[number]
+        if c >= b:
+            break
+        total += max(0, min(b, d) - max(a, c))
+    return total
+
+
+def _under(
+    p: int, lock: int, of_lock: Sequence[Wait], merged: Sequence[Interval], calls: Mapping[int, Sequence[_Call]]
+) -> list[tuple[Any, ...]]:
+    """Returns the calls that threads made while others waited for a lock, added up by file or statement.
+
+    No event says who holds a lock. A thread that has just got it, and then calls something at once, calls it as the holder:
+    `turns`.
+    """
+    own: dict[int, list[Interval]] = defaultdict(list)
+    for wait in of_lock:
+        own[wait.thread].append((wait.t0, wait.t1))
+    ops: dict[tuple[str, str], set[str]] = defaultdict(set)
+    places: dict[tuple[str, str], dict[str | None, int]] = defaultdict(lambda: defaultdict(int))
+    count: dict[tuple[str, str], int] = defaultdict(int)
+    for thread, made in calls.items():
+        mine = _merged(own.get(thread, ()))
+        for call in made:
+            held = _within(merged, call.t0, call.t1)
+            if held and not _within(mine, call.t0, call.t1):  # a statement that waits for the lock itself is not under it
+                key = (call.what, call.thing)
+                ops[key].add(call.op)
+                places[key][call.place] += held
+                count[key] += 1
+    turns: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
+    for thread, got in own.items():
+        made = calls.get(thread, ())
+        starts = [call.t0 for call in made]
+        for _, b in got:
+            for call in made[bisect_left(starts, b) : bisect_left(starts, b + _TURN)]:
+                turns[call.what, call.thing].add((thread, b))
+    return [
+        (p, lock, *key, ", ".join(sorted(ops[key])), max(at, key=at.__getitem__), count[key], sum(at.values()), len(turns[key]))
+        for key, at in places.items()
+    ]

@@ -1,0 +1,427 @@
+"""Declares what `pfs.findings` finds: a rule is one fault, the question that finds it, and the words for it.
+
+A question is SQL of SQLite over the tables of ``facts``. Its first row counts: ``stake`` are picoseconds, ``place`` is a SOURCE
+of process ``p``. Its named parameters are LIMITS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["LEAST", "LIMITS", "MOST", "RULES", "SHARE", "Rule"]
+
+SHARE = 0.05  # of the busy time: a finding below is not shown
+LEAST = 5_000_000_000  # picoseconds: likewise
+MOST = 3  # findings
+
+LIMITS = {
+    "many": 20,  # this often is no accident
+    "calls": 5_000,  # calls that are too small
+    "small": 256,  # bytes
+    "called": 150_000,  # picoseconds: a shorter call took its bytes from a buffer, or put them there
+    "block": 65_536,  # bytes of a good buffer
+    "misses": 300,  # files that are not there
+    "threads": 200,
+    "short": 2e9,  # how long a thread runs that has one task
+    "short_child": 40e9,  # likewise a process
+    "hot": 300_000,  # locks a second
+    "held": 5e6,  # a lock that is held for a shorter time is hot
+    "turns": 0.4,  # of the waits for a lock end in the call that the holder is blamed for
+    "low": 0.35,  # of the time in which threads wait: the calls under the lock,
+    "high": 1.3,  # and more is the work of bystanders
+    "ack_low": 35e9,  # a delayed acknowledgment takes 40 ms
+    "ack_high": 60e9,
+    "acks": 5,
+    "gil": 0.5,  # of the wall time
+    "computes": 0.25,  # of the wall time is processor time; other programs may take the rest
+    "each": 10,  # statements for each of another one
+    "waits": 0.6,  # of a worker's time
+    "idle": 0.1,
+    "sleeps": 8,
+    "soon": 1e9,  # a pause after something that failed begins within this time
+    "names": 3,
+    "empty": 10_000,  # polls that found nothing, and tries to lock that failed
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A fault that can be found.
+
+    Attributes:
+        say: the sentence. It names columns of the row: {n:n} is a count, {x:t} a time, {x:f} a file, {x:q} a statement. {at} is
+            the place in words.
+        do: what to do about it.
+        of: what the time is a part of: "wall" or "processor".
+        is_bound: mending saves this much at most, for threads queue. Else the time says what the fault takes.
+        programs: of tests/programs/faults. This rule is the first for each, and is silent when the program is mended.
+        covers: rules that say less of the same fault.
+        means, sure: for the manual: what it means, and how to be sure.
+    """
+
+    name: str
+    sql: str
+    say: str
+    do: str
+    programs: tuple[str, ...]
+    means: str
+    sure: str
+    of: str = "wall"
+    is_bound: bool = False
+    covers: tuple[str, ...] = ()
+
+
+def _at(group: str, condition: str) -> str:
+    """Returns SQL for the place at which the waits `w` of the process of a group spend most of their time."""
+    return f"(select place from wait w where w.p = {group}.p and {condition} group by place order by sum(dt) desc)"
+
+
+_UNDER = """
+select q.p, u.thing, u.ops, u.n, u.place own, q.place, q.threads, min(u.dt, q.dt) * q.scale stake
+from under u join queue q using (p, object)
+where u.what = '{what}' and u.turns >= :turns * q.waits and u.dt between :low * q.dt and :high * q.dt and q.threads > 1
+order by stake desc"""
+
+RULES = (
+    Rule(
+        "deadlock",
+        "select p, count(*) n, place, max(holder_place) other, max(dt) stake from circle group by p order by stake desc",
+        "{n} threads wait for each other{at}",
+        "Take the locks in one order everywhere.",
+        ("deadlock",),
+        "Each thread holds a lock that another one of them waits for. None will go on.",
+        "`pfs show PID blocked` names the threads, the locks and both lines of each.",
+        covers=("lock_held", "io_under_lock", "sleeps"),
+    ),
+    Rule(
+        "io_under_lock",
+        _UNDER.format(what="io"),
+        "{thing:f}: {n:n} calls ({ops}) under the lock that {threads} threads wait for{at}",
+        "Do it after the unlock, or let one thread do it.",
+        ("io_under_lock",),
+        "A thread reads, writes or syncs a file or a socket while it holds a lock, and others wait for the lock meanwhile.",
+        "`pfs show PID blocked` names the lock, its holder and its line. In `events_waits_history_long`, the calls lie inside "
+        "the waits of other threads.",
+        is_bound=True,
+        covers=("fsync_each", "lock_held", "tiny_io"),
+    ),
+    Rule(
+        "statement_under_lock",
+        _UNDER.format(what="statement"),
+        "{thing:q}: {n:n} times under the lock that {threads} threads wait for{at}",
+        "Give each thread a connection, or hold the lock for less.",
+        ("statement_under_lock",),
+        "A thread runs statements of a database while it holds a lock, and others wait for the lock meanwhile.",
+        "`pfs show PID blocked` names the holder. `events_statements_history_long` has the statements and their times.",
+        is_bound=True,
+        covers=("lock_held", "io_under_lock", "gil"),
+    ),
+    Rule(
+        "hot_lock",
+        """
+select q.p, t.n, q.threads, q.place, min(t.dt, q.dt * q.scale) stake from total t join queue q using (p, name)
+where t.n > :hot * (select busy from run) / 1e12 and t.dt < t.n * :held and q.threads > 1 order by stake desc""",
+        "A lock is taken {n:n} times by {threads} threads or more{at}",
+        "Add up in each thread, or take it once for many.",
+        ("hot_lock",),
+        "Threads hold a lock for nanoseconds, but so often that they wait for each other, and its cache line moves between "
+        "processors.",
+        "`events_waits_summary_global_by_event_name` has COUNT_STAR of the lock: more than 300,000 in a second.",
+        is_bound=True,
+        covers=("lock_held",),
+    ),
+    Rule(
+        "lock_held",
+        """
+select q.p, q.waits n, q.threads, q.place, q.dt * q.scale stake from queue q
+where q.threads > 1 and q.waits >= 5 and not exists (
+  select 1 from under u where u.p = q.p and u.object = q.object and u.turns >= :turns * q.waits and u.dt > :low * q.dt)
+order by stake desc""",
+        "{threads} threads queue for a lock{at}; its holder computes or sleeps",
+        "Compute before the lock is taken; hold it to store the result.",
+        ("lock_held",),
+        "Threads wait for a lock, and its holder calls nothing that pfs records meanwhile: it computes.",
+        "`pfs show PID blocked` names the holder and the line at which it took the lock. `perf` or `py-spy` shows what it "
+        "computes.",
+        is_bound=True,
+    ),
+    Rule(
+        "gil",
+        """
+select p, dt, (select count(distinct thread) from wait w where w.p = t.p and w.kind = 'gil' and w.dt > 1e9) threads, null place,
+  min(t.dt, r.wall) * :others stake
+from total t join run r on t.dt > :gil * r.wall and coalesce(r.cpu > :computes * r.wall, 1)
+where t.kind = 'gil' and (select count(distinct thread) from wait w where w.p = t.p and w.kind = 'gil' and w.dt > 1e9) > 1
+order by stake desc""",
+        "{threads} threads compute in Python, one at a time: they waited {dt:t} for the GIL",
+        "Compute in processes, if processors are free.",
+        ("gil",),
+        "One thread of a Python process computes at a time. The others wait for the GIL. The time assumes that the computing "
+        "spreads over all processors.",
+        "The report has `the GIL of Python` among the classes of waits, and takes about as much processor time as wall time.",
+        is_bound=True,
+    ),
+    Rule(
+        "n_plus_one",
+        """
+with nested as (
+  select c.p, c.text, coalesce(x.text, 'request') parent, max(c.place) place,
+    count(*) * 1.0 / count(distinct c.thread || ':' || c.nest) each
+  from statement c left join statement x on x.p = c.p and x.thread = c.thread and x.event = c.nest
+  where c.nest is not null and c.text not like 'INSERT%' group by 1, 2, 3 having each >= :each)
+select p, text thing, parent, place, cast(each as int) each, d.n n, d.dt * (1 - 1 / each) stake
+from nested join digest d using (p, text)
+union all
+select b.p, b.text, a.text, (select max(place) from statement s where s.p = b.p and s.text = b.text), b.n / a.n, b.n,
+  b.dt * (1 - a.n * 1.0 / b.n)
+from digest a join digest b using (p)
+where a.text <> b.text and b.text like 'SELECT%WHERE%' and a.text like 'SELECT%' and b.n >= 50 and b.n >= 5 * a.n
+  and a.rows between 0.95 * b.n and 1.05 * b.n and b.rows <= 2 * b.n
+order by stake desc""",
+        "{thing:q}: {n:n} times{at}, {each} for each {parent:q}",
+        "Ask once, with a join or with IN (...).",
+        ("n_plus_one",),
+        "A statement runs once for each row of another one.",
+        "`events_statements_summary_by_digest`: COUNT_STAR of the one is SUM_ROWS_SENT of the other.",
+        covers=("searched", "tiny_io"),
+    ),
+    Rule(
+        "commit_each",
+        """
+with change as (
+  select p, sum(n) n, max(n), text from digest
+  where text like 'INSERT%' or text like 'UPDATE%' or text like 'DELETE%' or text like 'REPLACE%' group by p)
+select c.p, x.n changes, c.n n, x.text thing, (select max(place) from statement s where s.p = c.p and s.text = c.text) place,
+  c.dt * (1 - 1.0 / c.n) stake
+from digest c join change x using (p) where c.text in ('COMMIT', 'END', 'COMMIT WORK') and c.n >= :many and x.n <= 2 * c.n
+union all
+select w.p, count(distinct w.nest), count(*), max(s.text), s.place, sum(w.dt) from wait w
+join statement s on s.p = w.p and s.thread = w.thread and s.event = w.nest
+where w.op = 'sync' and (s.text like 'INSERT%' or s.text like 'UPDATE%' or s.text like 'DELETE%')
+group by w.p having count(distinct w.nest) >= :many
+order by stake desc""",
+        "{thing:q}: {changes:n} changes in {n:n} commits or syncs{at}",
+        "Put many changes into one transaction.",
+        ("commit_each",),
+        "Each change of a database is committed alone, and the database syncs its files at each commit.",
+        "`events_statements_summary_by_digest` has about as many rows of COMMIT as of INSERT. `file_summary_by_instance` has the "
+        "syncs as COUNT_MISC of the database's file.",
+        covers=("fsync_each", "searched", "io_under_lock"),
+    ),
+    Rule(
+        "connect_each",
+        f"""
+with c as (
+  select p, name, sum(op = 'connect') connects, sum(op = 'send') sends, max(scale) scale,
+    max(file) peer, sum(case when op in ('connect', 'close', 'shutdown', 'create') then dt end) opening
+  from wait where kind = 'socket' and name not like '%/udp' and name not like '%/listen' group by p, name)
+select p, peer thing, cast(connects * scale as int) n, opening * scale stake,
+  {_at("c", "w.name = c.name and w.op = 'connect'")} place
+from c where connects >= :many and sends between 0.5 * connects and 6 * connects order by stake desc""",
+        "{n:n} connections are opened{at}, each for a few messages; opening and closing",
+        "Keep one connection, or a pool.",
+        ("connect_each",),
+        "The program opens a connection for each request. Both ends pay for it, and so do TLS and logins.",
+        "`events_waits_history_long` has about as many rows of OPERATION `connect` as of `send`.",
+    ),
+    Rule(
+        "retries",
+        """
+with o as (
+  select p, thread, name, op, place, t1, dt, lead(op) over (partition by p, thread, object order by t0, event) next
+  from wait where kind = 'socket' and name not like '%/udp' and name not like '%/listen'),
+failed as (select * from o where op = 'connect' and next = 'close')
+select p, count(*) n, place, (select count(*) from o where o.p = failed.p and op = 'connect') tried,
+  sum(dt + coalesce((select sum(dt) from wait w where w.p = failed.p and w.thread = failed.thread and w.kind = 'sleep'
+    and w.t0 between failed.t1 and failed.t1 + :soon), 0)) stake
+from failed group by p having n >= :many and n >= 0.2 * tried order by stake desc""",
+        "{n:n} of {tried:n} connections fail{at}; the pauses after them count",
+        "Remember what does not answer, and ask the good server first.",
+        ("retries",),
+        "The program connects again and again to something that refuses it, often with a pause.",
+        "`events_waits_history_long`: OPERATION `connect`, and then `close` of the same object without a `send`.",
+        covers=("connect_each", "sleeps"),
+    ),
+    Rule(
+        "tiny_io",
+        f"""
+with f as (
+  select p, name, reads n, read_bytes * 1.0 / reads size, read_dt dt, 'read' op, 'reads' what from file where reads >= :calls
+  union all
+  select p, name, writes, write_bytes * 1.0 / writes, write_dt, 'write', 'writes' from file where writes >= :calls)
+select p, name thing, n, size, what, dt * (1 - size / :block) stake,
+  {_at("f", "w.file = f.name and w.op = f.op")} place
+from f where size < :small and name not like 'pipe:%' and (
+  select avg(w.dt > :called and w.waited_for) from wait w where w.p = f.p and w.file = f.name and w.op = f.op) > 0.5
+order by stake desc""",
+        "{thing:f}: {n:n} {what} of {size:.0f} bytes{at}",
+        "Use a buffer of 64 KiB.",
+        ("tiny_io", "tiny_reads"),
+        "A file is read or written in many small calls. Each is a system call of a microsecond or less, of which pfs adds some.",
+        "`file_summary_by_instance`: SUM_NUMBER_OF_BYTES_READ / COUNT_READ, likewise for WRITE.",
+    ),
+    Rule(
+        "tiny_messages",
+        f"""
+with m as (
+  select p, sum(reads + writes) n, sum(read_bytes + write_bytes) bytes, sum(read_dt + write_dt) dt
+  from file where kind = 'pipe' group by p),
+a as (
+  select min(p) p, sum(n) n, sum(bytes) * 1.0 / sum(n) size, count(*) processes, max(dt) stake from m
+  where (select avg(w.dt > :called) from wait w where w.p = m.p and w.name like '%/pipe' and w.op in ('read', 'write')) > 0.5)
+select *, {_at("a", "w.name like '%/pipe' and op = 'write'")} place
+from a where n >= :calls and size < :small and processes > 1""",
+        "{processes} processes exchange {n:n} messages of {size:.0f} bytes through pipes{at}",
+        "Send many in one message (chunksize).",
+        ("tiny_messages",),
+        "Processes send each other small messages through pipes, and wake each other up for each.",
+        "`file_summary_by_event_name` of the pipes: bytes / (COUNT_READ + COUNT_WRITE).",
+    ),
+    Rule(
+        "delayed_ack",
+        """
+with o as (
+  select *, lag(op) over h before, lag(op, 2) over h first
+  from wait where name like 'wait/io/socket/%tcp' and op in ('send', 'recv')
+  window h as (partition by p, thread, object order by t0))
+select p, place, count(*) n, sum(dt) stake from o
+where op = 'recv' and first = 'send' and dt between :ack_low and :ack_high
+group by p, place having n >= :acks order by stake desc""",
+        "{n:n} answers take 40 ms{at}: a request or an answer is sent in two writes",
+        "Write it at once, or set TCP_NODELAY.",
+        ("delayed_ack", "delayed_answer"),
+        "Nagle's algorithm holds the second write back until the first is acknowledged, and the other end delays that by 40 ms.",
+        "`events_waits_history_long`: two `send`, or a `send` and a `recv`, and then a `recv` of 40 ms on one object.",
+    ),
+    Rule(
+        "fsync_each",
+        f"""
+select p, file thing, sum(op = 'sync') n, sum(op = 'write') writes, sum(case when op = 'sync' then dt end) * max(scale) stake,
+  {_at("wait", "w.file = wait.file and w.op = 'sync'")} place
+from wait where kind = 'file' and file is not null and waited_for group by p, file having n >= :many and writes <= 4 * n
+order by stake desc""",
+        "{thing:f} is synced {n:n} times for {writes:n} writes{at}",
+        "Sync once for many records.",
+        ("fsync_each",),
+        "Each record is forced to the disk alone. A disk does that some hundred to some ten thousand times a second.",
+        "`events_waits_history_long`: OPERATION `sync` and `write` of the file.",
+        covers=("tiny_io",),
+    ),
+    Rule(
+        "reopened",
+        f"""
+select p, file thing, cast(sum(op = 'open') * max(scale) as int) n, sum(dt) * max(scale) stake,
+  {_at("wait", "w.file = wait.file and w.op = 'open'")} place
+from wait where kind = 'file' and file is not null and waited_for and file not in imported
+group by p, file having n >= 1.5 * :many and sum(op = 'read') >= sum(op = 'open') and sum(op = 'write') = 0
+order by stake desc""",
+        "{thing:f} is opened and read {n:n} times{at}",
+        "Read it once. To parse it again costs more than this.",
+        ("reopened",),
+        "A file that does not change is opened and read again and again. The time is that of the calls; parsing comes on top.",
+        "`file_summary_by_instance`: COUNT_READ of the file. `events_waits_history_long`: OPERATION `open`.",
+        covers=("tiny_io",),
+    ),
+    Rule(
+        "searched",
+        f"""
+with f as (
+  select p, name, file, max(op in ('read', 'write', 'close', 'mmap', 'lock')) there, sum(op in ('open', 'stat', 'access')) n,
+    sum(case when op in ('open', 'stat', 'access') then dt end) dt, max(scale) scale
+  from wait where kind = 'file' and name not like '%/pipe' and coalesce(file, '') not like '/proc/%' group by p, name, file)
+select p, cast(sum(n * scale) as int) n, sum(dt * scale) stake,
+  {_at("f", "w.kind = 'file' and w.op in ('open', 'stat', 'access')")} place
+from f where not there or file is null group by p having n >= :misses order by stake desc""",
+        "{n:n} files are looked for{at} that are not there or are not read",
+        "Put the folder that has them first; remember misses.",
+        ("searched",),
+        "The program opens or asks for files that do not exist: a search path whose last folder is the right one.",
+        "`events_waits_history_long`: OPERATION `open` and `stat` without a `read`. `strace -c` counts the errors.",
+    ),
+    Rule(
+        "thread_each",
+        f"""
+select p, sum(n) n, sum(dt) stake,
+  {_at("t", "w.kind = 'join'")} place
+from total t where kind = 'join' group by p having n >= :threads and stake < n * :short order by stake desc""",
+        "{n:n} threads are started and joined{at}, each for a moment",
+        "Keep a pool of threads.",
+        ("thread_each",),
+        "A thread is made for each task and lives for less than 2 ms. To make and to join it takes longer than many tasks.",
+        "The report has the place of the joins under `Other waits`, with their count.",
+    ),
+    Rule(
+        "process_each",
+        f"""
+with c as (
+  select p, sum(n) n, sum(dt) dt from total where kind = 'child' group by p having n >= :many)
+select p, n, {_at("c", "w.kind = 'child'")} place,
+  (select k.command from process k join process x on x.p = c.p and k.parent = x.pid group by 1 order by count(*) desc) thing,
+  dt + coalesce((select sum(dt) from wait w where w.p = c.p and (w.kind = 'idle' or w.name like '%/pipe')), 0) stake
+from c where stake < n * :short_child order by stake desc""",
+        "{n:n} processes{program} are started{at}, each for a moment",
+        "Do it in the program, or start one process for many.",
+        ("process_each",),
+        "A process is started for each task and lives for some milliseconds. Its start takes most of that. pfs adds about 2 ms "
+        "to each.",
+        "The report names the number of processes in its first line. `pfs ps --tree` shows them while they run.",
+        covers=("sleeps",),
+    ),
+    Rule(
+        "pool_too_small",
+        f"""
+with t as (
+  select p, thread,
+    sum(case when kind = 'socket' and name not like '%/accepted' and name not like '%/listen' then dt end) * 1.0 io,
+    coalesce(sum(case when kind in ('work', 'cond', 'join', 'idle') then dt end), 0) idle, max(t1) - min(t0) span,
+    sum(kind = 'socket' and op = 'recv' and name not like '%/accepted' and dt > 1e9) n
+  from wait group by p, thread)
+select p, count(*) threads, max(span) stake, cast(avg(io / span) * 100 as int) percent,
+  {_at("t", "w.kind = 'socket' and w.op = 'recv'")} place
+from t where n >= 8 and io > :waits * span and idle < :idle * span and span > 0.3 * (select wall from run)
+group by p having threads between 2 and 16 order by stake desc""",
+        "{threads} workers wait for answers {percent} % of their time{at} and always have work",
+        "Use more workers, or asyncio: the processors are idle.",
+        ("pool_too_small",),
+        "All workers of a pool wait for a network and are never without work, so tasks wait for a worker.",
+        "`events_waits_summary_by_thread_by_event_name`: the workers' time is in a socket, and nearly none in conditions.",
+        covers=("connect_each", "sleeps"),
+    ),
+    Rule(
+        "slow_names",
+        f"""
+select p, sum(n) n, sum(dt) stake, {_at("t", "w.kind = 'resolve'")} place
+from total t where kind = 'resolve' group by p having n >= :names order by stake desc""",
+        "{n:n} host names are looked up{at}",
+        "Keep the address or the connection; ask the resolver why it is slow.",
+        ("slow_names",),
+        "The program waits for the resolver: a slow or dead name server, or the same name again and again.",
+        "The report has the place under `Other waits`. `getent hosts NAME` shows how long a name takes.",
+        covers=("connect_each",),
+    ),
+    Rule(
+        "file_lock",
+        """
+with f as (select p, file, sum(dt) dt, count(*) n, place from wait where kind = 'file' and op = 'lock' group by p, file)
+select p, file thing, count(distinct p) processes, sum(n) n, max(dt) stake, place from f group by file having processes > 1
+order by stake desc""",
+        "{processes} processes wait for the lock of {thing:f}{at}",
+        "Hold it for less, or give each process a file.",
+        ("file_lock",),
+        "Processes lock one file (`flock`, `lockf`, `fcntl`) and hold the lock while they work.",
+        "`events_waits_history_long`: OPERATION `lock`. `lslocks` shows the holder now.",
+        is_bound=True,
+        covers=("sleeps",),
+    ),
+    Rule(
+        "sleeps",
+        """
+select p, count(*) n, place, sum(dt) stake from wait where kind = 'sleep' and thread = 1 group by p, place having n >= :sleeps
+order by stake desc""",
+        "The first thread sleeps {n:n} times{at}",
+        "Wait for the event itself: a condition, a pipe, a timeout of poll.",
+        ("sleeps",),
+        "The program sleeps for a while and looks again, instead of being woken up.",
+        "The report has the place under `Other waits`.",
+    ),
+)

@@ -1,0 +1,168 @@
+"""Each rule finds the fault of its programs first, at its line, and nothing when they are mended. Ordinary programs have none.
+
+``tests/programs/faults/NAME`` has the fault, or with the argument "mended" has it not. A comment FAULT marks the line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pfs
+from pfs._process.findings.find import Finding, text_of
+from pfs._process.findings.rules import LEAST, MOST, RULES, SHARE, Rule
+from tests.python.run.test_run import PFS, own_folder, pytestmark
+
+__all__ = ["own_folder", "pytestmark"]
+
+PROGRAMS = Path(__file__).parents[2] / "programs"
+FAULTS = {path.stem: path for path in (PROGRAMS / "faults").iterdir()}
+AS_ROOT = {"slow_names"}
+CASES = [
+    pytest.param(rule, FAULTS[name], id=name, marks=[pytest.mark.needs("root")] * (name in AS_ROOT))
+    for rule in RULES
+    for name in rule.programs
+]
+# A wait for the GIL has no line, for another thread computes.
+WITHOUT_LINE = {"gil"}
+NEEDS_A_DISK = {"io_under_lock", "commit_each", "fsync_each"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("findings")
+
+
+def built(source: Path, folder: Path) -> list[str]:
+    if source.suffix == ".py":
+        return [sys.executable, str(source)]
+    program = folder / source.stem
+    if not program.exists():
+        subprocess.run(["cc", "-O1", "-g", "-o", program, source, "-lpthread"], check=True)
+    return [str(program)]
+
+
+def found_in(command: list[str], where: Path) -> list[dict[str, Any]]:
+    where.mkdir(exist_ok=True)
+    report = where / "report.json"
+    subprocess.run([*PFS, "run", "--json", "-o", report, "--", *command], cwd=where, check=True, timeout=60)
+    found: list[dict[str, Any]] = json.loads(report.read_text())["findings"]
+    return found
+
+
+def microseconds_of_sync(folder: Path) -> float:
+    with open(folder / "synced", "w") as file:
+        begun = time.perf_counter()
+        for _ in range(5):
+            file.write("x")
+            file.flush()
+            os.fsync(file.fileno())
+        return (time.perf_counter() - begun) / 5 * 1e6
+
+
+@pytest.mark.parametrize(("rule", "source"), CASES)
+def test_the_fault_is_found_first_at_its_line(rule: Rule, source: Path, folder: Path) -> None:
+    if rule.name in NEEDS_A_DISK and microseconds_of_sync(folder) < 300:
+        pytest.skip("fsync takes no time in this folder")
+    found = found_in(built(source, folder), folder / source.stem.join("w_"))
+    assert [one["name"] for one in found][:1] == [rule.name], found
+    line = next((number for number, text in enumerate(source.read_text().splitlines(), 1) if "FAULT" in text), None)
+    if rule.name in WITHOUT_LINE:
+        assert found[0]["place"] is None
+    elif source.suffix == ".c":
+        assert found[0]["place"] == f"{source.name}:{line}"
+    else:  # calls of extensions have no line of Python
+        assert found[0]["place"] in (f"{source.name}:{line}", None)
+    assert found[0]["is_bound"] == rule.is_bound
+    assert found[0]["time"] >= max(LEAST, SHARE * found[0]["whole"])
+
+
+@pytest.mark.parametrize(("rule", "source"), CASES)
+def test_nothing_is_found_when_it_is_mended(rule: Rule, source: Path, folder: Path) -> None:
+    assert found_in([*built(source, folder), "mended"], folder / source.stem.join("m_")) == []
+
+
+def test_every_rule_has_a_program_and_every_program_a_rule() -> None:
+    assert all(rule.programs for rule in RULES)
+    assert sorted(name for rule in RULES for name in rule.programs) == sorted(FAULTS)
+    names = {rule.name for rule in RULES}
+    assert all(set(rule.covers) <= names for rule in RULES)
+
+
+def ordinary() -> Iterator[Any]:
+    for source in sorted((PROGRAMS / "ordinary").iterdir()):
+        yield pytest.param(source, id=source.stem)
+    here = Path(__file__).parents[3]
+    commands: dict[str, list[str]] = {
+        "true": ["true"],
+        "sleep": ["sleep", "0.2"],
+        "find": ["find", str(here / "docs"), "-name", "*.md"],
+        "dd": ["dd", "if=/dev/zero", "of=zeros", "bs=64k", "count=200"],
+        "pipeline": ["sh", "-c", f"cat {here}/docs/reference/*.md | sort | uniq -c | gzip > sorted.gz"],
+        "compile": ["cc", "-c", "-o", "forks.o", str(PROGRAMS / "forks.c"), f"-I{here}/cpp/include"],
+        "json": [sys.executable, "-c", "import json; json.loads(json.dumps(list(range(200000))))"],
+    }
+    for name, command in commands.items():
+        yield pytest.param(command, id=name)
+
+
+@pytest.mark.parametrize("what", list(ordinary()))
+def test_ordinary_programs_have_no_finding(what: Path | list[str], folder: Path) -> None:
+    command = built(what, folder) if isinstance(what, Path) else what
+    where = folder / f"o_{what.stem if isinstance(what, Path) else what[0].rpartition('/')[2]}"
+    assert found_in(command, where) == []
+
+
+def test_the_text_is_three_findings_of_80_columns() -> None:
+    long = "SELECT a, b, c FROM somewhere WHERE it IS very LONG and LONGER than a line of a terminal " * 2
+    found = [Finding("sleeps", long, "app.py:1", 1, 6 * 10**9, 10**11, "wall", is_bound, "Wait.") for is_bound in (True, False)]
+    lines = text_of(found).splitlines()
+    assert lines[0] == "Fix first"
+    assert max(map(len, lines)) <= 80
+    assert sum("at most 6 ms of 100 ms" in line for line in lines) == 1
+    assert sum("takes 6 ms of 100 ms" in line for line in lines) == 1
+    assert text_of([]) == ""
+
+
+def test_the_command_the_function_and_the_report_say_the_same(tmp_path: Path) -> None:
+    command = built(FAULTS["lock_held"], tmp_path)
+    run = [*PFS, "run", "--keep", "--fail-on", "lock_held,gil", "-o", tmp_path / "report", "--", *command]
+    ran = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 3
+    kept = ran.stderr.rpartition("Segments: ")[2].strip()
+    assert (tmp_path / "report").read_text().splitlines()[3].startswith("Fix first")
+    said = [*PFS, "findings", kept, "--fail-on", "gil"]
+    text = subprocess.run(said, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "lock_held.c:" in text
+    assert "[lock_held]" in text
+    rows = json.loads(subprocess.run([*said, "--json"], capture_output=True, text=True, timeout=60, check=True).stdout)
+    assert [row["name"] for row in rows] == ["lock_held"]
+    frame = pfs.findings(kept)
+    assert len(frame) <= MOST
+    assert list(frame["NAME"]) == ["lock_held"]
+    assert frame.loc[0, "SENTENCE"] == rows[0]["sentence"]
+    assert 0.05 < frame.loc[0, "SHARE"] <= 1
+    assert list(pfs.findings(next(Path(kept).glob("*.pfs")))["NAME"]) == ["lock_held"]
+
+
+def test_fail_on_keeps_the_code_of_the_program_and_refuses_unknown_rules(tmp_path: Path) -> None:
+    def code(*arguments: str) -> int:
+        return subprocess.run([*PFS, *arguments], cwd=tmp_path, capture_output=True, timeout=60).returncode
+
+    assert code("run", "--no-report", "--fail-on", "any", "--", "true") == 0
+    assert code("run", "--fail-on", "any", "--", "sh", "-c", "exit 7") == 7
+    assert code("run", "--fail-on", "io_under_lok", "--", "true") == 2
+    assert code("findings", str(tmp_path)) == 1  # no segment is there
+
+
+def test_a_process_without_events_has_no_finding() -> None:
+    frame = pfs.findings()
+    assert list(frame.columns)[:3] == ["NAME", "SENTENCE", "PLACE"]
