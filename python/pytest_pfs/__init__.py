@@ -28,6 +28,7 @@ _LIMITS = {
     "max_bytes_read": "bytes that a test may read from files and sockets",
     "max_bytes_written": "bytes that a test may write to files and sockets",
     "max_lost": "events and objects that may be lost because a buffer is full",
+    "findings": "faults that pfs.findings may find in a test",
 }
 _BY_PATTERN = "; a number, or lines 'pattern of instruments = number'"
 
@@ -48,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="record all that tests do, as pfs run does, and show it; of locks, only those that these packages make",
     )
     for name, text in _LIMITS.items():
-        parser.addini(f"pfs_budget_{name}", text + (_BY_PATTERN if name != "max_lost" else ""), default="")
+        parser.addini(f"pfs_budget_{name}", text + (_BY_PATTERN if name not in ("max_lost", "findings") else ""), default="")
     parser.addini(
         "pfs_unmatched_pattern",
         "a pattern of a budget that no instrument matched in the whole run: warn, fail or ignore",
@@ -73,8 +74,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "pfs_budget(max_wait, max_lock_wait, max_events, max_bytes_read, max_bytes_written, max_lost, max_overhead_ratio): "
-        "fail the test if it waits, reads, writes or does more than this",
+        f"pfs_budget({', '.join(_LIMITS)}, max_overhead_ratio): fail the test if it waits, reads, writes or does more than this",
     )
     options = ("pfs_report", "pfs_snapshot_dir", "pfs_write_baseline", "pfs_fail_on_increase")
     is_recorded = config.getoption("pfs_instrument") is not None

@@ -166,3 +166,29 @@ def test_fail_on_keeps_the_code_of_the_program_and_refuses_unknown_rules(tmp_pat
 def test_a_process_without_events_has_no_finding() -> None:
     frame = pfs.findings()
     assert list(frame.columns)[:3] == ["NAME", "SENTENCE", "PLACE"]
+
+
+def test_findings_of_this_process_from_now_on(tmp_path: Path) -> None:
+    """In %%pfs, in a budget of pytest, and in pfs top."""
+    (tmp_path / "test_it.py").write_text(
+        "import os, pytest\n"
+        "def write(size):\n"
+        "    file = os.open('pieces', os.O_CREAT | os.O_WRONLY)\n"
+        "    for _ in range(80000 // size): os.write(file, b'x' * size)\n"
+        "@pytest.mark.pfs_budget(findings=0)\n"
+        "@pytest.mark.parametrize('size', [8, 4000])\n"
+        "def test_write(size): write(size)\n"
+        "def test_cell():\n"
+        "    from pfs._ui.notebook.report import Report\n"
+        "    with Report() as small: write(8)\n"
+        "    with Report() as large: write(4000)\n"
+        "    assert '[tiny_io]' in repr(small) and '[tiny_io]' in small._repr_html_()\n"
+        "    assert 'Fix first' not in repr(large) + large._repr_html_()\n"
+    )
+    ran = subprocess.run(
+        [*PFS, "run", "--no-report", "--", sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "test_it.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "1 failed, 2 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert "findings=0: Fix first" in ran.stdout
+    assert "[tiny_io]" in ran.stdout

@@ -11,6 +11,7 @@ from pfs._process import processes
 from pfs._process.attach import Schema, attach
 from pfs._process.findings.facts import Facts
 from pfs._process.findings.find import Finding, find
+from pfs._process.findings.rules import MOST
 from pfs._process.recorded import hidden, recorded
 from pfs._process.run import tree
 from pfs._process.segment import SegmentSource
@@ -19,7 +20,7 @@ from pfs.errors import AttachError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "findings", "found_in", "of_sources"]
+__all__ = ["COLUMNS", "FromNow", "findings", "found_in", "of_sources"]
 
 COLUMNS = ("NAME", "SENTENCE", "PLACE", "PROCESS_ID", "TIME", "SHARE", "OF", "IS_BOUND", "ADVICE")
 
@@ -64,6 +65,18 @@ def found_in(source: Schema | int | str | os.PathLike[str] | None = None, since:
         with attach(source) as schema:
             return of_sources([schema._source], since)
     return _of_folder(os.fspath(source))
+
+
+class FromNow:
+    """Finds faults in what this process does from now on, as far as the history has it."""
+
+    @hidden()
+    def __init__(self) -> None:
+        self._begun = [(source, source.now()) for source in _own()]
+
+    @hidden()
+    def findings(self) -> list[Finding]:
+        return [one for source, then in self._begun for one in of_sources([source], then)][:MOST]
 
 
 def of_sources(sources: Sequence[SegmentSource], since: int | None = None) -> list[Finding]:

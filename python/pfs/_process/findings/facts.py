@@ -4,7 +4,7 @@
 process    p (its number here), pid, parent, command, span (picoseconds from its start to its end), busy (without idle)
 wait       the last waits: kind, p, thread, event, name, place, op, object, file, bytes, t0, t1, dt, nest, scale, waited_for
 statement  the last statements: p, thread, event, place, text, rows, t0, t1, dt, nest
-total      sums of waits by p and name: kind, n, dt
+total      sums of waits by p and name: kind, n, dt, place (of the longest), kept (time in `wait`)
 file       sums of files by p and name: kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt
 digest     sums of statements by p and text: n, dt, rows, errors
 queue      locks with waiters, by p and object: name, place, waits, threads, dt (somebody waited), scale
@@ -41,7 +41,7 @@ _SCHEMA = """
 create table process(p integer primary key, pid, parent, command, span, busy);
 create table wait(p, thread, event, name, kind, place, op, object, file, bytes, t0, t1, dt, nest, scale, waited_for);
 create table statement(p, thread, event, place, text, rows, t0, t1, dt, nest);
-create table total(p, name, kind, n, dt);
+create table total(p, name, kind, n, dt, place, kept);
 create table file(p, name, kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt);
 create table digest(p, text, n, dt, rows, errors);
 create table queue(p, object, name, place, waits, threads, dt, scale);
@@ -72,7 +72,7 @@ _FILES = (
 _INTERPRETER = re.compile(r"(?:libpython|python3)[^/:]*\+0x|[^/:]*\.cpython-[^/:]*\+0x|libsqlite3\+0x")
 # The sums of a process since some moment: only its history has them.
 _OF_HISTORY = (
-    "insert into total select p, name, kind, count(*), sum(dt) from wait where p = ? group by name, kind",
+    "insert into total select p, name, kind, count(*), sum(dt), place, sum(dt) from wait where p = ? group by name, kind",
     "insert into digest select p, text, count(*), sum(dt), sum(rows), 0 from statement where p = ? group by text",
     """insert into file select p, file, kind, sum(op = 'read'), sum(iif(op = 'read', bytes, 0)), sum(iif(op = 'read', dt, 0)),
     sum(op = 'write'), sum(iif(op = 'write', bytes, 0)), sum(iif(op = 'write', dt, 0))
@@ -156,7 +156,7 @@ class Facts:
     def _add_sums(self, p: int, source: SegmentSource) -> dict[str, int]:
         """Returns the sum of each name's waits."""
         sums = source.rows("events_waits_summary_global_by_event_name", _SUMS)
-        self._insert("total", [(p, name, kind_of(name, at), n, dt) for name, n, dt, at in sums if n])
+        self._insert("total", [(p, name, kind_of(name, at), n, dt, at, 0) for name, n, dt, at in sums if n])
         files = source.rows("file_summary_by_instance", _FILES)
         self._insert("file", [(p, name, kind.rpartition("/")[2], *rest) for name, kind, *rest in files if rest[0] or rest[3]])
         digests = ("DIGEST_TEXT", "COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ERRORS")
@@ -180,6 +180,8 @@ class Facts:
             if row[7] is not None and row[5] >= since
         ]
         self._rows += len(waits) + len(statements)
+        kept = ((time, p, name) for name, time in seen.items())
+        self.db.executemany("update total set kept = ? where p = ? and name = ?", kept)
         scale = {name: max(1.0, total.get(name, 0) / time) if time else 1.0 for name, time in seen.items()}
         behind = threads_waited_for(waits)
         self._insert("wait", [(p, *wait, scale[wait.name], wait.thread in behind) for wait in waits])

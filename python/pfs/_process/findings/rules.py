@@ -24,6 +24,7 @@ LIMITS = {
     "threads": 200,
     "short": 2e9,  # how long a thread runs that has one task
     "short_child": 40e9,  # likewise a process
+    "kept": 0.2,  # of the waits for a lock; the history has too few of them below
     "hot": 300_000,  # locks a second
     "held": 5e6,  # a lock that is held for a shorter time is hot
     "turns": 0.4,  # of the waits for a lock end in the call that the holder is blamed for
@@ -71,9 +72,9 @@ class Rule:
     covers: tuple[str, ...] = ()
 
 
-def _at(group: str, condition: str) -> str:
-    """Returns SQL for the place at which the waits `w` of the process of a group spend most of their time."""
-    return f"(select place from wait w where w.p = {group}.p and {condition} group by place order by sum(dt) desc)"
+def _at(group: str, condition: str, most: str = "sum(dt)") -> str:
+    """Returns SQL for the place that has most of the waits `w` of the process of a group, by their time or by `most`."""
+    return f"(select place from wait w where w.p = {group}.p and {condition} group by place order by {most} desc)"
 
 
 _UNDER = """
@@ -133,13 +134,15 @@ where t.n > :hot * (select busy from run) / 1e12 and t.dt < t.n * :held and q.th
     Rule(
         "lock_held",
         """
-select q.p, q.waits n, q.threads, q.place, q.dt * q.scale stake from queue q
-where q.threads > 1 and q.waits >= 5 and not exists (
+select p, threads || ' threads' who, '; its holder computes or sleeps' does, place, dt * scale stake from queue q
+where threads > 1 and waits >= 5 and scale < 1 / :kept and not exists (
   select 1 from under u where u.p = q.p and u.object = q.object and u.turns >= :turns * q.waits and u.dt > :low * q.dt)
+union all  -- the history has lost its waits
+select p, 'Threads', '', place, dt from total t where kind = 'lock' and kept < :kept * dt
 order by stake desc""",
-        "{threads} threads queue for a lock{at}; its holder computes or sleeps",
+        "{who} queue for a lock{at}{does}",
         "Compute before the lock is taken; hold it to store the result.",
-        ("lock_held",),
+        ("lock_held", "bystander"),
         "Threads wait for a lock, and its holder calls nothing that pfs records meanwhile: it computes.",
         "`pfs show PID blocked` names the holder and the line at which it took the lock. `perf` or `py-spy` shows what it "
         "computes.",
@@ -330,7 +333,7 @@ with f as (
     sum(case when op in ('open', 'stat', 'access') then dt end) dt, max(scale) scale
   from wait where kind = 'file' and name not like '%/pipe' and coalesce(file, '') not like '/proc/%' group by p, name, file)
 select p, cast(sum(n * scale) as int) n, sum(dt * scale) stake,
-  {_at("f", "w.kind = 'file' and w.op in ('open', 'stat', 'access')")} place
+  {_at("f", "w.kind = 'file' and w.op in ('open', 'stat', 'access')", "count(*)")} place
 from f where not there or file is null group by p having n >= :misses order by stake desc""",
         "{n:n} files are looked for{at} that are not there or are not read",
         "Put the folder that has them first; remember misses.",

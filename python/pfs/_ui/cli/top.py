@@ -18,6 +18,8 @@ from rich.text import Text
 
 from pfs._process import by_name
 from pfs._process.attach import Schema, attach
+from pfs._process.findings.ask import of_sources
+from pfs._process.findings.find import text_of
 from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
 from pfs._read.samples import BUSIEST, COLUMNS, SECTIONS, Choice, Row, Sample, Section, rows_between, take
@@ -52,6 +54,9 @@ blocked now: threads that have waited for a lock for some time, and the holder o
 lost: events and objects that did not fit; pfs show PID global_status says which"""
 _SHORTEST, _LONGEST = 0.1, 60.0
 _NAME, _NUMBER = 16, 9  # columns that a name needs, and that a number takes
+_MINUTE = 60 * 10**12  # picoseconds
+_FIND_EVERY = 5  # samples: the history takes longer to read than the sums
+_TALL = 24  # lines that a screen needs for a finding
 _WIDE = 160  # columns from which two parts stand side by side
 
 _ORDERS = {"t": "SUM_TIMER_WAIT desc", "c": "COUNT_STAR desc", "a": "AVG_TIMER_WAIT desc", "n": "NAME"}
@@ -100,9 +105,11 @@ class Sampler(Protocol):
 
     Attributes:
         problem: why there are no more samples.
+        finding: the worst fault of the last minute, or "".
     """
 
     problem: str
+    finding: str
 
     @property
     def sections(self) -> Sequence[Section]: ...
@@ -125,6 +132,8 @@ class Process:
         self.started = source.identity.started / 1e6
         self.reason = str(schema.status["performance_schema_status_reason"])  # why pfs is not fully on
         self.problem = ""  # why there are no more samples
+        self.finding = ""
+        self._looks = 0
         self.before: Sample | None = None
         self.after = take(source, schema.is_alive is False)
         self.new_lost = 0
@@ -154,6 +163,10 @@ class Process:
             if sample.sums == self.after.sums:
                 self.after.blocked = sample.blocked
                 return  # the screen keeps what it did last
+        if self._looks % _FIND_EVERY == 0:
+            found = of_sources([self._source], since=max(0, self._source.now() - _MINUTE))
+            self.finding = text_of(found[:1])
+        self._looks += 1
         self.new_lost = sample.lost - self.after.lost
         self.before, self.after = self.after, sample
 
@@ -293,6 +306,8 @@ def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
         return Group(*head, *(Text(line) for line in texts + [""] * (height - len(head) - 1 - len(texts))), keys)
     waiting = blocked_screen(process.blocked, width, max(1, min(height // 2, height - len(head) - 3)))
     head += [Text(line, style="bold red" if at == 0 else "") for at, line in enumerate(waiting)]
+    if height >= _TALL:
+        head += [Text(line[:width]) for line in process.finding.splitlines()]
     chosen = list(process.sections) if view.section == 0 else [process.sections[view.section - 1]]
     left = height - len(head) - 1
     if len(chosen) > 1 and width >= _WIDE and left >= 4:
@@ -337,7 +352,7 @@ def lines(process: Sampler, view: View, count: int | None, limit: int, to_stderr
     chosen = process.sections if view.section == 0 else [process.sections[view.section - 1]]
     while count != 0 and not view.is_over:
         click.echo(process.headline(), err=to_stderr)
-        for line in blocked_lines(process.blocked):
+        for line in [*blocked_lines(process.blocked), *process.finding.splitlines()]:
             click.echo(line, err=to_stderr)
         for section in chosen:
             rows = process.rows(section, view.choice)[:limit]

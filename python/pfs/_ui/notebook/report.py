@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pfs._process.findings.ask import FromNow
+from pfs._process.findings.find import text_of
 from pfs._process.recorded import hidden, is_noise, is_recorded, recorded
 from pfs._read import frame, show
 from pfs._read.places.readable import Readable
@@ -98,6 +100,7 @@ class Report:
 
     @hidden()
     def __enter__(self) -> Self:
+        self._from_now = FromNow()
         self.before = Samples.first()
         self._begin = self.before.main[0].now()
         self._started = time.monotonic()
@@ -108,6 +111,7 @@ class Report:
         self.seconds = time.monotonic() - self._started
         self._after = self.before.again()
         self.lost = self._after.lost - self.before.lost
+        self.findings = text_of(self._from_now.findings())
         (source, after), (_, before) = self._after.main, self.before.main
         end = self._begin + round(self.seconds * 1e12)
         # What ran before is of threads that wait all the time, for the next message or cell.
@@ -176,7 +180,7 @@ class Report:
     def __repr__(self) -> str:
         from pfs._read.readable import cut_in_middle
 
-        lines = [self.headline]
+        lines = [*([self.findings, ""] if self.findings else []), self.headline]
         for name, names, cells in self._parts():
             rows = [[cut_in_middle(str(cell)) for cell in row] for row in cells[:_MOST]]
             lines += ["", show.as_plain_text(f"{name}: {min(_MOST, len(cells))} of {len(cells)}", names, rows)]
@@ -188,7 +192,8 @@ class Report:
 
         from pfs._read.readable import cut_in_middle
 
-        parts = [f"<p>{escape(self.headline)}</p>"]
+        parts = [f"<pre>{escape(self.findings)}</pre>"] if self.findings else []
+        parts.append(f"<p>{escape(self.headline)}</p>")
         for _, names, cells in self._parts():
             head = "".join(f"<th style='text-align:{'right' if i else 'left'}'>{escape(n)}</th>" for i, n in enumerate(names))
             body = "".join(

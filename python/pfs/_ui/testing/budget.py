@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass, field
 
+from pfs._process.findings.find import text_of
 from pfs._read import show
 from pfs._read.units import LEGAL, picoseconds
 from pfs._ui.testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
@@ -15,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from pfs._process.findings.find import Finding
     from pfs._ui.testing.lines import Lines
     from pfs._ui.testing.overhead import Overhead
     from pfs._ui.testing.totals import Counts
@@ -79,6 +81,7 @@ _KEYWORDS = {
     "max_bytes_read": _Keyword(_bytes, _A_SIZE, READ, ("wait/io/%",), "read", show.bytes_text),
     "max_bytes_written": _Keyword(_bytes, _A_SIZE, WRITTEN, ("wait/io/%",), "written", show.bytes_text),
     "max_lost": _Keyword(_count, _A_COUNT),
+    "findings": _Keyword(_count, _A_COUNT),
     "max_overhead_ratio": _Keyword(_ratio, "a number above 0"),
 }
 KEYWORDS = tuple(_KEYWORDS)
@@ -126,7 +129,13 @@ class Budget:
             if _KEYWORDS[name].patterns
         }
 
-    def broken(self, done: Totals, overheads: Sequence[Overhead] = (), lines: Lines | None = None) -> list[str]:
+    def broken(
+        self,
+        done: Totals,
+        overheads: Sequence[Overhead] = (),
+        lines: Lines | None = None,
+        findings: Sequence[Finding] = (),
+    ) -> list[str]:
         """Returns a text for each limit that was exceeded, with the rows of the instruments and the lines of the program."""
         found = []
         for name, limit in self.limits.items():
@@ -137,6 +146,9 @@ class Budget:
                         f"max_lost={limit:.0f}: {done.lost} were lost because a buffer was full; "
                         "pfs.status counts them (performance_schema_*_lost), pfs.configure sets the sizes of buffers"
                     )
+            elif name == "findings":
+                if len(findings) > limit:  # type: ignore[operator]
+                    found.append(f"findings={limit:.0f}: {text_of(findings)}")
             elif name == "max_overhead_ratio":
                 assert isinstance(limit, float | int)
                 found += [f"max_overhead_ratio={limit:g}: {overhead}" for overhead in overheads if overhead.low > limit]

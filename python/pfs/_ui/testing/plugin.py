@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pfs import _core, setup
+from pfs._process.findings.ask import FromNow
 from pfs._read.nearest import hint
 from pfs._read.show import as_plain_text, bytes_text, count_text, time_text
 from pfs._read.source import OWN
@@ -199,14 +200,16 @@ class Session:
             pytest.fail(f"pfs_budget: pfs is off, nothing is counted: {reason}", pytrace=False)
         with self._view() as view:
             meter = item.stash[_METER] = _Meter()
+            from_now = FromNow() if "findings" in budget.limits else None
             try:
                 result = yield
             finally:
+                findings = from_now.findings() if from_now is not None else []
                 done = item.stash[_DONE] = self._filter(meter.done())
                 if view is not None:
                     self._write_files(item, view, done)
         lines = lines_of(meter.own, followed().sources()[-1])
-        broken = budget.broken(done, meter.overheads, lines) + self._increases(item.nodeid, done)
+        broken = budget.broken(done, meter.overheads, lines, findings) + self._increases(item.nodeid, done)
         if "max_overhead_ratio" in budget.limits and not meter.overheads:
             broken.append("max_overhead_ratio: the test did not call pfs_overhead(function)")
         if broken:
