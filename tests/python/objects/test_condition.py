@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
-import weakref
 from collections.abc import Callable
 
 import pandas as pd
@@ -284,38 +282,6 @@ def test_names_and_instruments() -> None:
     assert full.name == pfs.Condition("test/COND_full").name
     lock = "<unlocked pfs.RLock object 'wait/synch/mutex/test/COND_full'"
     assert repr(full).startswith(f"<pfs.Condition 'wait/synch/cond/test/COND_full' ({lock}")
-    with pytest.raises(pfs.InvalidValue, match="another family"):
-        pfs.Condition("wait/synch/mutex/test/COND")
-    with pytest.raises(pfs.InvalidValue, match="component"):
-        pfs.Condition("COND")
-    with pytest.raises(TypeError):
-        pfs.Condition(3)  # type: ignore[arg-type]
-
-
-def test_disabled_condition_works_and_is_not_counted() -> None:
-    condition = pfs.Condition("test/COND_off")
-    with pfs.setup_instruments, condition:
-        pfs.setup_instruments[condition.name].enabled = False
-        assert not condition.wait(0)
-        assert owner(condition._lock) == this_thread()  # type: ignore[attr-defined]
-    assert count(condition.name) == 0
-
-
-def test_row_goes_with_the_object_and_its_numbers_stay() -> None:
-    class Mine(pfs.Condition):
-        itself: object
-
-    condition = Mine("test/COND_dies")
-    condition.itself = condition
-    name = condition.name
-    reference = weakref.ref(condition)
-    with condition:
-        condition.wait(0)
-    del condition
-    gc.collect()
-    assert reference() is None
-    assert not (pfs.table("cond_instances")["NAME"] == name).any()
-    assert count(name) == 1
 
 
 # ---- Signals, threads, processes ----------------------------------------------------------------------------------

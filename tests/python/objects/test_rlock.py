@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 
 import pytest
@@ -121,16 +120,6 @@ def test_subclass_and_repr() -> None:
         assert repr(lock).startswith("<locked Mine object 'wait/synch/mutex/test/RLOCK_mine' owner=")
         assert "count=1" in repr(lock)
     assert lock.name == "wait/synch/mutex/test/RLOCK_mine"
-
-
-def test_lock_that_dies_while_it_is_held_leaves_no_row() -> None:
-    lock = pfs.RLock("test/RLOCK_dies")
-    lock.acquire()
-    lock.acquire()
-    del lock
-    gc.collect()
-    assert not (pfs.table("mutex_instances")["NAME"] == "wait/synch/mutex/test/RLOCK_dies").any()
-    assert count("wait/synch/mutex/test/RLOCK_dies") == 2
 
 
 def test_standard_condition_on_it_shows_the_wait_for_the_lock() -> None:
