@@ -62,12 +62,6 @@ class Demo:
         files = self.table("file_summary_by_instance")
         return files.sort_values(["SUM_TIMER_WAIT", "FILE_NAME"], ascending=[False, True]).head(limit)
 
-    def waited_mutexes(self, limit: int = 10) -> pd.DataFrame:
-        """Returns rows of events_waits_summary_by_instance of mutexes, most time first."""
-        waits = self.table("events_waits_summary_by_instance")
-        waits = waits[waits["EVENT_NAME"].str.startswith("wait/synch/mutex/")]
-        return waits.sort_values("SUM_TIMER_WAIT", ascending=False).head(limit)
-
     def mutex_instruments(self, limit: int = 10) -> pd.DataFrame:
         """Rows of events_waits_summary_global_by_event_name of mutexes, most time first: objects that are gone count too."""
         waits = self.table("events_waits_summary_global_by_event_name")

@@ -9,7 +9,7 @@ import pandas as pd
 
 from pfs import _core
 from pfs._read.dtypes import TEXT
-from pfs._read.show import bytes_text, count_text, time_text
+from pfs._read.show import bytes_text, count_text, some, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ def html(frame: pd.DataFrame) -> str:
         + "</tr>"
         for index, row in zip(texts.index, texts.itertuples(index=False, name=None), strict=True)
     )
-    number = f"{len(frame)} row{'' if len(frame) == 1 else 's'}"
+    number = some(len(frame), "row")
     if len(frame) > _MOST_ROWS:
         number = f"{_MOST_ROWS} of {number}"
     lost = sum(frame.attrs.get("lost", {}).values())

@@ -16,8 +16,8 @@ def _text(value: object) -> str:
 
 def _cut(rows: Sequence[Sequence[object]], limit: int) -> tuple[Sequence[Sequence[object]], str]:
     if len(rows) <= limit:
-        return rows, f"{len(rows)} row{'' if len(rows) == 1 else 's'}"
-    return rows[:limit], f"{limit} of {len(rows)} rows; .frame() gives them all"
+        return rows, some(len(rows), "row")
+    return rows[:limit], f"{limit} of {some(len(rows), 'row')}; .frame() gives them all"
 
 
 def as_text(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], limit: int = _LIMIT) -> str:
@@ -53,6 +53,11 @@ def as_html(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
         f"<div><table><caption style='text-align:left'><b>{escape(title)}</b>: {escape(note)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def some(count: int, noun: str) -> str:
+    """Returns '1 process' or '1,200 processes'."""
+    return f"{count:,} {noun}{'' if count == 1 else 'es' if noun.endswith('s') else 's'}"
 
 
 def count_text(value: int) -> str:

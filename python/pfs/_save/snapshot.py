@@ -232,7 +232,7 @@ class Merged(Snapshot):
         return super()._summary(tables) | {"origins": [list(origin) for origin in self._origins]}
 
     def _title(self) -> str:
-        return f"{len(self._origins)} processes, the last read at {self.time:%Y-%m-%d %H:%M:%S} UTC"
+        return f"{show.some(len(self._origins), 'process')}, the last read at {self.time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def take(
@@ -321,7 +321,7 @@ def other_process(path: str | os.PathLike[str], process: _core.Identity) -> str:
     except InvalidValue:
         return "is no snapshot" if folder.is_file() else ""
     if saved.origins:
-        return f"holds the merged snapshots of {len(saved.origins)} processes"
+        return f"holds the merged snapshots of {show.some(len(saved.origins), 'process')}"
     there = saved.process
     if (there.pid, there.pid_namespace, there.process_start_ticks, there.boot_id) == (
         process.pid,

@@ -106,7 +106,7 @@ class Result:
 
     def __repr__(self) -> str:
         shown, count = self._shown()[:60], len(self)
-        note = f"{count} row{'' if count == 1 else 's'}" if count <= 60 else f"60 of {count} rows; .df() gives them all"
+        note = show.some(count, "row") if count <= 60 else f"60 of {show.some(count, 'row')}; .df() gives them all"
         return show.as_plain_text(note, self.columns, shown)
 
     def _repr_html_(self) -> str:

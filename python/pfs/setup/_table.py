@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pfs import _core
 from pfs._read.nearest import hint
+from pfs._read.show import some
 from pfs._read.source import OWN
 from pfs.errors import InvalidValue, OperationNotAllowed, UnknownName
 from pfs.setup._rows import Rows
@@ -50,7 +51,7 @@ class Saved:
         self._rules = rules  # of setup_instruments: the rows of setup_instrument_rules
 
     def __repr__(self) -> str:
-        return f"<settings of {len(self._rows)} rows of {self._table}>"
+        return f"<settings of {some(len(self._rows), 'row')} of {self._table}>"
 
 
 class Only(Generic[T]):

@@ -16,6 +16,7 @@ import pytest
 import pfs
 from pfs import demo
 from pfs._base import installed
+from pfs._read import show
 from pfs._ui.cli import commands
 
 
@@ -281,6 +282,19 @@ def test_size_and_count_text() -> None:
         "7168.0 GiB",
     ]
     assert demo.count_text(1234567) == "1,234,567"
+
+
+def test_plurals_are_made_by_one_function() -> None:
+    """ "1 nodes" was a text of every place that forgot to ask."""
+    assert [show.some(n, noun) for n, noun in ((1, "row"), (0, "row"), (1, "process"), (1200, "process"))] == [
+        "1 row",
+        "0 rows",
+        "1 process",
+        "1,200 processes",
+    ]
+    package = Path(pfs.__file__).parent
+    own = [path for path in package.rglob("*.py") if re.search(r"""else ["']e?s["']\}""", path.read_text())]
+    assert own == [package / "_read/show.py"]
 
 
 def test_demo_svg_is_a_picture_of_the_tables(tmp_path: Path) -> None:

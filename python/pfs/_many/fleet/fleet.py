@@ -11,6 +11,7 @@ from pfs._many.fleet.cut import Cut, read_cut
 from pfs._many.fleet.tables import FleetTables
 from pfs._many.fleet.views import FleetViews
 from pfs._read.kinds import listed
+from pfs._read.show import some
 from pfs._sql.query import run
 from pfs._sql.views.declared import question_of
 from pfs.errors import InvalidValue, UnknownTable
@@ -121,7 +122,7 @@ class Fleet:
 
     def __repr__(self) -> str:
         processes = sum(len(cut.processes) for cut in self._cuts)
-        return f"<Fleet of {len(self._cuts)} nodes with {processes} processes>"
+        return f"<Fleet of {some(len(self._cuts), 'node')} with {some(processes, 'process')}>"
 
 
 def _question(name: str, columns: Iterable[str] | None = None) -> str:

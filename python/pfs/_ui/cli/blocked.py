@@ -7,16 +7,11 @@ import textwrap
 from collections.abc import Sequence
 
 from pfs._read.present import Blocked
-from pfs._read.show import plain, time_text
+from pfs._read.show import plain, some, time_text
 
-__all__ = ["blocked_lines", "blocked_screen", "some", "wrapped"]
+__all__ = ["blocked_lines", "blocked_screen", "wrapped"]
 
 _TIME = re.compile(r"(\d) ([pnµm]?s\b)")
-
-
-def some(count: int, noun: str) -> str:
-    """Returns '1 thread' or '2 threads'."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def blocked_lines(rows: Sequence[Blocked]) -> list[str]:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pfs import _core, setup
 from pfs._process.attach import attach
-from pfs._read.show import plain
+from pfs._read.show import plain, some
 from pfs._read.where import Condition
 from pfs._ui.cli.options import (
     TableName,
@@ -289,7 +289,7 @@ def set_(process: int | str, pattern: str, where: str | None, table: str, **flag
     count = count if where is None else changed
     is_rule = where is None and table == "setup_instruments" and "%" in pattern
     later = ", and a rule for instruments that register later" if is_rule else ""
-    click.echo(f"{count} row{'' if count == 1 else 's'} of {table} set{later}")
+    click.echo(f"{some(count, 'row')} of {table} set{later}")
 
 
 @click.command()
@@ -351,7 +351,7 @@ def snapshot(process: int | str, folder: str, summaries: bool, sql_text: bool, f
         taken.to_file(folder, summaries, sql_text)
     rows = sum(map(len, taken.values()))
     where = folder if is_file else os.path.join(folder, "")
-    click.echo(f"{len(taken)} tables with {rows} rows of process {taken.pid} in {where}")
+    click.echo(f"{some(len(taken), 'table')} with {some(rows, 'row')} of process {taken.pid} in {where}")
 
 
 @click.command()

@@ -24,7 +24,7 @@ from rich.text import Text
 from pfs import _core
 from pfs._base import paths
 from pfs._read.places.readable import TABLES, Readable
-from pfs._read.show import bytes_text, count_text, plain, storable, time_text, without_controls
+from pfs._read.show import bytes_text, count_text, plain, some, storable, time_text, without_controls
 from pfs._read.where import Condition, order_of, places
 from pfs.errors import AttachError, InvalidValue, UnknownColumn
 
@@ -166,7 +166,7 @@ def draw_texts(names: Sequence[str], texts: Sequence[Sequence[str]], right: Sequ
             for name, cell in zip(names, row, strict=True):
                 console.print(Text(f"{name:>{widest}}: {cell}"), soft_wrap=True)
     if console.is_terminal:
-        console.print(Text(f"{len(texts[0])} row{'' if len(texts[0]) == 1 else 's'}", style="dim"))
+        console.print(Text(some(len(texts[0]), "row"), style="dim"))
 
 
 def write_lines(rows: list[Any], widths: Sequence[int], right: Sequence[bool], to_stderr: bool = False) -> None:

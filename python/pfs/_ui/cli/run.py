@@ -19,7 +19,7 @@ from pfs._process.run import launch, tree
 from pfs._process.run import program as programs
 from pfs._process.run.watch import Watch
 from pfs._read.places import own_names
-from pfs._read.show import storable
+from pfs._read.show import some, storable
 from pfs._ui.cli.findings import fail_on_option, failing
 from pfs._ui.cli.options import Interval, some_of
 from pfs.errors import Error, InvalidValue
@@ -195,8 +195,7 @@ def run(
                 unseen = "".join(
                     f"\npfs cannot see: {what}" for what in program.unseen + ([program.blind] if program.blind else [])
                 )
-                count = len(gathered.processes)
-                title = f"\npfs run: {' '.join(command)}: {count} process{'' if count == 1 else 'es'}"
+                title = f"\npfs run: {' '.join(command)}: {some(len(gathered.processes), 'process')}"
                 text = storable(f"{title}{unseen}\n\n{text_of(gathered, limit, everything)}\n")
             if not (wants_report or as_json or output):
                 pass

@@ -23,8 +23,8 @@ from pfs._process.findings.find import text_of
 from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
 from pfs._read.samples import BUSIEST, COLUMNS, SECTIONS, Choice, Row, Sample, Section, rows_between, take
-from pfs._read.show import bytes_text, count_text, plain, rate_text, time_text
-from pfs._ui.cli.blocked import blocked_lines, blocked_screen, some, wrapped
+from pfs._read.show import bytes_text, count_text, plain, rate_text, some, time_text
+from pfs._ui.cli.blocked import blocked_lines, blocked_screen, wrapped
 from pfs._ui.cli.keyboard import Keyboard
 from pfs._ui.cli.options import Interval, where_option
 from pfs._ui.cli.options import Process as ProcessArgument

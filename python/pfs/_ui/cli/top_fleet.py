@@ -8,7 +8,7 @@ from typing import Any
 from pfs._many.fleet import fleet as fleets
 from pfs._read.present import Blocked
 from pfs._read.samples import UNTIMED, Choice, Row, Section
-from pfs._read.show import plain
+from pfs._read.show import plain, some
 from pfs.errors import Error
 
 __all__ = ["FleetSampler"]
@@ -37,7 +37,6 @@ class FleetSampler:
         self._seen: dict[str, float] = {}  # when its newest cut came, by our clock: those of the nodes may differ
         self._rows: dict[str, list[Row]] = {}
         self._processes = 0
-        self._waits = 0.0
         self.look()
         if self.problem:
             raise Error(self.problem)
@@ -71,7 +70,7 @@ class FleetSampler:
     def headline(self) -> str:
         """Returns the two lines of the headline."""
         ages = [time.monotonic() - seen for seen in self._seen.values()]
-        first = f"pfs top: {len(self._numbers)} nodes, {self._processes} processes in {plain(self._folder)}"
+        first = f"pfs top: {some(len(self._numbers), 'node')}, {some(self._processes, 'process')} in {plain(self._folder)}"
         if self.problem:
             first += f" ({plain(self.problem)})"
         return f"{first}\nbetween the last two cuts of each node; no new cut of some node for {max(ages, default=0):.0f} s"

@@ -11,7 +11,7 @@ from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
 from pfs._read.samples import BUSIEST, Choice, Row, Sample, Section, rows_between, take
 from pfs._read.samples import SECTIONS as OF_PROCESS
-from pfs._read.show import count_text, plain, rate_text, time_text
+from pfs._read.show import count_text, plain, rate_text, some, time_text
 from pfs.errors import Error
 
 __all__ = ["TreeSampler"]
@@ -89,7 +89,7 @@ class TreeSampler:
         waits = self.rows(self.sections[0])
         when = "since the start" if self._before is None else f"in {self._seconds:.1f} s"
         return (
-            f"pfs top: {self._alive} running and {self._count - self._alive} ended processes in {plain(self._folder)}"
+            f"pfs top: {self._alive} running and {some(self._count - self._alive, 'ended process')} in {plain(self._folder)}"
             + (f" ({plain(self.problem)})" if self.problem else "")
             + f"\n{when}: {rate_text(sum(row.count for row in waits))} waits/s, "
             f"{time_text(int(sum(row.time for row in waits)))} waited/s, lost {count_text(self._after.lost)}"

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from pfs._base import paths
-from pfs._read.show import count_text
+from pfs._read.show import count_text, some
 from pfs._save.trace import files, timeline
 from pfs._ui.cli.options import sql_text_option
 from pfs.errors import InvalidValue
@@ -92,7 +92,7 @@ def merge(folder: Path, output: Path, process: int | None) -> None:
     with _written(output, found) as file, _progress("merging", found, 1) as progress:
         done = files.merge(found, file, partial, progress)
     _say_partial(done.partial)
-    click.echo(f"{count_text(done.lines)} rows of {done.threads} threads from {done.files} files", err=True)
+    click.echo(f"{some(done.lines, 'row')} of {some(done.threads, 'thread')} from {some(done.files, 'file')}", err=True)
 
 
 @trace.command()
@@ -121,7 +121,7 @@ def export(folder: Path, output: Path, process: int | None, form: str, sql_text:
     with _written(output, found) as file, _progress("exporting", found, 2) as progress:
         done = timeline.export(found, file, form, progress, sql_text)
     _say_partial(partial)
-    text = f"{count_text(done.events)} events of {done.threads} threads"
+    text = f"{some(done.events, 'event')} of {some(done.threads, 'thread')}"
     if done.running:
         text += f"; {count_text(done.running)} had not ended"
     if done.lost_ends:
