@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,17 @@ os.kill(os.getpid(), 9)  # the rows of threads that are alive stay
 """
 
 
+def gil_by_thread(done: subprocess.CompletedProcess[str]) -> Mapping[str, int]:
+    """Returns the time that each thread of a run has waited for the GIL."""
+    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
+    with pfs.attach(segment) as schema:
+        threads = schema.table("threads").set_index("THREAD_ID")["NAME"]
+        waits = schema.table("events_waits_summary_by_thread_by_event_name")
+    waits["THREAD"] = waits["THREAD_ID"].map(threads)
+    gil = waits[waits["EVENT_NAME"].str.startswith("wait/synch/cond/python/gil")]
+    return gil.groupby("THREAD")["SUM_TIMER_WAIT"].sum().to_dict()
+
+
 @pytest.mark.needs("gcc")
 def test_the_wait_for_the_gil_is_what_c_measures(tmp_path: Path) -> None:
     """Two threads compute, and one reads. Both measures end when the thread runs again, so other load changes both."""
@@ -130,12 +142,7 @@ def test_the_wait_for_the_gil_is_what_c_measures(tmp_path: Path) -> None:
     (path := tmp_path / "shared.py").write_text(SHARED)
     done = run(*PFS, "run", "--keep", "--no-report", "--children", "none", "--", sys.executable, path, library)
     by_c: dict[str, float] = json.loads(done.stdout)
-    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
-    with pfs.attach(segment) as schema:
-        threads = schema.table("threads").set_index("THREAD_ID")["NAME"]
-        waits = schema.table("events_waits_summary_by_thread_by_event_name")
-    waits["THREAD"] = waits["THREAD_ID"].map(threads)
-    gil = waits[waits["EVENT_NAME"] == "wait/synch/cond/python/gil"].groupby("THREAD")["SUM_TIMER_WAIT"].sum()
+    gil = gil_by_thread(done)
     by_pfs = {name: int(gil[f"thread/python/{name}"]) / 1e12 for name in by_c}
     print(f"C measures {by_c}, pfs {by_pfs}")
     assert by_c.keys() == {"first", "second", "reader"}
@@ -189,12 +196,7 @@ def test_is_it_the_gil(tmp_path: Path) -> None:
     accounts = [[float(number) for number in line.split()] for line in done.stdout.splitlines()]
     asleep, queued = (sum(column) for column in zip(*accounts, strict=True))
     assert asleep > 1, "two threads that compute for 2 s have the GIL half of the time each; other load makes them queue instead"
-    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
-    with pfs.attach(segment) as schema:
-        threads = schema.table("threads").set_index("THREAD_ID")["NAME"]
-        waits = schema.table("events_waits_summary_by_thread_by_event_name")
-    waits["THREAD"] = waits["THREAD_ID"].map(threads)
-    gil = waits[waits["EVENT_NAME"].str.startswith("wait/synch/cond/python/gil")].groupby("THREAD")["SUM_TIMER_WAIT"].sum()
+    gil = gil_by_thread(done)
     total = sum(int(gil[f"thread/python/burn{i}"]) for i in range(2)) / 1e12
     taken = stolen() - before
     print(f"asleep {asleep:.3f} s, {taken:.3f} s of it perhaps stolen, queued {queued:.3f} s; the GIL, by pfs: {total:.3f} s")
