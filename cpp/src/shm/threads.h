@@ -16,6 +16,17 @@ inline constexpr uint32_t kThreadTrace = kFlagTrace, kThreadAlways = kFlagTraceO
 inline constexpr uint32_t kThreadViews =
     kThreadHistory | kThreadTrace | kThreadAlways;  // bits of a flag word that become those of a record
 
+// The numbers of a thread: words in shared memory (W = Word), integers in a reader's row, which takes all of them. Zero at birth.
+// Threads: the attached thread writes.
+template <typename W>
+struct ThreadNumbers {
+  W controlled_memory, max_controlled_memory;  // of the session; see record/family/memory.h
+  W total_memory, max_total_memory;
+};
+using ThreadWords = ThreadNumbers<Word>;
+inline constexpr size_t kThreadNumbers = sizeof(ThreadWords) / sizeof(Word);
+using ThreadWordArray = Word[kThreadNumbers];  // its words in order
+
 // The context of a live thread: a row of threads. Most threads create their own. The context of pfs_thread_new() is attached to one
 // thread after another, or to none. The thread that has it attached changes texts under `seq`. Row t of kThreadCells belongs to thread
 // slot t.
@@ -40,9 +51,7 @@ struct alignas(64) ShmThread {
   alignas(64) Word name[16];  // 128 bytes, zero padded, as all texts
   Word user_name[4];
   Word host_name[32];
-  // Memory of the session, written by the attached thread; see record/family/memory.h. Zero in a free slot.
-  alignas(64) Word controlled_memory;
-  Word max_controlled_memory, total_memory, max_total_memory;
+  alignas(64) ThreadWords numbers;
 };
 
 // Holds what a thread has said about its session. A slot gets one at the first such text: most threads say nothing.

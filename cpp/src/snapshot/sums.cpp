@@ -245,8 +245,8 @@ void ForEachPrincipal(const Snapshot& snapshot, Level level, const std::function
     const uint32_t index = IndexAt(*shm, level);
     if (shm->thread_id.load(kAcquire) == 0 || index >= place_of.size() || place_of[index] == nullptr) continue;
     PrincipalRow& row = place_of[index]->row;
-    row.max_controlled_memory = std::max(row.max_controlled_memory, shm->max_controlled_memory.load(kAcquire));
-    row.max_total_memory = std::max(row.max_total_memory, shm->max_total_memory.load(kAcquire));
+    row.max_controlled_memory = std::max(row.max_controlled_memory, shm->numbers.max_controlled_memory.load(kAcquire));
+    row.max_total_memory = std::max(row.max_total_memory, shm->numbers.max_total_memory.load(kAcquire));
   }
   for (const Principal& principal : principals) use(principal.row);
 }

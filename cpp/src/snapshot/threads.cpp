@@ -1,5 +1,7 @@
 #include "snapshot/threads.h"
 
+#include <cstring>
+
 #include "snapshot/moment.h"
 #include "snapshot/slots.h"
 
@@ -53,10 +55,9 @@ bool ThreadAt(const Snapshot& snapshot, uint32_t slot, ThreadRow* row) {
     row->peer_port = shm->peer_port.load(kAcquire);
     const ClassRow* stage = snapshot.ClassAt(shm->stage.load(kAcquire));
     if (shm->thread_id.load(kRelaxed) != thread_id) continue;
-    row->controlled_memory = shm->controlled_memory.load(kAcquire);
-    row->max_controlled_memory = shm->max_controlled_memory.load(kAcquire);
-    row->total_memory = shm->total_memory.load(kAcquire);
-    row->max_total_memory = shm->max_total_memory.load(kAcquire);
+    uint64_t numbers[kThreadNumbers];
+    LoadWords(reinterpret_cast<const ThreadWordArray&>(shm->numbers), numbers);
+    std::memcpy(static_cast<ThreadNumbers<uint64_t>*>(row), numbers, sizeof numbers);
     const auto number = [](uint64_t value) { return value == 0 ? std::optional<uint64_t>() : value; };
     const auto keep = [&](const auto& words, auto* text) {
       if (const std::string_view kept = snapshot.KeepWords(words); !kept.empty()) text->emplace(kept);

@@ -13,7 +13,7 @@ namespace perfschema {
 
 class Snapshot;
 
-struct ThreadRow {
+struct ThreadRow : ThreadNumbers<uint64_t> {
   uint32_t slot;
   uint64_t thread_id;
   uint32_t flags;  // kThreadInstrumented ...
@@ -31,7 +31,6 @@ struct ThreadRow {
   std::optional<LongText> info;
   std::optional<Text<16>> connection_type;
   std::optional<Text<64>> resource_group;
-  uint64_t controlled_memory, max_controlled_memory, total_memory, max_total_memory;
   bool is_foreground() const { return (flags & kThreadForeground) != 0; }
 };
 

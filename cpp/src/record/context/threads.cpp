@@ -213,6 +213,7 @@ ThreadState* MakeThread(const Birth& birth, bool is_own) {
   shared.stage.store(0, kRelaxed);
   shared.event_id.store(0, kRelaxed);
   shared.start_seconds.store(0, kRelaxed);
+  for (Word& word : reinterpret_cast<ThreadWordArray&>(shared.numbers)) word.store(0, kRelaxed);
   {
     const CellWriter writer(shared.seq);
     StoreText(shared.name, birth.name.empty() ? NameOf(g_runtime.classes[birth.class_index]) : birth.name);

@@ -365,7 +365,7 @@ void SettleMemory(ShmThread& thread) {
     if (cell.gen.load(kRelaxed) != NowInterval()) BeginInterval(cell);
     PublishAbove(&thread, class_index, Band::In(words), Band::Around(Used::In(words), {}), true);
   });
-  const auto keep_most = [](ShmPrincipal& principal, const ShmThread& session) {
+  const auto keep_most = [](ShmPrincipal& principal, const ThreadWords& session) {
     RaiseTo(principal.max_controlled_memory, static_cast<int64_t>(session.max_controlled_memory.load(kRelaxed)));
     RaiseTo(principal.max_total_memory, static_cast<int64_t>(session.max_total_memory.load(kRelaxed)));
   };
@@ -375,9 +375,10 @@ void SettleMemory(ShmThread& thread) {
   for (ShmPrincipal* principal :
        {principal_at(Level::kAccount, thread.account.load(kRelaxed)), principal_at(Level::kUser, thread.user.load(kRelaxed)),
         principal_at(Level::kHost, thread.host.load(kRelaxed))}) {
-    if (principal != nullptr) keep_most(*principal, thread);
+    if (principal != nullptr) keep_most(*principal, thread.numbers);
   }
-  for (Word* word : {&thread.controlled_memory, &thread.max_controlled_memory, &thread.total_memory, &thread.max_total_memory})
+  ThreadWords& words = thread.numbers;
+  for (Word* word : {&words.controlled_memory, &words.max_controlled_memory, &words.total_memory, &words.max_total_memory})
     word->store(0, kRelease);
   if (ThreadState* const state = SlotAt(slot).state; state != nullptr) state->controlled_memory_peak = state->total_memory_peak = 0;
 }
@@ -407,9 +408,10 @@ void ForgetMemoryInChild() {
   };
   const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
   for (uint64_t slot = 1; slot < threads; ++slot) {
-    forget(g_runtime.threads[slot]);
-    g_runtime.threads[slot].controlled_memory.store(0, kRelaxed);
-    g_runtime.threads[slot].total_memory.store(0, kRelaxed);
+    ThreadWords& words = g_runtime.threads[slot].numbers;
+    forget(words);
+    words.controlled_memory.store(0, kRelaxed);
+    words.total_memory.store(0, kRelaxed);
   }
   for (const Level level : {Level::kAccount, Level::kUser, Level::kHost}) {
     const ArrayId id = kPrincipalsOf[static_cast<uint32_t>(level)];

@@ -74,7 +74,7 @@ struct MemoryPeaks {
   uint64_t controlled, total;
 };
 inline MemoryPeaks MemoryInUse(const ThreadState& thread) {
-  return {thread.shared->controlled_memory.load(kRelaxed), thread.shared->total_memory.load(kRelaxed)};
+  return {thread.shared->numbers.controlled_memory.load(kRelaxed), thread.shared->numbers.total_memory.load(kRelaxed)};
 }
 
 // These functions measure MAX_CONTROLLED_MEMORY and MAX_TOTAL_MEMORY of a statement (semantics.md I16). Its begin calls
@@ -110,13 +110,13 @@ PFS_ALWAYS_INLINE void TakeFromSession(Word& now, uint64_t size) {
 }  // namespace internal
 
 PFS_ALWAYS_INLINE void AddToSession(ThreadState& thread, uint64_t size, bool controlled) {
-  ShmThread& shared = *thread.shared;
+  ThreadWords& shared = thread.shared->numbers;
   internal::AddToSession(shared.total_memory, thread.total_memory_peak, shared.max_total_memory, size);
   if (controlled) internal::AddToSession(shared.controlled_memory, thread.controlled_memory_peak, shared.max_controlled_memory, size);
 }
 PFS_ALWAYS_INLINE void TakeFromSession(ThreadState& thread, uint64_t size, bool controlled) {
-  internal::TakeFromSession(thread.shared->total_memory, size);
-  if (controlled) internal::TakeFromSession(thread.shared->controlled_memory, size);
+  internal::TakeFromSession(thread.shared->numbers.total_memory, size);
+  if (controlled) internal::TakeFromSession(thread.shared->numbers.controlled_memory, size);
 }
 
 // ---- Blocks
