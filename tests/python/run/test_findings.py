@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -150,7 +151,11 @@ def test_the_command_the_function_and_the_report_say_the_same(tmp_path: Path) ->
     assert list(frame["NAME"]) == ["lock_held"]
     assert frame.loc[0, "SENTENCE"] == rows[0]["sentence"]
     assert 0.05 < frame.loc[0, "SHARE"] <= 1
-    assert list(pfs.findings(next(Path(kept).glob("*.pfs")))["NAME"]) == ["lock_held"]
+    segment = next(Path(kept).glob("*.pfs"))
+    assert list(pfs.findings(segment)["NAME"]) == ["lock_held"]
+    metrics = subprocess.run([*PFS, "metrics", segment, "--findings"], capture_output=True, text=True, timeout=60, check=True)
+    values = dict(re.findall(r'^pfs_finding_seconds\{rule="(\w+)"\} (\S+)$', metrics.stdout, re.MULTILINE))
+    assert set(values) == {rule.name for rule in RULES}
 
 
 def test_fail_on_keeps_the_code_of_the_program_and_refuses_unknown_rules(tmp_path: Path) -> None:

@@ -26,12 +26,13 @@ def exporter(
     compat: bool = False,
     path: str | os.PathLike[str] | None = None,
     all_users: bool = False,
+    findings: bool = False,
 ) -> Exporter:
     """Returns an object that reads processes again and again. See ``text`` for the arguments."""
     if source is None:
-        return Exporter(all_processes(path, all_users), top, compat)
+        return Exporter(all_processes(path, all_users), top, compat, findings)
     with attach(source) as schema:  # it says what is wrong with a source
-        return Exporter(one_process(schema.path, schema._source.identity), top, compat)
+        return Exporter(one_process(schema.path, schema._source.identity), top, compat, findings)
 
 
 def text(source: int | str | os.PathLike[str] | None = None, *, top: int = DEFAULT_TOP, compat: bool = False) -> str:

@@ -58,13 +58,17 @@ class Exporter:
     falls, because of a TRUNCATE, its sum goes on from where it was.
     """
 
-    def __init__(self, find: Find, top: int = DEFAULT_TOP, compat: bool = False) -> None:
+    def __init__(self, find: Find, top: int = DEFAULT_TOP, compat: bool = False, findings: bool = False) -> None:
         self._top = top
         self._compat = compat
         self._prefix = "mysql_perf_schema_" if compat else "pfs_"
         declared: dict[Key, Declared] = {}
         groups: list[Readable] = [*GROUPS, *(COMPAT_GROUPS if compat else ()), Histogram(), Lost(), ProgramStatus()]
         groups += [ProgramMeters("counter", declared), ProgramMeters("gauge", declared)]
+        if findings:
+            from pfs._export.metrics.found import Findings
+
+            groups.append(Findings())
         self._groups = [group for group in groups if group.in_mysqld_exporter or not compat]
         self._processes = Follower(find, lambda found: _Process(found, self._groups))
         self._ended = [Sums() for _ in self._groups]

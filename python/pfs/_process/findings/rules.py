@@ -419,12 +419,14 @@ order by stake desc""",
     Rule(
         "sleeps",
         """
-select p, count(*) n, place, sum(dt) stake from wait where kind = 'sleep' and thread = 1 group by p, place having n >= :sleeps
-order by stake desc""",
+select p, count(*) n, place, sum(dt) stake from wait join process k using (p)
+where kind = 'sleep' and thread = 1 and not exists (select 1 from process x where x.pid = k.parent and x.command = k.command)
+group by p, place having n >= :sleeps order by stake desc""",
         "The first thread sleeps {n:n} times{at}",
         "Wait for the event itself: a condition, a pipe, a timeout of poll.",
         ("sleeps",),
-        "The program sleeps for a while and looks again, instead of being woken up.",
+        "The program sleeps for a while and looks again, instead of being woken up. A worker that was forked is not looked for: "
+        "its sleep may stand for work.",
         "The report has the place under `Other waits`.",
     ),
 )

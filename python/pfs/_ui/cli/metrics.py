@@ -29,6 +29,7 @@ __all__ = ["metrics"]
     show_default=True,
     help="At most this many digests, tables and indexes.",
 )
+@click.option("--findings", is_flag=True, help="Also what each fault has taken in the last minute, as pfs findings knows it.")
 @click.option("--compat", is_flag=True, help="The names and labels of Prometheus' mysqld_exporter.")
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
 @click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
@@ -38,6 +39,7 @@ def metrics(
     textfile: str | None,
     interval: float | None,
     top: int,
+    findings: bool,
     compat: bool,
     directory: str | None,
     all_users: bool,
@@ -60,7 +62,7 @@ def metrics(
         raise click.UsageError("--dir and --all-users are for all processes: leave PID away.")
     from pfs._export.metrics.api import exporter as new_exporter
 
-    exporter = new_exporter(process, top=top, compat=compat, path=directory, all_users=all_users)
+    exporter = new_exporter(process, top=top, compat=compat, path=directory, all_users=all_users, findings=findings)
     stop = Stop() if listen is not None or interval is not None else None
     try:
         if listen is not None and stop is not None:
