@@ -31,7 +31,10 @@ bool Waits(const Time* timeout) {
 // The event "idle", from construction to destruction: the waits are cancellation points.
 class Idle {
  public:
-  explicit Idle(const void* caller) { (void)pfs_idle_begin_at(&wait_, static_cast<const char*>(caller), kIsCode); }
+  explicit Idle(const void* caller) {
+    const SourceLine at = SourceOfScript(SourceAt(caller));
+    (void)pfs_idle_begin_at(&wait_, at.file, at.line);
+  }
   ~Idle() { pfs_idle_end(&wait_); }
   Idle(const Idle&) = delete;
   Idle& operator=(const Idle&) = delete;

@@ -98,7 +98,7 @@ bool IsNamedAfterMaker(const Site& maker, Kind kind, const void* address) {
 // Returns the key of an object: names that Python knows come first.
 pfs_key_t KeyOf(const Site& maker, Kind kind, const Traits& traits, const void* address) {
   if (maker.name != nullptr) {
-    return KeyOfNamed(traits.make, kPython, maker.name, "Lock of a Python program, by the line that makes or waits for it.");
+    return KeyOfNamed(traits.make, kPython, maker.name, "Of a Python program, by the line that makes a lock or that waits.");
   }
   if (const char* const name = NameOfGil(address, kind); name != nullptr) {
     return KeyOfNamed(traits.make, kPython, name, "Global interpreter lock of CPython.");
@@ -268,6 +268,8 @@ void StopTags() {
   g_tags.end_of_classes.store(0, std::memory_order_relaxed);
   g_tags.end_of_instances.store(0, std::memory_order_relaxed);
 }
+
+const char* PrefixOf(Kind kind) { return TraitsOf(kind).prefix; }
 
 Object* AddObject(const void* pointer, Kind kind, const Site* site) {
   if (IsBusy()) return nullptr;

@@ -38,6 +38,8 @@ enum class Kind : uint8_t {
   kPythonLock
 };
 static_assert(static_cast<uint32_t>(Kind::kPythonLock) < Site::kKinds);
+// Returns what stands before the place in a name of the kind, such as "sleep-".
+const char* PrefixOf(Kind kind);
 constexpr bool IsPlaceOfCall(Kind kind) { return kind >= Kind::kFutex && kind < Kind::kPythonLock; }
 
 // Threads: any. A node gets its address and loses it under the map's lock. First uses, init and destroy change the rest without it.

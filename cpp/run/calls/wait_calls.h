@@ -5,6 +5,7 @@
 #include "capi/own_wait.h"
 #include "run/calls/objects.h"
 #include "run/loader/real.h"
+#include "run/python/python.h"
 
 namespace perfschema::run {
 
@@ -28,6 +29,14 @@ class Waiting {
   pfs_wait_t wait_;
 };
 
+// Returns the object of a wait for no object of the program: it stands for the place of the call, in the script if there is one.
+inline Object* ObjectOfPlace(Kind kind, const void* caller) {
+  const Site* const script = __builtin_expect(t_script_call.place != nullptr, 0) ? SiteOfScript(PrefixOf(kind)) : nullptr;
+  if (script == nullptr) return ObjectAt(caller, kind, caller);
+  Object* const known = KnownObject(script, kind);
+  return known != nullptr ? known : AddObject(script, kind, script);
+}
+
 // Makes a call that waits for no object of the program, if it `waits` at all: the event has the place of the call.
 template <typename Call>
 [[gnu::always_inline]] inline auto WaitedAtPlace(Kind kind, bool waits, const void* caller, Call call,
@@ -35,7 +44,7 @@ template <typename Call>
   if (!waits || IsPlain()) return call();
   caller = UserAt(caller);
   const Waiting event(
-      ObjectAt(caller, kind, caller), [=] { return SourceAt(caller); }, operation);
+      ObjectOfPlace(kind, caller), [=] { return SourceOfScript(SourceAt(caller)); }, operation);
   return call();
 }
 

@@ -32,6 +32,9 @@ struct dl_find_object {
 extern "C" int _dl_find_object(void*, dl_find_object*) noexcept;
 
 namespace perfschema::run {
+
+thread_local constinit ScriptCall t_script_call = {};
+
 namespace {
 
 constexpr size_t kModules = 1024;

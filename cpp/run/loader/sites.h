@@ -61,6 +61,17 @@ struct SourceLine {
 // Returns the SOURCE of the caller of a replacement. Its text is looked for when the place is new to a thread.
 inline SourceLine SourceAt(const void* return_address) { return {static_cast<const char*>(return_address), kIsCode}; }
 
+// The call of a script that this thread makes: its line, and its name as MODULE:LINE. An interpreter makes the calls that are replaced for
+// it, and may not be asked any more when they come. Empty if none is known.
+struct ScriptCall {
+  SourceLine at;
+  const Site* place;
+};
+extern thread_local constinit ScriptCall t_script_call __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+// Returns the line of the script that makes the call, or else `at`.
+inline SourceLine SourceOfScript(const SourceLine& at) { return t_script_call.at.file != nullptr ? t_script_call.at : at; }
+
 // The function that registers a family, such as pfs_register_mutex().
 using Register = int (*)(const char* component, pfs_instrument_info* info, int count);
 

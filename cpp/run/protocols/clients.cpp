@@ -106,7 +106,8 @@ Running* FindRunning(const void* handle) {
   return PlaceOf(handle, [=](auto& there) { return there.load(std::memory_order_acquire) == handle; });
 }
 
-bool Begin(Suspendable& running, pfs_key_t key, const SourceLine& at, std::string_view text, const char* schema) {
+bool Begin(Suspendable& running, pfs_key_t key, const SourceLine& caller, std::string_view text, const char* schema) {
+  const SourceLine at = SourceOfScript(caller);
   new (&running.statement) pfs_statement_t{};
   running.kept_bytes = 0;
   if (pfs_statement_begin_at(&running.statement, key, nullptr, at.file, at.line) == 0) return false;

@@ -35,6 +35,13 @@ bool NotePythonLock(const void* semaphore, unsigned value, const void* caller);
 // Returns false if the type is not laid out as expected: then nothing changes. REQUIRES: the GIL; one type only.
 bool NoteQueueType(PyObject* type);
 
+// From here on `t_script_call` is set while Python calls a function that C has: `function` has a table entry of that name, at this offset
+// of the object. Returns false if there is none, or if too many are noted. REQUIRES: the GIL.
+bool NoteCall(PyObject* function, size_t entry, const char* name);
+
+// Returns the site PREFIX MODULE:LINE, of the script's call, or nullptr. REQUIRES: there is one.
+const Site* SiteOfScript(const char* prefix);
+
 // Returns the name of a mutex or condition of the GIL, or nullptr if the object is another.
 const char* NameOfGil(const void* address, Kind kind);
 

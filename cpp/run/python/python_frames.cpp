@@ -139,6 +139,15 @@ const Site* SiteOfLock(std::string_view module, int line) {
   return SiteOfText({text, static_cast<size_t>(end - text)});
 }
 
+// Tells it by the file: packages are in folders of that name, the standard library is in lib/python3.11 or frozen.
+Code::Whose WhoseIs(PyObject* code) {
+  const Reference<PyObject> name(g_py.PyObject_GetAttr(code, Names()->file));
+  const std::string_view text = TextOf(name.get());
+  const auto has = [=](std::string_view part) { return text.find(part) != text.npos; };
+  if (has("/site-packages/") || has("/dist-packages/")) return Code::Whose::kPackage;
+  return has("/lib/python3") || text.starts_with("<frozen ") ? Code::Whose::kStandardLibrary : Code::Whose::kUser;
+}
+
 Code::Role RoleOf(PyObject* code) {
   const Reference<PyObject> name(g_py.PyObject_GetAttr(code, Names()->function));
   const std::string_view function = TextOf(name.get());
@@ -158,6 +167,7 @@ Code Remembered::Ask(const Frame& frame, const char* skipped) {
                listed == Listed::kEnd,
                Code::Role::kNone,
                module == "threading" || module == "queue",
+               WhoseIs(frame.code),
                nullptr,
                nullptr};
   if (!code.is_skipped) code.file = SiteOfFile(frame.code);

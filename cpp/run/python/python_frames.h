@@ -42,7 +42,10 @@ struct Code {
   bool is_skipped;  // of waiting, or of a package in `skipped`
   bool is_end;      // of one there that ends the search
   Role role;
-  bool is_of_all;       // in a module of waiting that says nothing of the user: threading or queue
+  bool is_of_all;  // in a module of waiting that says nothing of the user: threading or queue
+  // How far the code is from the user's own.
+  enum class Whose : uint8_t { kUser, kPackage, kStandardLibrary, kNobody };
+  Whose whose;
   const Site* file;     // nullptr if it is skipped, or has no file
   const Site* waiting;  // the name of a module of waiting; nullptr for others
 };

@@ -68,6 +68,21 @@ PyObject* NoteQueues(PyObject*, PyObject* type) {
   return g_py.PyLong_FromLong(is_type && NoteQueueType(type) ? 1 : 0);
 }
 
+// note_calls(offset, *functions): waits and statements within these functions of C have the line that calls them. `offset`: of the entry in
+// the functions' objects.
+PyObject* NoteCalls(PyObject*, Arguments arguments, intptr_t count) {
+  long offset = 0;
+  if (count < 1 || !ReadNumber(arguments[0], &offset)) return nullptr;
+  long noted = 0;
+  for (intptr_t i = 1; i < count; ++i) {
+    const Reference<PyObject> name(g_py.PyObject_GetAttr(arguments[i], g_py.PyUnicode_InternFromString("__name__")));
+    const char* const text = name.get() != nullptr ? BytesOf(name.get()) : nullptr;
+    if (text == nullptr) return nullptr;
+    noted += NoteCall(arguments[i], static_cast<size_t>(offset), text) ? 1 : 0;
+  }
+  return g_py.PyLong_FromLong(noted);
+}
+
 // note(message): adds a row to error_log.
 PyObject* Note(PyObject*, PyObject* arguments) {
   const char* message = nullptr;
@@ -124,6 +139,7 @@ const PyMethod kMethods[] = {
     {"hide", Hide, kTupleOfArguments, "hide() -> int"},
     {"show", Show, kOneArgument, "show(hidden)"},
     {"note", Note, kTupleOfArguments, "note(message)"},
+    FastMethod("note_calls", NoteCalls, "note_calls(offset, *functions) -> int"),
     {"note_queues", NoteQueues, kOneArgument, "note_queues(type) -> int"},
     FastMethod("finder", Finder, "finder(wanted, find) -> find_spec"),
     {nullptr, nullptr, 0, nullptr},

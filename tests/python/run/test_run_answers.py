@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import pfs
 from pfs._base import installed
 
 PROGRAMS = Path(__file__).resolve().parents[3] / "tests/programs/unchanged"
@@ -93,3 +94,38 @@ def test_a_lock_of_python_that_another_thread_releases_is_a_condition(tmp_path: 
     (wait,) = [row for row in report["locks"] if row["name"] == "wait/synch/cond/python/__main__:3"]
     assert wait["count"] >= 3
     assert wait["time"] >= 40_000_000_000
+
+
+LINES = """
+import json, os, select, socket, sqlite3, subprocess, sys, time
+def nap(): time.sleep(0.03)
+nap()
+sqlite3.connect(":memory:").execute("select 1").fetchall()
+subprocess.run(["sleep", "0.03"])
+select.select([socket.socketpair()[0]], [], [], 0.03)
+def never(): raise AssertionError
+try: sqlite3.connect(":memory:").execute("select wrong")
+except sqlite3.OperationalError: pass
+print(time.sleep.__name__, repr(time.sleep), sqlite3.Cursor.execute.__name__)
+"""
+
+
+def test_waits_and_statements_of_functions_of_c_have_the_line_of_python(tmp_path: Path) -> None:
+    program = tmp_path / "calls.py"
+    program.write_text(LINES)
+    plain = subprocess.run([sys.executable, program], check=True, capture_output=True, text=True).stdout
+    command = [*PFS, "run", "--keep", "--no-report", "--", sys.executable, program]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout == plain
+    sources: dict[str, str] = {}
+    for segment in (tmp_path / "segments").glob("*/*.pfs"):
+        with pfs.attach(str(segment)) as schema:
+            waits = schema.table("events_waits_history_long")
+            sources |= dict(zip(waits["EVENT_NAME"], waits["SOURCE"], strict=True))
+            statements = schema.table("events_statements_history_long")
+            sources |= dict(zip(statements["SQL_TEXT"], statements["SOURCE"], strict=True))
+    assert sources["wait/system/python/sleep-__main__:3"] == "calls.py:3"
+    assert sources["wait/system/python/child-__main__:6"] == "calls.py:6"
+    assert sources["idle"] == "calls.py:7"
+    assert sources["select 1"] == "calls.py:5"
+    assert sources["select wrong"] == "calls.py:9"

@@ -34,6 +34,7 @@ PARTS = {
         "asyncpg.prepared_stmt": "asyncpg_py",
         "pymongo.monitoring": "pymongo_py",
     },
+    "lines": {"time": "lines", "posix": "lines", "select": "lines", "_socket": "lines", "_sqlite3": "lines"},
     "asyncio": {"asyncio.locks": "asyncio_py", "asyncio.queues": "asyncio_py"},
     "tasks": {"celery.app.trace": "tasks"},
     "tests": {"_pytest.runner": "tests"},

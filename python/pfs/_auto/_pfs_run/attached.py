@@ -22,6 +22,7 @@ __all__ = [
     "leave_wsgi",
     "name_thread",
     "note",
+    "note_calls",
     "note_queues",
     "request_text",
     "start",
@@ -315,6 +316,10 @@ def begin_sent(about, method, address, client=None):
 def note(message):
     """Adds a row to error_log."""
     _core.pfs_log(_WARNING, b"PFS-PYTHON", b"run", message.encode("utf-8", "replace"))
+
+
+def note_calls(offset, *functions):
+    """Does nothing: waits are not seen."""
 
 
 def note_queues(kind):

@@ -1,0 +1,80 @@
+// run/python/python_calls.cpp: the Python line of functions that C has, such as time.sleep().
+//
+// Such a function lets the GIL go before it makes a system call: its frames cannot be asked then. So the entry of the function in its table
+// of methods leads here first, with the GIL. The object that Python sees stays the same.
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "run/loader/real.h"
+#include "run/python/python.h"
+#include "run/python/python_frames.h"
+
+namespace perfschema::run {
+namespace {
+
+// Functions of tables have two to five parameters, all of which are in registers: the rest is passed on as it came.
+using AnyFunction = void* (*)(void*, void*, void*, void*, void*);
+constexpr size_t kMostCalls = 64;
+constinit AnyFunction originals[kMostCalls] = {};
+size_t count = 0;
+
+// Returns the innermost frame of the user, else of a package, else of the standard library.
+ScriptCall CallOfThread() {
+  struct Found {
+    ScriptCall call;
+    Code::Whose whose;
+  };
+  const Found none = {{}, Code::Whose::kNobody};
+  return SearchFrames(none, nullptr,
+                      [](Found* found, const Frame& frame, const Code& code) {
+                        if (code.whose >= found->whose) return Step::kGoOn;
+                        Line copy;
+                        const Line* const line = g_remembered.LineOf(frame, true, &copy);
+                        if (line == nullptr) return Step::kUnknown;
+                        const Site* const file = code.file != nullptr ? code.file : code.waiting;
+                        if (file == nullptr || line->lock == nullptr || line->line <= 0) return Step::kGoOn;
+                        *found = {{{file->text, static_cast<uint32_t>(line->line)}, line->lock}, code.whose};
+                        return code.whose == Code::Whose::kUser ? Step::kDone : Step::kGoOn;
+                      })
+      .call;
+}
+
+template <size_t kIndex>
+void* Called(void* a, void* b, void* c, void* d, void* e) {
+  struct Around {
+    const ScriptCall before = std::exchange(t_script_call, IsPlain() ? ScriptCall{} : CallOfThread());
+    ~Around() { t_script_call = before; }
+  };
+  const Around around;
+  return originals[kIndex](a, b, c, d, e);
+}
+
+template <size_t... kIndexes>
+AnyFunction ThunkAt(size_t index, std::index_sequence<kIndexes...>) {
+  static constexpr AnyFunction kThunks[] = {Called<kIndexes>...};
+  return kThunks[index];
+}
+
+}  // namespace
+
+bool NoteCall(PyObject* function, size_t entry, const char* name) {
+  struct Entry {  // PyMethodDef
+    const char* name;
+    AnyFunction function;
+  };
+  Entry* method;
+  std::memcpy(&method, reinterpret_cast<const char*>(function) + entry, sizeof method);
+  if (count == kMostCalls || method == nullptr || std::strcmp(method->name, name) != 0) return false;
+  originals[count] = method->function;
+  method->function = ThunkAt(count++, std::make_index_sequence<kMostCalls>());
+  return true;
+}
+
+const Site* SiteOfScript(const char* prefix) {
+  char text[160];
+  const int bytes = std::snprintf(text, sizeof text, "%s%s", prefix, t_script_call.place->name);
+  return bytes > 0 && static_cast<size_t>(bytes) < sizeof text ? SiteOfText({text, static_cast<size_t>(bytes)}) : nullptr;
+}
+
+}  // namespace perfschema::run
