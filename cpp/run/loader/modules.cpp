@@ -1,22 +1,77 @@
-// run/loader/modules.cpp: notes libraries whose calls pass this one by.
+// run/loader/modules.cpp: libraries whose calls pass this one by.
 //
-// RTLD_DEEPBIND makes a library find its functions in its own dependencies first: in libc and not here. dlmopen() gives it a libc of its
-// own. The program may need that, so the call stays as it is, and the error log says what is not seen. The dynamic linker takes the
-// return address of dlopen() for the caller, whose search path counts: so these leave by a jump, with the stack as it was.
+// RTLD_DEEPBIND makes a library find its functions in its own dependencies first: in libc and not here. The flag stays as it is. When the
+// library is there, its calls of libc, and those of what it needs, are bound to the replacements. dlmopen() gives a library a libc of its
+// own: the error log says that it is not seen. The dynamic linker takes the return address of dlopen() for the caller, whose search path
+// counts: so these leave by a jump, with the stack as it was, unless the path needs no search.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "perfschema/pfs.h"
+#include "run/loader/exported.h"
+#include "run/loader/own_calls.h"
 #include "run/loader/real.h"
 
 using namespace perfschema::run;
+
+namespace {
+
+// Calls `visit` for each object that this one needs.
+template <typename Visit>
+void ForEachNeeded(const link_map& object, Visit visit) {
+  const char* const names = DynamicSection(object).names;
+  for (const ElfW(Dyn)* entry = object.l_ld; names != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag != DT_NEEDED) continue;
+    for (const link_map* other = FirstObject(); other != nullptr; other = other->l_next) {
+      const DynamicSection section(*other);
+      const bool has_name = section.name_of_library != 0 && section.names != nullptr;
+      if (has_name && std::strcmp(section.names + section.name_of_library, names + entry->d_un.d_val) == 0) visit(*other);
+    }
+  }
+}
+
+// Binds the calls of a library, and of what it needs, to the replacements.
+void BindAll(const link_map& library) {
+  constexpr size_t kMost = 64;
+  const CLibrary c_library;
+  const link_map* found[kMost] = {&library};
+  size_t count = 1;
+  for (size_t i = 0; i < count; ++i) {
+    c_library.BindCallsHere(*found[i]);
+    ForEachNeeded(*found[i], [&](const link_map& needed) {
+      const bool is_new = std::find(found, found + count, &needed) == found + count && &needed != OwnObject();
+      const auto* const code = reinterpret_cast<const void*>(needed.l_ld);
+      if (is_new && count < kMost && !c_library.Has(code)) found[count++] = &needed;
+    });
+  }
+}
+
+}  // namespace
 
 extern "C" __attribute__((used, visibility("hidden"))) void pfs_run_note_unseen(const char* path) {
   if (IsPlain() || path == nullptr) return;
   char text[512];
   std::snprintf(text, sizeof text, "%s has been loaded apart (RTLD_DEEPBIND or dlmopen): its calls are not seen", path);
   (void)pfs_log(PFS_LOG_WARNING, "PFS-RUN", "modules", text);
+}
+
+namespace {
+constexpr uintptr_t kNotOpened = 1;
+}
+
+// Loads a library with RTLD_DEEPBIND. Returns kNotOpened if the caller must do so by a jump.
+extern "C" __attribute__((used, visibility("hidden"))) void* pfs_run_open_apart(const char* path, int flags) {
+  if (IsPlain() || path == nullptr) return reinterpret_cast<void*>(kNotOpened);
+  if (std::strchr(path, '/') == nullptr || std::strchr(path, '$') != nullptr) {
+    pfs_run_note_unseen(path);
+    return reinterpret_cast<void*>(kNotOpened);
+  }
+  void* const library = PFS_REAL(dlopen)(path, flags);
+  if (library != nullptr) BindAll(*static_cast<const link_map*>(library));
+  return library;
 }
 
 #if defined(__aarch64__)
@@ -30,9 +85,14 @@ dlopen:
   stp x29, x30, [sp, #-32]!
   mov x29, sp
   stp x0, x1, [sp, #16]
-  bl pfs_run_note_unseen
+  bl pfs_run_open_apart
+  mov x16, x0
   ldp x0, x1, [sp, #16]
   ldp x29, x30, [sp], #32
+  cmp x16, #1
+  b.eq 1f
+  mov x0, x16
+  ret
 1:
   adrp x16, pfs_real_dlopen
   ldr x16, [x16, #:lo12:pfs_real_dlopen]
@@ -70,10 +130,14 @@ dlopen:
   push %rdi
   push %rsi
   sub $8, %rsp
-  call pfs_run_note_unseen
+  call pfs_run_open_apart
   add $8, %rsp
   pop %rsi
   pop %rdi
+  cmp $1, %rax
+  je 2f
+  ret
+2:
   jmp *pfs_real_dlopen(%rip)
 .size dlopen, . - dlopen
 .globl dlmopen

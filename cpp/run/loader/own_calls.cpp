@@ -10,6 +10,7 @@
 #include "base/placement.h"
 #include "run/loader/exported.h"
 #include "run/loader/memory.h"
+#include "run/loader/sites.h"
 
 namespace perfschema::run {
 namespace {
@@ -97,7 +98,9 @@ bool CLibrary::SetRelocated(const link_map& object, int protection) const {
   return is_done;
 }
 
-PFS_IN_EVERY_PROCESS void CLibrary::BindCallsOf(const link_map& object) const {
+// `find` returns the function that a name is to be bound to, or nullptr: nothing changes.
+template <typename Find>
+[[gnu::always_inline]] inline void CLibrary::Bind(const link_map& object, Find find) const {
   const DynamicSection from(object);
   bool is_writable = false;
   for (size_t table = 0; table < 2; ++table) {
@@ -106,8 +109,8 @@ PFS_IN_EVERY_PROCESS void CLibrary::BindCallsOf(const link_map& object) const {
       if ((type != kAnyUse && type != kCall && type != kData) || entry.r_addend != 0) continue;
       const ElfW(Sym)& symbol = from.symbols[ELF64_R_SYM(entry.r_info)];
       auto* const slot = reinterpret_cast<void**>(object.l_addr + entry.r_offset);
-      if (symbol.st_shndx != SHN_UNDEF || *slot == nullptr || Has(*slot)) continue;
-      void* const function = FunctionOf(from.names + symbol.st_name);
+      if (symbol.st_shndx != SHN_UNDEF || *slot == nullptr) continue;
+      void* const function = find(*slot, from.names + symbol.st_name);
       if (function == nullptr || function == *slot) continue;
       if (!is_writable && !SetRelocated(object, PROT_READ | PROT_WRITE)) return;  // its calls go where the program's go
       is_writable = true;
@@ -115,6 +118,18 @@ PFS_IN_EVERY_PROCESS void CLibrary::BindCallsOf(const link_map& object) const {
     }
   }
   if (is_writable) SetRelocated(object, PROT_READ);
+}
+
+PFS_IN_EVERY_PROCESS void CLibrary::BindCallsOf(const link_map& object) const {
+  Bind(object, [this](const void* now, const char* name) { return Has(now) ? nullptr : FunctionOf(name); });
+}
+
+void CLibrary::BindCallsHere(const link_map& object) const {
+  const Exported own(*OwnObject());
+  Bind(object, [&](const void* now, const char* name) -> void* {
+    // A function that has not been called yet leads back into the object.
+    return Has(now) || MapOf(now) == &object ? own.FindFunction(SymbolName(std::string_view(name))) : nullptr;
+  });
 }
 
 }  // namespace perfschema::run

@@ -23,8 +23,12 @@ class CLibrary {
   void* FunctionOf(const char* name) const;
   // Binds the calls of an object to it. REQUIRES: the object has been relocated.
   void BindCallsOf(const link_map& object) const;
+  // Binds the calls of an object that lead to it, or nowhere yet, to the replacements here. REQUIRES: as before.
+  void BindCallsHere(const link_map& object) const;
 
  private:
+  template <typename Find>
+  void Bind(const link_map& object, Find find) const;
   bool SetRelocated(const link_map& object, int protection) const;
 
   static constexpr size_t kMostParts = 3;

@@ -111,7 +111,7 @@ def test_a_process_that_runs_another_program_keeps_both_segments(tmp_path: Path)
     assert re.search(r"  sh -c .*\n.*    cat ", tree), tree
 
 
-def test_a_library_that_is_loaded_apart_is_reported(tmp_path: Path) -> None:
+def test_a_library_that_is_loaded_apart_is_seen_or_reported(tmp_path: Path) -> None:
     (tmp_path / "plugin.c").write_text('#include <unistd.h>\nvoid use(int fd) { (void)!write(fd, "abc", 3); }')
     (tmp_path / "loads.c").write_text(
         """
@@ -121,19 +121,28 @@ def test_a_library_that_is_loaded_apart_is_reported(tmp_path: Path) -> None:
         #include <unistd.h>
         int main(int count, char** arguments) {
           int fd = open(arguments[2], O_CREAT | O_WRONLY, 0644);
-          void* library = dlopen(arguments[1], RTLD_NOW | (count > 3 ? RTLD_DEEPBIND : 0));
+          void* library = dlopen(arguments[1], (count > 4 ? RTLD_LAZY : RTLD_NOW) | (count > 3 ? RTLD_DEEPBIND : 0));
+          if (library == NULL) return 2;
           ((void (*)(int))dlsym(library, "use"))(fd);
           return close(fd);
         }"""
     )
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "plugin.so", tmp_path / "plugin.c"], check=True)
-    subprocess.run(["cc", "-o", tmp_path / "loads", tmp_path / "loads.c"], check=True)
-    for more, writes in ((), 1), (("deep",), 0):
-        done, report = report_of(tmp_path, tmp_path / "loads", tmp_path / "plugin.so", tmp_path / "file", *more)
-        assert done.returncode == 0
-        assert next(row["writes"] for row in report["files"] if row["file"] == f"{tmp_path}/file") == writes
-        assert len(report["notes"]) == len(more)
-        assert all(f"{tmp_path}/plugin.so has been loaded apart" in note for note in report["notes"])
+    subprocess.run(["cc", "-o", tmp_path / "loads", tmp_path / "loads.c", f"-Wl,-rpath,{tmp_path}"], check=True)
+    for linked in ("-z", "now"), ("-z", "lazy"):
+        command = ["cc", "-shared", "-fPIC", *linked, "-o", tmp_path / "plugin.so", tmp_path / "plugin.c"]
+        subprocess.run(command, check=True)
+        for name, more in (
+            (f"{tmp_path}/plugin.so", ()),
+            (f"{tmp_path}/plugin.so", ("deep",)),
+            (f"{tmp_path}/plugin.so", ("deep", "lazy")),
+            ("plugin.so", ("deep",)),  # found by the program's own search path
+        ):
+            done, report = report_of(tmp_path, tmp_path / "loads", name, tmp_path / "file", *more)
+            assert done.returncode == 0
+            is_seen = "/" in name
+            writes = next(row["writes"] for row in report["files"] if row["file"] == f"{tmp_path}/file")
+            assert writes == (1 if is_seen else 0)
+            assert ["plugin.so has been loaded apart" in note for note in report["notes"]] == ([] if is_seen else [True])
 
 
 def test_children_of_a_server_that_overwrites_its_environment_are_in_the_run(tmp_path: Path) -> None:
