@@ -13,7 +13,7 @@ from pfs import _core
 from pfs._process import processes
 from pfs._process.segment import SegmentSource
 
-__all__ = ["JOIN", "hidden", "is_lock_wait", "is_noise", "is_recorded", "recorded", "tell_where"]
+__all__ = ["GIL", "JOIN", "hidden", "is_idle", "is_lock_wait", "is_noise", "is_recorded", "recorded", "tell_where"]
 
 # Locks of the interpreter, and what pfs itself does: how often says nothing of a program. The wait for the GIL
 # (wait/synch/cond/python/gil) counts.
@@ -23,6 +23,8 @@ _NOISE = re.compile(
 )
 # The wait for the end of a thread: threads do not compete for its lock.
 JOIN = "wait/synch/mutex/python/threading.Thread.join"
+GIL = "wait/synch/cond/python/gil"
+_SHORTEST_IDLE = 10_000_000_000  # picoseconds
 _MODULE_OF_WAITING = re.compile(r"(?:threading|queue|asyncio|concurrent\.futures|multiprocessing)(?:\.\w+)*:\d+$")
 
 
@@ -58,6 +60,27 @@ def is_lock_wait(name: str, source: str) -> bool:
     """
     is_lock = name.startswith(("wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/prlock/", "wait/synch/sxlock/"))
     return is_lock and name != JOIN and not is_noise(name) and _MODULE_OF_WAITING.match(source) is None
+
+
+def is_idle(name: str, count: int, time: int, ran: int) -> bool:
+    """Returns whether the waits of an instrument are those of threads that have nothing to do: a pool without work, a helper of a
+    library.
+
+    That is so for a condition at which threads other than the first one waited for half of the time that the process ran, or
+    longer, and for 10 ms each time. A queue that is full, or a barrier, looks the same if threads wait there for as long: the
+    report lists it among the idle threads then. `pfs run --all` lists all conditions together.
+
+    Args:
+        count, time: of the waits of threads other than the first one, which begins and ends the work. Times are picoseconds.
+        ran: how long the process ran.
+    """
+    return (
+        name.startswith("wait/synch/cond/")
+        and not is_noise(name)
+        and name != GIL
+        and time >= ran / 2
+        and time >= count * _SHORTEST_IDLE
+    )
 
 
 def recorded(write: bool = False) -> SegmentSource | None:

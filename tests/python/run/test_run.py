@@ -150,7 +150,8 @@ def test_locks_agree_with_a_counting_library(programs: Path, tmp_path: Path) -> 
         run(programs / "locks", env=environment, close_fds=False, check=True)
     lock, trylock, read, write, spin, semaphore, barrier = map(int, (tmp_path / "counts").read_text().split())
     for options in ((), ("--all-on",)):
-        rows = report_of(tmp_path, programs / "locks", options=options)["locks"]
+        report = report_of(tmp_path, programs / "locks", options=options)
+        rows = [*report["locks"], *report["conditions"], *report["idle"]]
         assert {row["name"].removeprefix("wait/synch/"): row["count"] for row in rows} == {
             "mutex/locks/named_lock": lock,
             "mutex/locks/made_lock": trylock,

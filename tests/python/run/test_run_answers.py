@@ -49,7 +49,7 @@ def test_locks_of_cpp_have_the_lines_of_the_program(level: str, tmp_path: Path) 
         held, waits = line_of(source, f"held: {lock}"), line_of(source, f"waits: {lock}")
         assert any(held in name and waits in place for name, place in places), (lock, places)
     assert not any("gthr" in place or "std_mutex.h" in place for row in places for place in row)
-    assert any(row["name"].endswith("/(anonymous namespace)::is_ready") for row in report["locks"])
+    assert any(row["name"].endswith("/(anonymous namespace)::is_ready") for row in [*report["conditions"], *report["idle"]])
 
 
 def test_a_team_of_openmp_waits_at_the_constructs_of_the_program(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_lock_of_python_that_another_thread_releases_is_a_condition(tmp_path: 
     blocked = {row["source"]: row for row in report["blocked"]}
     assert blocked["others.py:15"]["longest"] >= 10_000_000_000  # the lock that is held
     assert blocked["others.py:5"]["count"] <= 2  # until a thread releases what another one has taken
-    (wait,) = [row for row in report["locks"] if row["name"] == "wait/synch/cond/python/__main__:3"]
+    (wait,) = [row for row in report["conditions"] if row["name"] == "wait/synch/cond/python/__main__:3"]
     assert wait["count"] >= 3
     assert wait["time"] >= 40_000_000_000
 
@@ -129,3 +129,43 @@ def test_waits_and_statements_of_functions_of_c_have_the_line_of_python(tmp_path
     assert sources["idle"] == "calls.py:7"
     assert sources["select 1"] == "calls.py:5"
     assert sources["select wrong"] == "calls.py:9"
+
+
+POOLS = """
+import queue, threading, time
+from concurrent.futures import ThreadPoolExecutor
+lock, items = threading.Lock(), queue.Queue()
+def hold():
+    with lock: time.sleep(0.1)
+def work():
+    while items.get(): pass
+pool = ThreadPoolExecutor(5)
+for future in [pool.submit(time.sleep, 0.01) for _ in range(20)]: future.result()
+workers = [threading.Thread(target=work) for _ in range(5)]
+for each in workers: each.start()
+holder = threading.Thread(target=hold)
+holder.start()
+time.sleep(0.03)
+with lock: pass
+time.sleep(0.3)
+for _ in workers: items.put(0)
+for each in workers: each.join()
+pool.shutdown()
+"""
+
+
+def test_ten_idle_threads_do_not_hide_the_lock_that_hurts(tmp_path: Path) -> None:
+    program = tmp_path / "pools.py"
+    program.write_text(POOLS)
+    report = report_of(tmp_path, sys.executable, program)
+    lock = "wait/synch/mutex/python/__main__:4"
+    assert [row["name"] for row in report["locks"] if row["time"] > 10_000_000_000] == [lock]
+    assert (report["blocked"][0]["name"], report["blocked"][0]["source"]) == (lock, "pools.py:16")
+    assert {row["name"].rpartition("/")[2] for row in report["idle"]} == {"__main__:4", "__main__:10"}
+    assert sum(row["time"] for row in report["idle"]) >= 2_000_000_000_000
+    # The first thread's wait for a result is none of an idle thread.
+    assert not any("__main__:11" in row["name"] for row in report["idle"])
+    text = subprocess.run([*PFS, "run", "--", sys.executable, program], check=True, capture_output=True, text=True).stderr
+    assert text.index("\nLocks\n") < text.index("pools.py:16") < text.index("\nIdle threads\n")
+    command = [*PFS, "run", "--all", "--", sys.executable, program]
+    assert "\nIdle threads\n" not in subprocess.run(command, check=True, capture_output=True, text=True).stderr

@@ -113,7 +113,8 @@ def test_locks_in_shared_memory_that_do_not_say_so(programs: Path, tmp_path: Pat
 def test_each_kind_of_lock(programs: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     """The program checks each result against POSIX."""
     report = report_of(tmp_path, programs / "lock_kinds", options=options)
-    counts = {row["name"].removeprefix("wait/synch/").replace("lock_kinds/", ""): row["count"] for row in report["locks"]}
+    rows = [*report["locks"], *report["conditions"], *report["idle"]]
+    counts = {row["name"].removeprefix("wait/synch/").replace("lock_kinds/", ""): row["count"] for row in rows}
     if "--only" in options:
         assert counts == {}
         return

@@ -90,7 +90,8 @@ def test_a_wait_for_an_item_is_no_wait_for_a_lock(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (plain.stdout, plain.stderr)
     found = json.loads(report.read_text())
     locks = {row["name"]: row for row in found["locks"]}
-    assert locks["wait/synch/cond/python/__main__:7"]["count"] >= 12
+    conditions = {row["name"]: row for row in [*found["conditions"], *found["idle"]]}
+    assert conditions["wait/synch/cond/python/__main__:7"]["count"] >= 12
     assert "wait/synch/mutex/python/__main__:7" not in locks
     assert locks["wait/synch/mutex/python/__main__:8"]["time"] > 0  # the lock itself
     assert {row["name"] for row in found["blocked"]} == {"wait/synch/mutex/python/__main__:8"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pfs._process.attach import attach
 from pfs._process.findings.facts import Facts
 from pfs._process.findings.find import Finding, find
-from pfs._process.recorded import JOIN, is_lock_wait
+from pfs._process.recorded import GIL, JOIN, is_idle, is_lock_wait
 from pfs._read.places.readable import Readable
 from pfs._read.show import storable
 from pfs._read.source import losses
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pfs._process.processes import Found
     from pfs._process.run.launch import Took
     from pfs._process.run.program import Unrecorded
+    from pfs._process.segment import SegmentSource
     from pfs._read.source import Source
 
 __all__ = ["MOST_ROWS", "Report", "add_up", "gather", "largest"]
@@ -33,13 +34,14 @@ _CLASSES = {
     JOIN: "ends of threads of Python (join)",
     "wait/synch/mutex/": "mutexes",
     "wait/synch/rwlock/": "read-write locks",
-    "wait/synch/cond/python/gil": "the GIL of Python",
+    GIL: "the GIL of Python",
     "wait/synch/cond/": "conditions",
     "wait/io/file/": "files",
     "wait/io/socket/": "sockets",
     "wait/app/": "waits of the program's own",
     "idle": "idle (poll, select, epoll)",
 }
+_IDLE = "idle threads (a condition)"
 # Kinds of wait/system, which stand before the place: cpp/run/calls/objects.cpp.
 _SYSTEM_WAIT = re.compile(r"wait/system/[^/]*/([a-z]+)-")
 _SYSTEM_CLASSES = {
@@ -54,6 +56,7 @@ _SYSTEM_CLASSES = {
 }
 # A lock that is free takes some nanoseconds, and a thread that sleeps for one takes microseconds to wake up.
 _SHORTEST_BLOCK = 1_000_000  # picoseconds
+_FIRST_THREAD = 1  # THREAD_ID
 _SHORTEST_OPEN = 10_000_000_000  # picoseconds
 _WAITS = "events_waits_summary_global_by_event_name"
 # The columns of each row of a report.
@@ -92,6 +95,8 @@ class Report:
     processes: list[dict[str, Any]] = field(default_factory=list)
     classes: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
     locks: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
+    conditions: dict[str, list[int]] = field(default_factory=dict)  # for what other threads do: as locks
+    idle: dict[str, list[int]] = field(default_factory=dict)  # conditions at which threads have nothing to do: as locks
     waits: dict[str, list[int]] = field(default_factory=dict)  # for children, time, signals ...: as locks
     blocked: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # by lock and line of the wait: as locks
     open: list[OpenWait] = field(default_factory=list)
@@ -117,6 +122,8 @@ class Report:
             "processes": self.processes,
             "classes": rows(self.classes, "class", ("count", "time", "longest"), 1),
             "locks": rows(self.locks, "name", ("count", "time", "longest"), 1),
+            "conditions": rows(self.conditions, "name", ("count", "time", "longest"), 1),
+            "idle": rows(self.idle, "name", ("count", "time", "longest"), 1),
             "not_ended": [
                 {name: storable(value) if isinstance(value, str) else value for name, value in asdict(wait).items()}
                 for wait in self.longest_open(limit)
@@ -189,14 +196,26 @@ def _add(report: Report, schema: Schema) -> None:
     waits = [row for row in waits if row[1] > 0]
     report.processes.append({"pid": schema.pid, "command": schema.command, "events": sum(row[1] for row in waits)})
     names = Readable(source)
-    for name, *numbers in (*(row[:4] for row in waits), *_add_open(report, source, schema.pid, names)):
-        kind = _class_of(name)
+    sums: dict[str, list[int]] = {}
+    of_first: dict[str, list[int]] = {}
+    for name, *numbers in (row[:4] for row in waits):
+        add_up(sums, name, numbers, longest=2)
+    for thread, name, time in _add_open(report, source, schema.pid, names):
+        for there in (sums, of_first) if thread == _FIRST_THREAD else (sums,):
+            add_up(there, name, (1, time, time), longest=2)
+    idle = _idle_in(source, sums, of_first)
+    for name, numbers in sums.items():
+        kind = _IDLE if name in idle else _class_of(name)
         if kind is not None:
             add_up(report.classes, kind, numbers, longest=2)
-        if name.startswith("wait/synch/") and not name.startswith(JOIN):
-            add_up(report.locks, names.name(name), numbers, longest=2)
+        if name in idle:
+            add_up(report.idle, names.name(name), numbers, longest=2)
+        elif name.startswith("wait/synch/cond/"):
+            add_up(report.conditions, names.name(name), numbers, longest=2)
         elif name.startswith((JOIN, "wait/system/", "wait/app/")):
             add_up(report.waits, names.name(name), numbers, longest=2)
+        elif name.startswith("wait/synch/"):
+            add_up(report.locks, names.name(name), numbers, longest=2)
     _add_files(report, source, names)
     for name, count, *numbers in source.rows("socket_summary_by_event_name", ("EVENT_NAME", "COUNT_STAR", *_IO)):
         if count > 0:
@@ -215,8 +234,25 @@ def _add(report: Report, schema: Schema) -> None:
             report.notes.append(text)
 
 
-def _add_open(report: Report, source: Source, pid: int, names: Readable) -> list[tuple[str, int, int, int]]:
-    """Adds the waits that had not ended, and returns name, count, time and longest of each: they count as those that had.
+def _idle_in(source: SegmentSource, sums: Mapping[str, Sequence[int]], of_first: dict[str, list[int]]) -> set[str]:
+    """Returns the instruments at which threads have nothing to do. `of_first`: the first thread's open waits."""
+    ran = source.now()
+
+    def idle(name: str) -> bool:
+        count, time, _ = sums[name]
+        count_of_first, time_of_first, _ = of_first.get(name, (0, 0, 0))
+        return is_idle(name, count - count_of_first, time - time_of_first, ran)
+
+    found = set(filter(idle, sums))
+    columns = ("THREAD_ID", "EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_TIMER_WAIT")
+    for thread, name, *numbers in source.rows("events_waits_summary_by_thread_by_event_name", columns) if found else ():
+        if thread == _FIRST_THREAD and name in found:
+            add_up(of_first, name, numbers, longest=2)
+    return set(filter(idle, found))
+
+
+def _add_open(report: Report, source: Source, pid: int, names: Readable) -> list[tuple[int, str, int]]:
+    """Adds the waits that had not ended, and returns thread, name and time of each: they count as those that had.
 
     Threads without work wait until the program ends. So waits that no lock blocks are shown only if the first thread waits, too.
     """
@@ -224,7 +260,7 @@ def _add_open(report: Report, source: Source, pid: int, names: Readable) -> list
     blocked = {(thread, event): holder for thread, event, *holder in source.rows("blocked", columns)}
     of_wait = ("THREAD_ID", "EVENT_ID", "EVENT_TYPE", "THREAD", "EVENT_NAME", "SOURCE", "TIMER_WAIT")
     running = [row for row in source.rows("running", of_wait) if row[2] == "WAIT" and row[6]]
-    is_cut_short = any(row[0] == 1 for row in running)
+    is_cut_short = any(row[0] == _FIRST_THREAD for row in running)
     for thread, event, _, who, name, at, time in running:
         held = blocked.get((thread, event))
         if time >= _SHORTEST_OPEN and (held is not None or is_cut_short):
@@ -233,7 +269,7 @@ def _add_open(report: Report, source: Source, pid: int, names: Readable) -> list
             report.open.append(
                 OpenWait(pid, names.name(who), names.name(name), names.source(at) or "", time, holder, line, deadlock)
             )
-    return [(row[4], 1, row[6], row[6]) for row in running]
+    return [(row[0], row[4], row[6]) for row in running]
 
 
 def _add_files(report: Report, source: Source, names: Readable) -> None:

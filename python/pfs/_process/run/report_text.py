@@ -17,20 +17,31 @@ _IMPORTED = re.compile(
 )
 
 
-def _without_noise(report: Report) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """Returns locks that somebody waited for, and files with all that Python reads, its own and of packages, in one row."""
-    locks = {name: numbers for name, numbers in report.locks.items() if numbers[1] > 0}
-    imported = {name for name in report.files if _IMPORTED.search(name)}
-    files: dict[str, list[int]] = {}
-    for name, numbers in report.files.items():
-        add_up(files, f"(Python and its packages: {len(imported)} files)" if name in imported else name, numbers)
-    return locks, files
+_MOST_IDLE = 3
+
+
+def _without_imports(files: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Returns the files that took time, with all that Python reads, its own and of packages, in one row."""
+    imported = {name: numbers for name, numbers in files.items() if _IMPORTED.search(name)}
+    shown = _without_small({name: numbers for name, numbers in files.items() if name not in imported}, 0)
+    for numbers in imported.values():
+        add_up(shown, f"(Python and its packages: {len(imported)} files)", numbers)
+    return shown
+
+
+def _without_small(rows: dict[str, list[int]], by: int) -> dict[str, list[int]]:
+    """Returns the rows without those that have less than a hundredth of the time of all."""
+    least = sum(numbers[by] for numbers in rows.values()) / 100
+    return {name: numbers for name, numbers in rows.items() if numbers[by] >= max(least, 1)}
 
 
 def text_of(report: Report, limit: int, everything: bool = False) -> str:
-    """Returns the report for a terminal. `everything`: also locks that were always free, and each file that Python imports."""
+    """Returns the report for a terminal. `everything`: also rows of little time, and each imported file."""
     parts = []
-    shown_locks, shown_files = (report.locks, report.files) if everything else _without_noise(report)
+    files = report.files if everything else _without_imports(report.files)
+
+    def some(rows: dict[str, list[int]], by: int) -> list[tuple[str, list[int]]]:
+        return largest(rows if everything else _without_small(rows, by), by, limit)
 
     def add(title: str, columns: str, rows: list[list[str]]) -> None:
         if not rows:
@@ -76,21 +87,33 @@ def text_of(report: Report, limit: int, everything: bool = False) -> str:
         for wait in report.longest_open(limit)
     ]
     add("Not ended when the program did", "time|thread|line|held by|which is at|name", opened)
-    add("Waited for", "time|count|longest|class", [waits(*item) for item in largest(report.classes, 1, limit)])
-    locks = [(name.removeprefix("wait/synch/"), numbers) for name, numbers in largest(shown_locks, 1, limit)]
-    add("Locks and conditions", "time|count|longest|name", [waits(*item) for item in locks])
+    add("Waited for", "time|count|longest|class", [waits(*item) for item in some(report.classes, 1)])
+    if not everything and (free := sum(n[0] for n in report.locks.values())) and not any(n[1] for n in report.locks.values()):
+        parts.append(f"No thread had to wait for a lock: {count_text(free)} were taken.")
+
+    def synch(title: str, sums: dict[str, list[int]]) -> None:
+        rows = [waits(name.removeprefix("wait/synch/"), numbers) for name, numbers in some(sums, 1)]
+        add(title, "time|count|longest|name", rows)
+
+    synch("Locks", report.locks)
     blocked = [
         [time_text(longest), count_text(count), time_text(time), clean(name.removeprefix("wait/synch/")), clean(line)]
         for (name, line), (count, time, longest) in report.longest_blocked(limit)
     ]
     add("Blocked longest by a lock", "longest|count|time|name|line", blocked)
+    conditions = dict(report.conditions)
+    for name, numbers in report.idle.items() if everything else ():
+        add_up(conditions, name, numbers, longest=2)
+    synch("Conditions", conditions)
     other_waits = [
         (name.removeprefix("wait/system/").removeprefix("wait/synch/").removeprefix("wait/"), n)
-        for name, n in largest(report.waits, 1, limit)
+        for name, n in some(report.waits, 1)
     ]
     add("Other waits", "time|count|longest|name", [waits(*item) for item in other_waits])
-    add("Files", "time|reads|read|writes|written|file", [io(*item) for item in largest(shown_files, 0, limit)])
-    sockets = [(name.removeprefix("wait/io/socket/"), numbers) for name, numbers in largest(report.sockets, 0, limit)]
+    if not everything:
+        synch("Idle threads", dict(largest(report.idle, 1, _MOST_IDLE)))
+    add("Files", "time|reads|read|writes|written|file", [io(*item) for item in largest(files, 0, limit)])
+    sockets = [(name.removeprefix("wait/io/socket/"), numbers) for name, numbers in some(report.sockets, 0)]
     add("Sockets", "time|reads|read|writes|written|name", [io(*item) for item in sockets])
     add(
         "Statements",

@@ -96,7 +96,7 @@ def showing(folder: str, interval: float) -> Iterator[None]:
     "--children", type=click.Choice(["none", "fork", "all"]), default="all", show_default=True, help="Also record these."
 )
 @click.option("--report/--no-report", "wants_report", default=True, show_default=True, help="Print the report at the end.")
-@click.option("--all", "everything", is_flag=True, help="Report locks that were always free, and each file that Python imports.")
+@click.option("--all", "everything", is_flag=True, help="Report also what took little time, and each file that Python imports.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option(
     "-o",
