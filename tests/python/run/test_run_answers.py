@@ -161,10 +161,10 @@ def test_ten_idle_threads_do_not_hide_the_lock_that_hurts(tmp_path: Path) -> Non
     lock = "wait/synch/mutex/python/__main__:4"
     assert [row["name"] for row in report["locks"] if row["time"] > 10_000_000_000] == [lock]
     assert (report["blocked"][0]["name"], report["blocked"][0]["source"]) == (lock, "pools.py:16")
-    assert {row["name"].rpartition("/")[2] for row in report["idle"]} == {"__main__:4", "__main__:10"}
+    assert {row["name"].rpartition("/")[2] for row in report["idle"]} == {"__main__:8", "__main__:9"}
     assert sum(row["time"] for row in report["idle"]) >= 2_000_000_000_000
     # The first thread's wait for a result is none of an idle thread.
-    assert not any("__main__:11" in row["name"] for row in report["idle"])
+    assert not any("__main__:10" in row["name"] for row in report["idle"])
     text = subprocess.run([*PFS, "run", "--", sys.executable, program], check=True, capture_output=True, text=True).stderr
     assert text.index("\nLocks\n") < text.index("pools.py:16") < text.index("\nIdle threads\n")
     command = [*PFS, "run", "--all", "--", sys.executable, program]
