@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias
 TableName: TypeAlias = Literal[
     "accounts",
     "blocked",
+    "busiest",
     "component_scheduler_tasks",
     "cond_instances",
     "connection_control_failed_login_attempts",

@@ -7,6 +7,7 @@
 #define PFS_FOR_EACH_TABLE(X)                     \
   X(accounts)                                     \
   X(blocked)                                      \
+  X(busiest)                                      \
   X(component_scheduler_tasks)                    \
   X(cond_instances)                               \
   X(connection_control_failed_login_attempts)     \

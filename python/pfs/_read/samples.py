@@ -40,22 +40,14 @@ class Section:
 
 
 UNTIMED = "COUNT_NOT_SAMPLED"
+_TABLE = "busiest"  # with a row for each instrument of a thread
 SECTIONS = (
-    Section("waits", "events_waits_summary_global_by_event_name", ("EVENT_NAME",), untimed=UNTIMED),
+    Section("waits", _TABLE, ("NAME",), untimed=UNTIMED),
     Section(
-        "files",
-        "file_summary_by_instance",
-        ("FILE_NAME",),
-        {"read/s": "SUM_NUMBER_OF_BYTES_READ", "written/s": "SUM_NUMBER_OF_BYTES_WRITE"},
-        UNTIMED,
+        "files", _TABLE, ("NAME",), {"read/s": "SUM_NUMBER_OF_BYTES_READ", "written/s": "SUM_NUMBER_OF_BYTES_WRITE"}, UNTIMED
     ),
-    Section(
-        "statements",
-        "events_statements_summary_by_digest",
-        ("SCHEMA_NAME", "DIGEST_TEXT"),
-        {"rows/s": "SUM_ROWS_SENT", "errors/s": "SUM_ERRORS"},
-    ),
-    Section("threads", "events_waits_summary_by_thread_by_event_name", ("THREAD_ID",), untimed=UNTIMED),
+    Section("statements", _TABLE, ("SCHEMA_NAME", "NAME"), {"rows/s": "SUM_ROWS_SENT", "errors/s": "SUM_ERRORS"}),
+    Section("threads", _TABLE, ("THREAD_ID",), untimed=UNTIMED),
 )
 SHORTEST_BLOCK = 10_000_000_000  # picoseconds: who has waited for less may well get the lock before anybody reads the screen
 _IDLE = "idle"  # a thread that waits for work waits for nothing slow
@@ -129,7 +121,8 @@ def take(
     """
     names = names or Readable(source)
     # All is read before symbols and lines are looked for, which may take long: the numbers are of one moment.
-    of_section = {section.name: source.rows(section.table, _columns(section)) for section in SECTIONS}
+    columns = list(dict.fromkeys(["PART", "EVENT_NAME", *(name for part in SECTIONS for name in (*part.key, *part.sums))]))
+    rows = source.rows(_TABLE, columns)
     threads = source.rows("threads", ("THREAD_ID", "NAME"))
     missing = sum(losses(source).values())
     # After the sums: an event that ends in between is missing for one interval, and counts in none twice.
@@ -141,18 +134,14 @@ def take(
     sample = Sample(taken, {}, {row[0]: names.name(row[1]) for row in threads}, {}, missing)
     for section in SECTIONS:
         sums: dict[tuple[Any, ...], list[int]] = {}
-        width = len(section.key)
-        for row in of_section[section.name]:
-            if row[width] == 0:
+        keys, numbers = ([columns.index(name) for name in chosen] for chosen in (section.key, section.sums))
+        is_left = leave_out if section.name in ("waits", "threads") else None
+        for row in rows:
+            if row[0] != section.name or (is_left is not None and is_left(row[1])):
                 continue
-            if section.name in ("waits", "threads"):
-                name = row[0] if section.name == "waits" else row[-1]
-                if name == _IDLE or (leave_out is not None and leave_out(name)):
-                    continue
-            numbers = row[width : width + len(section.sums)]
-            key = (names.name(row[0]),) if section.name == "waits" else row[:width]
-            old = sums.get(key)
-            sums[key] = list(numbers) if old is None else [a + b for a, b in zip(old, numbers, strict=True)]
+            key = (names.name(row[1]),) if section.name == "waits" else tuple(row[at] for at in keys)
+            old = sums.get(key, [0] * len(numbers))
+            sums[key] = [a + row[at] for a, at in zip(old, numbers, strict=True)]
         sample.sums[section.name] = sums
     in_words = [event.in_words(names) for event in open_events]
     for event in in_words:
@@ -161,10 +150,6 @@ def take(
     sample.running = _running_times(in_words)
     sample.blocked = [row.in_words(names) for row in waiting]
     return sample
-
-
-def _columns(section: Section) -> list[str]:
-    return [*section.key, *section.sums, *(["EVENT_NAME"] if section.name == "threads" else [])]
 
 
 def _running_times(events: Sequence[Event]) -> dict[str, dict[tuple[Any, ...], int]]:
