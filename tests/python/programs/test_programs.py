@@ -161,12 +161,12 @@ def test_classes_behave_as_those_of_the_standard_library(name: str, build: Build
 
 def test_memory_of_a_program_is_what_it_says_itself(build: Build, tmp_path: Path) -> None:
     """K1, K3, K4, K6: of every call of memory.h, read from the segment that the program leaves."""
-    (anna,) = [row for row in rows(says_its_memory(tmp_path, build("memory")), "users") if row["USER"] == "anna"]
+    (anna,) = [row for row in rows(says_its_memory(tmp_path, str(build("memory"))), "users") if row["USER"] == "anna"]
     assert anna["MAX_SESSION_CONTROLLED_MEMORY"] >= 1100
     assert anna["MAX_SESSION_TOTAL_MEMORY"] >= 3 * 1000 * 999 // 8  # a quarter is given away at once
 
 
-def says_its_memory(tmp_path: Path, *command: str | Path) -> Path:
+def says_its_memory(tmp_path: Path, *command: str) -> Path:
     """Returns the segment of a program that says its memory, which is compared."""
     said = values(run(*command, cwd=tmp_path, env={"PFS_KEEP": "1"}))
     (segment,) = segments_in(tmp_path)
