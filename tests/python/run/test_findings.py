@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 import pfs
-from pfs._process.findings.find import Finding, text_of
+from pfs._process.findings.facts import Facts
+from pfs._process.findings.find import Finding, find, text_of
 from pfs._process.findings.rules import LEAST, MOST, RULES, SHARE, Rule
 from tests.python.run.test_run import PFS, own_folder, pytestmark
 
@@ -120,6 +121,38 @@ def test_ordinary_programs_have_no_finding(what: Path | list[str], folder: Path)
     command = built(what, folder) if isinstance(what, Path) else what
     where = folder / f"o_{what.stem if isinstance(what, Path) else what[0].rpartition('/')[2]}"
     assert found_in(command, where) == []
+
+
+def sleeping(picoseconds: int, whole: int) -> Facts:
+    """A process that sleeps ten times."""
+    facts = Facts()
+    facts.db.execute("insert into process values(0, 1, null, 'app', 0, ?, ?)", (whole, whole))
+    columns = "p, thread, event, name, kind, t0, t1, dt"
+    for number in range(10):
+        row = (0, 1, number, "wait/system/app/sleep-main", "sleep", number, number + 1, picoseconds // 10)
+        facts.db.execute(f"insert into wait({columns}) values({', '.join('?' * len(row))})", row)
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("picoseconds", "whole", "is_found"),
+    [
+        (LEAST, LEAST, True),
+        (LEAST - 10, LEAST, False),
+        (int(SHARE * 10**12), 10**12, True),
+        (int(SHARE * 10**12) - 10, 10**12, False),
+    ],
+)
+def test_a_small_fault_is_no_finding(picoseconds: int, whole: int, is_found: bool) -> None:
+    facts = sleeping(picoseconds, whole)
+    assert [one.name for one in find(facts, whole)] == ["sleeps"] * is_found
+
+
+def test_a_rule_that_another_one_covers_is_silent() -> None:
+    facts = sleeping(2 * LEAST, 10**11)
+    assert [one.name for one in find(facts, 10**11)] == ["sleeps"]
+    facts.db.execute("insert into circle values(0, 1, null, null, ?)", (LEAST,))
+    assert [one.name for one in find(facts, 10**11)] == ["deadlock"]
 
 
 def test_the_text_is_three_findings_of_80_columns() -> None:

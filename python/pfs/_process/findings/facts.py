@@ -1,7 +1,7 @@
 """Copies the columns that the rules need from the tables of processes into SQLite, in memory.
 
 =========  =====================================================================================================
-process    p (its number here), pid, parent, command, span (picoseconds from its start to its end), busy (without idle)
+process    p (its number here), pid, parent, command, began (microseconds), span (until its end), busy (without idle)
 wait       the last waits: kind, p, thread, event, name, place, op, object, file, bytes, t0, t1, dt, nest, scale, waited_for
 statement  the last statements: p, thread, event, place, text, rows, t0, t1, dt, nest
 total      sums of waits by p and name: kind, n, dt, place (of the longest), kept (time in `wait`)
@@ -10,7 +10,6 @@ digest     sums of statements by p and text: n, dt, rows, errors
 queue      locks with waiters, by p and object: name, place, waits, threads, dt (somebody waited), scale
 under      calls while others waited for the lock of an object: p, object, what, thing, ops, place, n, dt, turns
 circle     waits of a deadlock: p, thread, place, holder_place, dt
-call       calls by p, name, op and place that failed or found nothing: kind, n, dt, failed, empty
 run        one row: wall, busy, cpu (NULL if it is not known)
 =========  =====================================================================================================
 
@@ -25,7 +24,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from pfs._process.findings.queues import Wait, add_queues, threads_waited_for
-from pfs._process.recorded import JOIN, is_lock_wait, is_noise
+from pfs._process.recorded import GIL, JOIN, is_lock_wait, is_noise
 from pfs._read.places.readable import Readable
 from pfs._read.show import command_text, storable
 from pfs.errors import StateError
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Facts"]
 
 _SCHEMA = """
-create table process(p integer primary key, pid, parent, command, span, busy);
+create table process(p integer primary key, pid, parent, command, began, span, busy);
 create table wait(p, thread, event, name, kind, place, op, object, file, bytes, t0, t1, dt, nest, scale, waited_for);
 create table statement(p, thread, event, place, text, rows, t0, t1, dt, nest);
 create table total(p, name, kind, n, dt, place, kept);
@@ -47,7 +46,6 @@ create table digest(p, text, n, dt, rows, errors);
 create table queue(p, object, name, place, waits, threads, dt, scale);
 create table under(p, object, what, thing, ops, place, n, dt, turns);
 create table circle(p, thread, place, holder_place, dt);
-create table call(p, name, kind, op, place, n, dt, failed, empty);
 create table run(wall, busy, cpu);
 create view imported as select distinct file from wait where file glob '*/python3.*' or file glob '*/__pycache__*'
   or file glob '*-packages/*' or file glob '*/pyvenv.cfg' or file glob 'pipe:*' or file glob '/proc/*' or file glob '/sys/*'
@@ -87,7 +85,7 @@ def kind_of(name: str, place: str | None) -> str:
     """Returns `lock`, `work` (a worker waits for work in a lock of Python), `gil`, `cond`, `file`, `socket`, `child` ..."""
     if name == JOIN:
         return "join"
-    if name == "wait/synch/cond/python/gil":
+    if name == GIL:
         return "gil"
     if is_noise(name):
         return "noise"
@@ -133,7 +131,7 @@ class Facts:
             for statement in _OF_HISTORY:
                 self.db.execute(statement, (p,))
         command = command_text(source.identity.command)
-        self._insert("process", [(p, source.pid, None, command, span, max(span - idle, 0))])
+        self._insert("process", [(p, source.pid, None, command, self.began[-1], span, max(span - idle, 0))])
 
     def set_parents(self, parents: Mapping[int, int]) -> None:
         """Says which process started which."""

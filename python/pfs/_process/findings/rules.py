@@ -16,6 +16,7 @@ MOST = 3  # findings
 
 LIMITS = {
     "many": 20,  # this often is no accident
+    "connections": 50,  # more than a pool has
     "calls": 5_000,  # calls that are too small
     "small": 256,  # bytes
     "called": 150_000,  # picoseconds: a shorter call took its bytes from a buffer, or put them there
@@ -23,8 +24,12 @@ LIMITS = {
     "misses": 300,  # files that are not there
     "threads": 200,
     "short": 2e9,  # how long a thread runs that has one task
-    "short_child": 40e9,  # likewise a process
+    "short_child": 40e9,  # likewise a process: half of them
+    "queued": 0.25,  # of the wall time
     "kept": 0.2,  # of the waits for a lock; the history has too few of them below
+    "children": 4,
+    "long_child": 10e9,
+    "overlap": 2_000,  # microseconds
     "hot": 300_000,  # locks a second
     "held": 5e6,  # a lock that is held for a shorter time is hot
     "turns": 0.4,  # of the waits for a lock end in the call that the holder is blamed for
@@ -41,7 +46,6 @@ LIMITS = {
     "sleeps": 8,
     "soon": 1e9,  # a pause after something that failed begins within this time
     "names": 3,
-    "empty": 10_000,  # polls that found nothing, and tries to lock that failed
 }
 
 
@@ -138,7 +142,7 @@ select p, threads || ' threads' who, '; its holder computes or sleeps' does, pla
 where threads > 1 and waits >= 5 and scale < 1 / :kept and not exists (
   select 1 from under u where u.p = q.p and u.object = q.object and u.turns >= :turns * q.waits and u.dt > :low * q.dt)
 union all  -- the history has lost its waits
-select p, 'Threads', '', place, dt from total t where kind = 'lock' and kept < :kept * dt
+select p, 'Threads', '', place, dt from total t join run r on dt > :queued * r.wall where kind = 'lock' and kept < :kept * dt
 order by stake desc""",
         "{who} queue for a lock{at}{does}",
         "Compute before the lock is taken; hold it to store the result.",
@@ -220,7 +224,7 @@ with c as (
   from wait where kind = 'socket' and name not like '%/udp' and name not like '%/listen' group by p, name)
 select p, peer thing, cast(connects * scale as int) n, opening * scale stake,
   {_at("c", "w.name = c.name and w.op = 'connect'")} place
-from c where connects >= :many and sends between 0.5 * connects and 6 * connects order by stake desc""",
+from c where connects >= :connections and sends between 0.5 * connects and 6 * connects order by stake desc""",
         "{n:n} connections are opened{at}, each for a few messages; opening and closing",
         "Keep one connection, or a pool.",
         ("connect_each",),
@@ -361,14 +365,38 @@ with c as (
 select p, n, {_at("c", "w.kind = 'child'")} place,
   (select k.command from process k join process x on x.p = c.p and k.parent = x.pid group by 1 order by count(*) desc) thing,
   dt + coalesce((select sum(dt) from wait w where w.p = c.p and (w.kind = 'idle' or w.name like '%/pipe')), 0) stake
-from c where stake < n * :short_child order by stake desc""",
+from c where coalesce(
+  (select avg(k.span < :short_child) from process k join process x on x.p = c.p and k.parent = x.pid) > 0.5,
+  stake < n * :short_child)
+order by stake desc""",
         "{n:n} processes{program} are started{at}, each for a moment",
         "Do it in the program, or start one process for many.",
         ("process_each",),
         "A process is started for each task and lives for some milliseconds. Its start takes most of that. pfs adds about 2 ms "
         "to each.",
         "The report names the number of processes in its first line. `pfs ps --tree` shows them while they run.",
-        covers=("sleeps",),
+        covers=("sleeps", "child_wait"),
+    ),
+    Rule(
+        "child_wait",
+        f"""
+with k as (
+  select parent, command, began, span, began + span / 1e6 ended, substr(command, 1, instr(command || ' ', ' ') - 1) program
+  from process),
+s as (
+  select *, max(ended) over (partition by parent, program order by began rows between unbounded preceding and 1 preceding) before
+  from k),
+c as (
+  select x.p, program thing, count(*) n, sum(s.span) dt, max(coalesce(before > s.began + :overlap, 0)) together
+  from s join process x on x.pid = s.parent group by x.p, program)
+select *, {_at("c", "w.kind = 'child'")} place, dt * :others stake
+from c where n between :children and :many and not together and dt > n * :long_child order by stake desc""",
+        "{n:n} processes of {thing:f} run one after the other{at}",
+        "Start them together, as many as there are processors.",
+        ("child_wait",),
+        "The program starts a process, waits for its end, and starts the next one of the same program.",
+        "The report has the place under `Other waits`. `pfs ps --tree` shows one child at a time.",
+        is_bound=True,
     ),
     Rule(
         "pool_too_small",

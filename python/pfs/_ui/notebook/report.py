@@ -109,9 +109,9 @@ class Report:
     @hidden()
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.seconds = time.monotonic() - self._started
+        self.findings = text_of(self._from_now.findings())  # first: what takes time here is no part of the block
         self._after = self.before.again()
         self.lost = self._after.lost - self.before.lost
-        self.findings = text_of(self._from_now.findings())
         (source, after), (_, before) = self._after.main, self.before.main
         end = self._begin + round(self.seconds * 1e12)
         # What ran before is of threads that wait all the time, for the next message or cell.
