@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -169,3 +171,107 @@ def test_ten_idle_threads_do_not_hide_the_lock_that_hurts(tmp_path: Path) -> Non
     assert text.index("\nLocks\n") < text.index("pools.py:16") < text.index("\nIdle threads\n")
     command = [*PFS, "run", "--all", "--", sys.executable, program]
     assert "\nIdle threads\n" not in subprocess.run(command, check=True, capture_output=True, text=True).stderr
+
+
+# A program, how it is built and run, and the place where it waits.
+C = """
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t orders_lock = PTHREAD_MUTEX_INITIALIZER;
+static void* hold(void* lock) { pthread_mutex_lock(lock); usleep(100000); pthread_mutex_unlock(lock); return lock; }
+__attribute__((noinline)) static void need_orders(void) { pthread_mutex_lock(&orders_lock); pthread_mutex_unlock(&orders_lock); }
+int main(void) {
+  pthread_t thread;
+  pthread_create(&thread, 0, hold, &orders_lock);
+  usleep(20000);
+  need_orders();
+  return pthread_join(thread, 0);
+}
+"""
+RUST = """
+use std::{sync::{Arc, Mutex}, thread, time::Duration};
+#[inline(never)]
+fn hold(orders: &Mutex<i32>) { let mut guard = orders.lock().unwrap(); *guard += 1; thread::sleep(Duration::from_millis(100)); }
+#[inline(never)]
+fn need_orders(orders: &Mutex<i32>) { *orders.lock().unwrap() += 1; }
+fn main() {
+    let orders = Arc::new(Mutex::new(0));
+    let other = orders.clone();
+    let holder = thread::spawn(move || hold(&other));
+    thread::sleep(Duration::from_millis(20));
+    need_orders(&orders);
+    holder.join().unwrap();
+}
+"""
+ASYNC = """
+import asyncio, time
+async def blocks(): time.sleep(0.1)
+async def main(): await asyncio.gather(blocks(), asyncio.sleep(0.05))
+asyncio.run(main())
+"""
+DJANGO = """
+import time
+from django.conf import settings
+settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"])
+import django
+from django.http import HttpResponse
+from django.urls import path
+django.setup()
+def orders(request):
+    time.sleep(0.1)
+    return HttpResponse("ok")
+urlpatterns = [path("orders", orders)]
+from django.test import Client
+assert Client().get("/orders").status_code == 200
+"""
+POOL = """
+import multiprocessing, time
+def work(n): time.sleep(0.05)
+if __name__ == "__main__":
+    with multiprocessing.Pool(2) as pool: pool.map(work, range(4))
+"""
+PHP = """<?php
+$pair = [];
+socket_create_pair(AF_UNIX, SOCK_STREAM, 0, $pair);
+if (pcntl_fork() == 0) { usleep(100000); socket_write($pair[1], "x"); exit(0); }
+echo socket_read($pair[0], 1);
+"""
+CHILD = """
+import subprocess
+subprocess.run(["sleep", "0.1"])
+"""
+PYTHON = (sys.executable, "program.py")
+ANSWERS = {
+    "C": (
+        "program.c",
+        C,
+        ("cc", "-O1", "-g", "program.c", "-o", "program", "-pthread"),
+        ("./program",),
+        r"need_orders.*program\.c:6",
+    ),
+    "Rust": ("program.rs", RUST, ("rustc", "-g", "program.rs"), ("./program",), r"need_orders.*program\.rs:6"),
+    "Rust -O": ("program.rs", RUST, ("rustc", "-g", "-O", "program.rs"), ("./program",), r"need_orders.*program\.rs:6"),
+    "threads": ("program.py", POOLS, (), PYTHON, r"program\.py:16"),
+    "asyncio": ("program.py", ASYNC, (), PYTHON, r"program\.py:3"),
+    "Django": ("program.py", DJANGO, (), PYTHON, r"program\.py:10"),
+    "multiprocessing": ("program.py", POOL, (), PYTHON, r"program\.py:3"),
+    "child": ("program.py", CHILD, (), PYTHON, r"program\.py:3"),
+    "pipeline": ("program.sh", "cat /dev/zero | head -c 300000000 | sort | tail -c 1", (), ("sh", "program.sh"), r"pipe:"),
+    "PHP": ("program.php", PHP, (), ("php", "program.php"), r"sockets/unix"),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_the_first_lines_of_the_report_have_the_place(name: str, tmp_path: Path) -> None:
+    file, text, build, command, place = ANSWERS[name]
+    if name == "Django":
+        pytest.importorskip("django")
+    for tool in (*build[:1], *command[:1]):
+        if not tool.startswith("./") and shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    (tmp_path / file).write_text(text)
+    if build:
+        subprocess.run(build, cwd=tmp_path, check=True, capture_output=True)
+    done = subprocess.run([*PFS, "run", "--", *command], cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60)
+    report = done.stderr.lstrip().splitlines()
+    assert any(re.search(place, line) for line in report[:20]), "\n".join(report)

@@ -204,6 +204,7 @@ def _add(report: Report, schema: Schema) -> None:
         for there in (sums, of_first) if thread == _FIRST_THREAD else (sums,):
             add_up(there, name, (1, time, time), longest=2)
     idle = _idle_in(source, sums, of_first)
+    lines = {name: at for name, *_, at in waits}
     for name, numbers in sums.items():
         kind = _IDLE if name in idle else _class_of(name)
         if kind is not None:
@@ -213,7 +214,9 @@ def _add(report: Report, schema: Schema) -> None:
         elif name.startswith("wait/synch/cond/"):
             add_up(report.conditions, names.name(name), numbers, longest=2)
         elif name.startswith((JOIN, "wait/system/", "wait/app/")):
-            add_up(report.waits, names.name(name), numbers, longest=2)
+            at = lines.get(name)
+            shown = f"{name} ({at})" if at and name.startswith("wait/system/python/") else names.name(name)
+            add_up(report.waits, shown, numbers, longest=2)
         elif name.startswith("wait/synch/"):
             add_up(report.locks, names.name(name), numbers, longest=2)
     _add_files(report, source, names)

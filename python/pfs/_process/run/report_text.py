@@ -18,6 +18,7 @@ _IMPORTED = re.compile(
 
 
 _MOST_IDLE = 3
+_FAMILY = re.compile(r"^wait/(?:system/|synch/|io/socket/)?")  # that the title of a list tells
 
 
 def _without_imports(files: dict[str, list[int]]) -> dict[str, list[int]]:
@@ -29,28 +30,37 @@ def _without_imports(files: dict[str, list[int]]) -> dict[str, list[int]]:
     return shown
 
 
-def _without_small(rows: dict[str, list[int]], by: int) -> dict[str, list[int]]:
-    """Returns the rows without those that have less than a hundredth of the time of all."""
-    least = sum(numbers[by] for numbers in rows.values()) / 100
-    return {name: numbers for name, numbers in rows.items() if numbers[by] >= max(least, 1)}
+def _without_small(rows: dict[str, list[int]], by: int, least: float = 1) -> dict[str, list[int]]:
+    """Returns the rows without those that have less than a hundredth of the time of all, or less than `least`."""
+    least = max(least, sum(numbers[by] for numbers in rows.values()) / 100)
+    return {name: numbers for name, numbers in rows.items() if numbers[by] >= least}
 
 
 def text_of(report: Report, limit: int, everything: bool = False) -> str:
     """Returns the report for a terminal. `everything`: also rows of little time, and each imported file."""
     parts = []
+    lists: list[tuple[int, str]] = []  # that come by the time of their first row
+    least = report.took.wall / 100 if report.took is not None else 1  # a shorter wait is nothing to the run
     files = report.files if everything else _without_imports(report.files)
 
-    def some(rows: dict[str, list[int]], by: int) -> list[tuple[str, list[int]]]:
-        return largest(rows if everything else _without_small(rows, by), by, limit)
+    def some(rows: dict[str, list[int]], by: int, least: float = 1) -> list[tuple[str, list[int]]]:
+        return largest(rows if everything else _without_small(rows, by, least), by, limit)
 
-    def add(title: str, columns: str, rows: list[list[str]]) -> None:
+    def most(rows: dict[str, list[int]], by: int) -> int:
+        return max((numbers[by] for numbers in rows.values()), default=0)
+
+    def add(title: str, columns: str, rows: list[list[str]], time: int | None = None) -> None:
         if not rows:
             return
         names = columns.split("|")
         widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(names)]
         # The name comes last: it has any length.
         lines = ["  ".join([*(c.rjust(w) for c, w in zip(row[:-1], widths, strict=False)), row[-1]]) for row in (names, *rows)]
-        parts.append("\n".join([title, *("  " + line for line in lines)]))
+        text = "\n".join([title, *("  " + line for line in lines)])
+        if time is None:
+            parts.append(text)
+        else:
+            lists.append((time, text))
 
     def clean(name: str) -> str:
         return "".join(c if c.isprintable() else "?" for c in storable(name))
@@ -88,14 +98,12 @@ def text_of(report: Report, limit: int, everything: bool = False) -> str:
     ]
     add("Not ended when the program did", "time|thread|line|held by|which is at|name", opened)
     add("Waited for", "time|count|longest|class", [waits(*item) for item in some(report.classes, 1)])
-    if not everything and (free := sum(n[0] for n in report.locks.values())) and not any(n[1] for n in report.locks.values()):
-        parts.append(f"No thread had to wait for a lock: {count_text(free)} were taken.")
 
-    def synch(title: str, sums: dict[str, list[int]]) -> None:
-        rows = [waits(name.removeprefix("wait/synch/"), numbers) for name, numbers in some(sums, 1)]
-        add(title, "time|count|longest|name", rows)
+    def other(title: str, sums: dict[str, list[int]], time: int | None = None, least: float = 1) -> None:
+        rows = [waits(_FAMILY.sub("", name), numbers) for name, numbers in some(sums, 1, least)]
+        add(title, "time|count|longest|name", rows, time)
 
-    synch("Locks", report.locks)
+    other("Locks", report.locks)
     blocked = [
         [time_text(longest), count_text(count), time_text(time), clean(name.removeprefix("wait/synch/")), clean(line)]
         for (name, line), (count, time, longest) in report.longest_blocked(limit)
@@ -104,25 +112,20 @@ def text_of(report: Report, limit: int, everything: bool = False) -> str:
     conditions = dict(report.conditions)
     for name, numbers in report.idle.items() if everything else ():
         add_up(conditions, name, numbers, longest=2)
-    synch("Conditions", conditions)
-    other_waits = [
-        (name.removeprefix("wait/system/").removeprefix("wait/synch/").removeprefix("wait/"), n)
-        for name, n in some(report.waits, 1)
+    other("Conditions", conditions, most(conditions, 1), least)
+    other("Other waits", report.waits, most(report.waits, 1), least)
+    of_files = most({name: numbers for name, numbers in files.items() if name in report.files}, 0)
+    add("Files", "time|reads|read|writes|written|file", [io(*item) for item in largest(files, 0, limit)], of_files)
+    sockets = [io(_FAMILY.sub("", name), numbers) for name, numbers in some(report.sockets, 0)]
+    add("Sockets", "time|reads|read|writes|written|name", sockets, most(report.sockets, 0))
+    statements = [
+        [time_text(n[1]), count_text(n[0]), count_text(n[2]), count_text(n[3]), count_text(n[4]), clean(name)]
+        for name, n in largest(report.statements, 1, limit)
     ]
-    add("Other waits", "time|count|longest|name", [waits(*item) for item in other_waits])
+    add("Statements", "time|count|rows|affected|errors|statement", statements, most(report.statements, 1))
     if not everything:
-        synch("Idle threads", dict(largest(report.idle, 1, _MOST_IDLE)))
-    add("Files", "time|reads|read|writes|written|file", [io(*item) for item in largest(files, 0, limit)])
-    sockets = [(name.removeprefix("wait/io/socket/"), numbers) for name, numbers in some(report.sockets, 0)]
-    add("Sockets", "time|reads|read|writes|written|name", [io(*item) for item in sockets])
-    add(
-        "Statements",
-        "time|count|rows|affected|errors|statement",
-        [
-            [time_text(n[1]), count_text(n[0]), count_text(n[2]), count_text(n[3]), count_text(n[4]), clean(name)]
-            for name, n in largest(report.statements, 1, limit)
-        ],
-    )
+        other("Idle threads", dict(largest(report.idle, 1, _MOST_IDLE)), -1, least)
+    parts += [text for _, text in sorted(lists, key=lambda item: -item[0])]
     add(
         "Memory",
         "allocations|bytes|in use at the end|most in use|name",
@@ -131,6 +134,8 @@ def text_of(report: Report, limit: int, everything: bool = False) -> str:
             for name, n in largest(report.memory, 3, limit)
         ],
     )
+    if not everything and (free := sum(n[0] for n in report.locks.values())) and not any(n[1] for n in report.locks.values()):
+        parts.append(f"No thread had to wait for a lock: {count_text(free)} were taken.")
     if len(parts) == (report.took is not None) + bool(report.findings):
         parts.append("pfs saw no event." if report.processes else "pfs saw no event: no process has made a segment.")
     if report.lost:
