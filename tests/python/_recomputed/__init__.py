@@ -10,15 +10,13 @@ import pfs
 from tests.python._recomputed.base import ORDER, Model
 from tests.python._recomputed.statements import principals, slowest_statements, statements
 from tests.python._recomputed.tables import full_scans, indexes, metadata_waits, table_statistics, unused_indexes
-from tests.python._recomputed.threads import contention, hung_threads, lock_holders, processlist, session
+from tests.python._recomputed.threads import processlist, session
 from tests.python._recomputed.waits import (
     classes,
     file_instruments_by_bytes,
     file_instruments_by_latency,
-    file_slowest,
     files_by_bytes,
     files_by_latency,
-    hold_times,
     io_by_thread,
     latest_file_io,
     lost,
@@ -34,21 +32,16 @@ __all__ = ["ORDER", "RECOMPUTED"]
 RECOMPUTED: dict[str, Model] = {
     **principals("user", "host"),
     **principals("host", "user"),
-    "file_slowest": file_slowest,
-    "hold_times": hold_times,
-    "hung_threads": hung_threads,
     "io_by_thread_by_latency": io_by_thread,
     "io_global_by_file_by_bytes": files_by_bytes,
     "io_global_by_file_by_latency": files_by_latency,
     "io_global_by_wait_by_bytes": file_instruments_by_bytes,
     "io_global_by_wait_by_latency": file_instruments_by_latency,
     "latest_file_io": latest_file_io,
-    "lock_holders": lock_holders,
     "memory_by_thread_by_current_bytes": memory_by_thread,
     "memory_global_by_current_bytes": memory_global,
     "memory_global_total": memory_total,
     "metrics": metrics,
-    "mutex_by_contention": contention,
     "processlist": processlist,
     "ps_check_lost_instrumentation": lost,
     "schema_index_statistics": indexes,

@@ -1,9 +1,9 @@
-"""Threads: what they do, hold and wait for."""
+"""Threads: what they do."""
 
 from __future__ import annotations
 
 import pfs
-from tests.python._recomputed.base import ORDER, Row, account, base, grouped, newest, rounded, threads, times
+from tests.python._recomputed.base import ORDER, Row, account, base, newest, rounded, threads
 from tests.python._recomputed.waits import memory_by_thread
 
 
@@ -57,81 +57,3 @@ def processlist(taken: pfs.Snapshot) -> list[Row]:
 
 def session(taken: pfs.Snapshot) -> list[Row]:
     return [row for row in processlist(taken) if row["conn_id"] is not None and row["command"] != "Daemon"]
-
-
-def innermost(taken: pfs.Snapshot) -> dict[int, Row]:
-    """The event of each thread that began last of those that run."""
-    found: dict[int, Row] = {}
-    for kind in ("wait", "stage", "statement"):
-        for row in base(taken, f"events_{kind}s_current"):
-            other = found.get(row["THREAD_ID"])
-            if row["END_EVENT_ID"] is None and (other is None or row["TIMER_START"] > other["TIMER_START"]):
-                found[row["THREAD_ID"]] = row | {"kind": kind}
-    return found
-
-
-def hung_threads(taken: pfs.Snapshot) -> list[Row]:
-    tables = ("events_waits_current", "events_stages_current", "events_statements_current", "events_waits_history_long")
-    moments = [row[column] for table in tables for row in base(taken, table) for column in ("TIMER_START", "TIMER_END")]
-    now = max(moment for moment in moments if moment is not None)
-    known = threads(taken)
-    return [
-        {
-            "thread_id": id,
-            "thread": known[id]["NAME"],
-            "event_name": row["EVENT_NAME"],
-            "kind": row["kind"],
-            "source": row["SOURCE"],
-            "since": row["TIMER_START"],
-            "age": now - row["TIMER_START"],
-            ORDER: row["TIMER_START"],
-        }
-        for id, row in innermost(taken).items()
-    ]
-
-
-def lock_holders(taken: pfs.Snapshot) -> list[Row]:
-    owners = {row["OBJECT_INSTANCE_BEGIN"]: row["LOCKED_BY_THREAD_ID"] for row in base(taken, "mutex_instances")}
-    owners |= {row["OBJECT_INSTANCE_BEGIN"]: row["WRITE_LOCKED_BY_THREAD_ID"] for row in base(taken, "rwlock_instances")}
-    known, running, made = threads(taken), innermost(taken), []
-    for wait in base(taken, "events_waits_current"):
-        holder = owners.get(wait["OBJECT_INSTANCE_BEGIN"])
-        if wait["END_EVENT_ID"] is None and holder not in (None, wait["THREAD_ID"]):
-            doing = running.get(holder, {})
-            made.append(
-                {
-                    "lock_name": wait["EVENT_NAME"],
-                    "object_instance_begin": wait["OBJECT_INSTANCE_BEGIN"],
-                    "holder_thread_id": holder,
-                    "holder": known[holder]["NAME"],
-                    "holder_event": doing.get("EVENT_NAME"),
-                    "holder_source": doing.get("SOURCE"),
-                    "waiting_thread_id": wait["THREAD_ID"],
-                    "waiting": known[wait["THREAD_ID"]]["NAME"],
-                    "waiting_source": wait["SOURCE"],
-                    "waiting_since": wait["TIMER_START"],
-                    ORDER: wait["TIMER_START"],
-                }
-            )
-    return made
-
-
-def contention(taken: pfs.Snapshot) -> list[Row]:
-    history = grouped(base(taken, "events_waits_history_long"), lambda row: row["OBJECT_INSTANCE_BEGIN"])
-    waits = {row["OBJECT_INSTANCE_BEGIN"]: row for row in base(taken, "events_waits_summary_by_instance") if row["COUNT_STAR"]}
-    made = []
-    for mutex in base(taken, "mutex_instances"):
-        at = mutex["OBJECT_INSTANCE_BEGIN"]
-        if at in waits:
-            seen = [row for row in history.get(at, []) if row["TIMER_WAIT"] is not None]
-            made.append(
-                {
-                    "name": mutex["NAME"],
-                    "object_instance_begin": at,
-                    **times(waits[at]),
-                    "slowest_source": max(seen, key=lambda row: row["TIMER_WAIT"])["SOURCE"] if seen else None,
-                    "locked_by_thread_id": mutex["LOCKED_BY_THREAD_ID"],
-                    ORDER: (-waits[at]["SUM_TIMER_WAIT"], -waits[at]["COUNT_STAR"]),
-                }
-            )
-    return made

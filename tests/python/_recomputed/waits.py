@@ -67,23 +67,6 @@ def classes(order: str) -> Model:
     return model
 
 
-def hold_times(taken: pfs.Snapshot) -> list[Row]:
-    return [
-        {
-            "event_name": row["EVENT_NAME"],
-            "total": row["COUNT_HOLD"],
-            "total_hold": row["SUM_TIMER_HOLD"],
-            "avg_hold": row["SUM_TIMER_HOLD"] // row["COUNT_HOLD"],
-            "max_hold": row["MAX_TIMER_HOLD"],
-            "longest_source": row["LONGEST_SOURCE"],
-            "longest_thread_id": row["LONGEST_THREAD_ID"],
-            ORDER: -row["SUM_TIMER_HOLD"],
-        }
-        for row in base(taken, "lock_holds_summary_global_by_event_name")
-        if row["COUNT_HOLD"]
-    ]
-
-
 def io_by_thread(taken: pfs.Snapshot) -> list[Row]:
     rows = base(taken, "events_waits_summary_by_thread_by_event_name")
     rows = [row for row in rows if row["EVENT_NAME"].startswith(FILE) and row["SUM_TIMER_WAIT"]]
@@ -185,24 +168,6 @@ def latest_file_io(taken: pfs.Snapshot) -> list[Row]:
             }
         )
     return [row for row in made if row["file"] is not None]
-
-
-def file_slowest(taken: pfs.Snapshot) -> list[Row]:
-    known = threads(taken)
-    return [
-        {
-            "file": row["OBJECT_NAME"],
-            "operation": row["OPERATION"],
-            "latency": row["TIMER_WAIT"],
-            "requested": row["NUMBER_OF_BYTES"],
-            "source": row["SOURCE"],
-            "thread": known.get(row["THREAD_ID"], {}).get("NAME"),  # NULL if it has ended
-            "thread_id": row["THREAD_ID"],
-            ORDER: -row["TIMER_WAIT"],
-        }
-        for row in file_events(taken)
-        if row["TIMER_WAIT"] is not None
-    ]
 
 
 def memory(rows: list[Row]) -> Row:

@@ -18,7 +18,6 @@ from tests.python._programs.viewed import snapshot
 from tests.python._recomputed.base import account, base
 
 GOLDEN = json.loads((Path(__file__).resolve().parents[2] / "golden/sys_views.json").read_text())
-OWN = {"file_slowest", "hold_times", "hung_threads", "lock_holders", "mutex_by_contention"}  # MySQL has them not
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def formatting() -> duckdb.DuckDBPyConnection:
 
 
 def test_columns_are_the_documented_ones_in_order() -> None:
-    assert {name for name in VIEWS if not name.startswith("x$")} == set(GOLDEN) | OWN
+    assert {name for name in VIEWS if not name.startswith("x$")} == set(GOLDEN)
     for name, columns in GOLDEN.items():
         assert list(VIEWS[name].columns) == columns, name
         if f"x${name}" in VIEWS:
@@ -151,15 +150,6 @@ def test_a_consumer_needs_those_above_it(taken: pfs.Snapshot, root: Path) -> Non
                 needed.add(above)
                 above = parents[above]
             assert rows[name] == ("NO" if off in needed else "YES"), (name, off)
-
-
-def test_lock_holders_names_both_threads(taken: pfs.Snapshot) -> None:
-    rows = taken.sql("select * from sys.x$lock_holders").df().to_dict("records")
-    assert sorted(row["lock_name"] for row in rows) == ["wait/synch/mutex/app/HELD", "wait/synch/rwlock/app/SHARED"]
-    hung = taken.sql("select thread_id, event_name from sys.hung_threads").rows()
-    for row in rows:
-        assert row["holder_thread_id"] != row["waiting_thread_id"]
-        assert (row["waiting_thread_id"], row["lock_name"]) in hung
 
 
 def test_session_shows_its_program(taken: pfs.Snapshot) -> None:

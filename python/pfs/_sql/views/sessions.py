@@ -1,4 +1,4 @@
-"""Views of threads: what they do, what they hold, what they wait for."""
+"""Views of threads: what they do."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from pfs._sql.views.view import View, declare
 
 __all__ = ["SESSIONS"]
 
-_LAST = "QUALIFY row_number() OVER (PARTITION BY THREAD_ID ORDER BY EVENT_ID DESC) = 1"
-
 
 def _current(kind: str) -> str:
     """Returns the newest event of each thread."""
-    return f"(SELECT * FROM performance_schema.events_{kind}_current {_LAST})"
+    last = "QUALIFY row_number() OVER (PARTITION BY THREAD_ID ORDER BY EVENT_ID DESC) = 1"
+    return f"(SELECT * FROM performance_schema.events_{kind}_current {last})"
 
 
 def _attribute(name: str) -> str:
@@ -67,24 +66,6 @@ _FROM = (
     f" LEFT JOIN {_attribute('program_name')} AS n ON n.PROCESSLIST_ID = t.PROCESSLIST_ID"
 )
 _ORDER = "ORDER BY t.PROCESSLIST_TIME DESC NULLS LAST, w.TIMER_WAIT DESC NULLS LAST"
-# The newest time that the tables show: what a reader knows of the present.
-_NOW = (
-    "(SELECT max(greatest(TIMER_START, coalesce(TIMER_END, TIMER_START))) FROM ("
-    + " UNION ALL ".join(
-        f"SELECT TIMER_START, TIMER_END FROM performance_schema.events_{kind}"
-        for kind in ("waits_current", "stages_current", "statements_current", "waits_history_long")
-    )
-    + "))"
-)
-_OPEN = " UNION ALL ".join(
-    f"SELECT THREAD_ID, EVENT_ID, EVENT_NAME, SOURCE, TIMER_START, '{word}' AS kind"
-    f" FROM performance_schema.events_{kind}_current WHERE END_EVENT_ID IS NULL"
-    for kind, word in (("waits", "wait"), ("stages", "stage"), ("statements", "statement"))
-)
-_LOCKS = (
-    "(SELECT NAME, OBJECT_INSTANCE_BEGIN, LOCKED_BY_THREAD_ID AS holder FROM performance_schema.mutex_instances"
-    " UNION ALL SELECT NAME, OBJECT_INSTANCE_BEGIN, WRITE_LOCKED_BY_THREAD_ID FROM performance_schema.rwlock_instances)"
-)
 _MEMORY_ENABLED = (
     "(SELECT CASE WHEN bool_and(ENABLED = 'YES') THEN 'YES' WHEN bool_or(ENABLED = 'YES') THEN 'PARTIAL' ELSE 'NO' END"
     " FROM performance_schema.setup_instruments WHERE NAME LIKE 'memory/%')"
@@ -105,79 +86,6 @@ SESSIONS: list[View] = [
         "Threads that belong to a session, as in processlist.",
         _COLUMNS,
         f"{_FROM} WHERE t.PROCESSLIST_ID IS NOT NULL AND t.PROCESSLIST_COMMAND IS DISTINCT FROM 'Daemon' {_ORDER}",
-    ),
-    *declare(
-        "mutex_by_contention",
-        "Mutexes by the time that threads waited for them, with the call site of the longest wait in the history.",
-        {
-            "name": "i.NAME",
-            "object_instance_begin": "i.OBJECT_INSTANCE_BEGIN",
-            "total": "s.COUNT_STAR",
-            "total_latency": "$t(s.SUM_TIMER_WAIT)",
-            "avg_latency": "$t(s.AVG_TIMER_WAIT)",
-            "max_latency": "$t(s.MAX_TIMER_WAIT)",
-            "slowest_source": "h.source",
-            "locked_by_thread_id": "i.LOCKED_BY_THREAD_ID",
-        },
-        "FROM performance_schema.mutex_instances AS i JOIN performance_schema.events_waits_summary_by_instance AS s"
-        " ON s.OBJECT_INSTANCE_BEGIN = i.OBJECT_INSTANCE_BEGIN LEFT JOIN (SELECT OBJECT_INSTANCE_BEGIN,"
-        " arg_max(SOURCE, TIMER_WAIT) AS source FROM performance_schema.events_waits_history_long GROUP BY 1) AS h"
-        " ON h.OBJECT_INSTANCE_BEGIN = i.OBJECT_INSTANCE_BEGIN WHERE s.COUNT_STAR > 0"
-        " ORDER BY s.SUM_TIMER_WAIT DESC, s.COUNT_STAR DESC",
-    ),
-    *declare(
-        "lock_holders",
-        "Threads that hold a lock for which another thread waits, and what the holder itself does.",
-        {
-            "lock_name": "l.NAME",
-            "object_instance_begin": "l.OBJECT_INSTANCE_BEGIN",
-            "holder_thread_id": "l.holder",
-            "holder": "h.NAME",
-            "holder_event": "d.EVENT_NAME",
-            "holder_source": "d.SOURCE",
-            "waiting_thread_id": "w.THREAD_ID",
-            "waiting": "t.NAME",
-            "waiting_source": "w.SOURCE",
-            "waiting_since": "$t(w.TIMER_START)",
-        },
-        f"FROM performance_schema.events_waits_current AS w JOIN {_LOCKS} AS l"
-        " ON l.OBJECT_INSTANCE_BEGIN = w.OBJECT_INSTANCE_BEGIN AND l.NAME = w.EVENT_NAME"
-        " LEFT JOIN performance_schema.threads AS t ON t.THREAD_ID = w.THREAD_ID"
-        " LEFT JOIN performance_schema.threads AS h ON h.THREAD_ID = l.holder"
-        f" LEFT JOIN (SELECT * FROM ({_OPEN}) {_LAST}) AS d ON d.THREAD_ID = l.holder"
-        " WHERE w.END_EVENT_ID IS NULL AND l.holder IS NOT NULL AND l.holder != w.THREAD_ID"
-        " ORDER BY w.TIMER_START",
-    ),
-    *declare(
-        "hung_threads",
-        "The innermost event of each thread that has not ended, the oldest first; age is the time until the newest event of all.",
-        {
-            "thread_id": "d.THREAD_ID",
-            "thread": "t.NAME",
-            "event_name": "d.EVENT_NAME",
-            "kind": "d.kind",
-            "source": "d.SOURCE",
-            "since": "$t(d.TIMER_START)",
-            "age": f"$t({_NOW} - d.TIMER_START)",
-        },
-        f"FROM (SELECT * FROM ({_OPEN}) {_LAST}) AS d LEFT JOIN performance_schema.threads AS t ON t.THREAD_ID = d.THREAD_ID"
-        " ORDER BY d.TIMER_START",
-    ),
-    *declare(
-        "file_slowest",
-        "The file operations in the history, the slowest first.",
-        {
-            "file": "w.OBJECT_NAME",
-            "operation": "w.OPERATION",
-            "latency": "$t(w.TIMER_WAIT)",
-            "requested": "$b(w.NUMBER_OF_BYTES)",
-            "source": "w.SOURCE",
-            "thread": "t.NAME",
-            "thread_id": "w.THREAD_ID",
-        },
-        "FROM performance_schema.events_waits_history_long AS w"
-        " LEFT JOIN performance_schema.threads AS t ON t.THREAD_ID = w.THREAD_ID"
-        " WHERE w.EVENT_NAME LIKE 'wait/io/file/%' AND w.TIMER_WAIT IS NOT NULL ORDER BY w.TIMER_WAIT DESC",
     ),
     *declare(
         "metrics",

@@ -86,20 +86,6 @@ WAITS: list[View] = [
     *_classes("latency", "most total time"),
     *_classes("avg_latency", "longest mean"),
     *declare(
-        "hold_times",
-        "Locks by the time that threads held them exclusively, with the line and the thread of the longest hold.",
-        {
-            "event_name": "EVENT_NAME",
-            "total": "COUNT_HOLD",
-            "total_hold": "$t(SUM_TIMER_HOLD)",
-            "avg_hold": "$t(AVG_TIMER_HOLD)",
-            "max_hold": "$t(MAX_TIMER_HOLD)",
-            "longest_source": "LONGEST_SOURCE",
-            "longest_thread_id": "LONGEST_THREAD_ID",
-        },
-        "FROM performance_schema.lock_holds_summary_global_by_event_name WHERE COUNT_HOLD > 0 ORDER BY SUM_TIMER_HOLD DESC",
-    ),
-    *declare(
         "io_by_thread_by_latency",
         "File operations of each thread, the most time first.",
         {
