@@ -79,7 +79,8 @@ class SegmentFile:
         return os.fstat(self._file).st_size
 
     def get(self, at: int, layout: str) -> tuple[int, ...]:
-        return struct.unpack(layout, os.pread(self._file, struct.calcsize(layout), at))
+        size = struct.calcsize(layout)
+        return struct.unpack(layout, os.pread(self._file, size, at).ljust(size, b"\0"))  # a damaged file may end in a word
 
     def put(self, at: int, layout: str, *numbers: int) -> None:
         os.pwrite(self._file, struct.pack(layout, *numbers), at)

@@ -103,7 +103,8 @@ def damage_and_read(segment: Path, out: Path, kept: Path, first: int, tries: int
             importlib.import_module(module)
     gc.freeze()
     found: Counter[str] = Counter()
-    with subprocess.Popen(["sleep", "inf"]) as alive:
+    with subprocess.Popen(["sleep", "inf"]) as alive, contextlib.ExitStack() as first_of_all:
+        first_of_all.callback(alive.kill)
         start = int(Path(f"/proc/{alive.pid}/stat").read_text().rpartition(")")[2].split()[19])
         for number in range(first, first + tries):
             dice, reader = random.Random(number), TURNS[number % len(TURNS)]
@@ -117,7 +118,6 @@ def damage_and_read(segment: Path, out: Path, kept: Path, first: int, tries: int
                 found[reader] += 1
                 sparse_copy(mutant, kept / f"{number}-{reader}.pfs")
                 print(f"mutant {number}, {reader}: {fault}\n", flush=True)
-        alive.kill()
     print(f"seed {first}: {tries} mutants, faults {dict(found)}")
     assert not found
 
