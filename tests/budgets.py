@@ -26,6 +26,7 @@ CLIENT_MUTANTS = times(15)  # of what a server sends, for each library
 CLOCK_SECONDS = 2 * LONG
 CROWD = times(60)  # threads and instruments of a program that is read
 DIGEST_FUZZ_SECONDS = times(5)
+ELF_MUTANTS = times(60)
 ENDS_OF_PROGRAMS = times(5)
 FLEET_HOSTS = times(3)  # of 100 simulated processes
 FORKS_OF_A_THREAD = times(10)  # each of 8 threads

@@ -11,6 +11,7 @@ from pfs._process.attach import attach
 from pfs._process.findings.facts import Facts
 from pfs._process.findings.find import Finding, find
 from pfs._process.recorded import GIL, JOIN, is_idle, is_lock_wait
+from pfs._read.places.elf import LEFT
 from pfs._read.places.readable import Readable
 from pfs._read.show import storable
 from pfs._read.source import losses
@@ -106,7 +107,7 @@ class Report:
     memory: dict[str, list[int]] = field(default_factory=dict)  # allocations, bytes, bytes in use at the end, most in use
     lost: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # what the library says that it cannot see
-    unread: list[str] = field(default_factory=list)  # segments that could not be read
+    unread: list[str] = field(default_factory=list)  # segments, and programs' files, that could not be read
     unrecorded: dict[Unrecorded, int] = field(default_factory=dict)
 
     def as_json(self, limit: int) -> dict[str, Any]:
@@ -187,6 +188,8 @@ def gather(there: Iterable[Found], before: Report | None = None, ended: Mapping[
             report.unread.append(f"{found.path}: {error}")
         if len(report.blocked) > 2 * MOST_ROWS:
             report.blocked = dict(report.longest_blocked(MOST_ROWS))
+    left = (f"symbols and lines of {path}: {why}" for path, why in LEFT.items())
+    report.unread += [text for text in left if text not in report.unread]
     return report
 
 

@@ -146,5 +146,5 @@ def text_of(report: Report, limit: int, everything: bool = False) -> str:
     if len(report.unrecorded) > limit:
         parts.append(f"Not recorded: {len(report.unrecorded) - limit} more programs; --limit shows more of them")
     parts += [f"Not seen: {clean(text)}" for text in report.notes]
-    parts += [f"Not read: {text}" for text in report.unread]
+    parts += [f"Not read: {clean(text)}" for text in report.unread]
     return "\n\n".join(parts)

@@ -15,18 +15,28 @@ from typing import BinaryIO, NamedTuple
 
 from pfs._base import paths
 
-__all__ = ["Elf", "Section", "build_id_of", "files_of", "opened"]
+__all__ = ["LEFT", "Elf", "Section", "TooMuchError", "build_id_of", "files_of", "opened", "text_at"]
 
 _DEBUG = "/usr/lib/debug"
 _CHUNK = 1 << 20
 _MOST_BYTES = 64 << 20  # of symbols, notes and names that are read of a file: some two million symbols
+_MOST_SECTIONS = 4096
+_MOST_OF_NOTES = 1 << 16  # a build-id is in a small one
 _MOST_OF_A_NAME = 256  # of a section
+_MOST_OF_A_SYMBOL = 1 << 16
+_MOST_SUMMED = 1 << 30  # bytes of a debug file without a build-id
 _HEADER = struct.Struct("<16s24xQ10xHHH")  # where the sections are, their size, their number, which has the names
 _SECTION = struct.Struct("<II16xQQI4xQ8x")
 _NOTE = struct.Struct("<III")
 _IDENTITY = b"\x7fELF\x02\x01"  # 64 bits, little-endian, as every program that pfs can be in
 _NOTES, _NO_BITS = 7, 8  # types of sections
 _BUILD_ID = 3  # type of a note
+
+LEFT: dict[str, str] = {}  # files that were not read, or not to their end, and why
+
+
+class TooMuchError(ValueError):
+    """A file would cost its reader too much. The text says what it has."""
 
 
 class Section(NamedTuple):
@@ -54,6 +64,8 @@ class Elf:
         identity, start, size, count, names = _HEADER.unpack(self._part(0, _HEADER.size))
         if not identity.startswith(_IDENTITY) or size != _SECTION.size:
             raise ValueError("no ELF file of 64 bits")
+        if count > _MOST_SECTIONS:
+            raise TooMuchError(f"more than {_MOST_SECTIONS:,} sections")
         found = list(_SECTION.iter_unpack(self._part(start, size * count)))
         texts = self._part(found[names][2], found[names][3]) if names < count else b""
         self.sections = tuple(Section(_text(texts[name : name + _MOST_OF_A_NAME]), *rest) for name, *rest in found)
@@ -63,7 +75,7 @@ class Elf:
             raise ValueError("the file is too short")
         self._left -= size  # a file with holes can claim any size, and many sections the same bytes
         if self._left < 0:
-            raise ValueError("the file has too much")
+            raise TooMuchError(f"more than {_MOST_BYTES >> 20} MiB of symbols and notes")
         self.file.seek(offset)
         return self.file.read(size)
 
@@ -75,20 +87,19 @@ class Elf:
         """Returns the bytes of a section as they are in the file."""
         return self._part(section.offset, section.size) if section is not None and section.type != _NO_BITS else b""
 
-    def text(self, section: Section, offset: int) -> str:
-        """Returns a name of a section of names."""
-        if offset >= section.size:
-            return ""
-        size = 256
-        while True:  # most names are short, and the section may be large
-            part = self._part(section.offset + offset, min(size, section.size - offset))
-            if b"\0" in part or len(part) < size:
-                return _text(part)
-            size *= 16
-
 
 def _text(texts: bytes) -> str:
     return texts.partition(b"\0")[0].decode(errors="replace")
+
+
+def text_at(file: BinaryIO, section: Section, offset: int) -> str:
+    """Returns a name of a section of names; "" if it is too long."""
+    for size in (256, _MOST_OF_A_SYMBOL):  # most names are short, and the section may be large
+        file.seek(section.offset + offset)
+        part = file.read(max(min(size, section.size - offset), 0))
+        if b"\0" in part or len(part) < size:
+            return _text(part)
+    return ""
 
 
 @contextlib.contextmanager
@@ -96,20 +107,29 @@ def opened(path: str, owners: Collection[int] | None = None) -> Iterator[Elf | N
     """Opens an ELF file, of these users if some are given. It yields None for any other file, and for a damaged one. Damage that
     shows later ends the block."""
     with contextlib.ExitStack() as stack:
+        elf = None
         try:
             # A path comes from the program: it may name a pipe by now, and must not block the reader.
             elf = Elf(stack.enter_context(paths.reading(path, owners, follow=True)))
+        except TooMuchError as error:
+            LEFT[path] = str(error)
         except (OSError, ValueError, struct.error):
-            elf = None
-        stack.enter_context(contextlib.suppress(Exception))  # pyelftools, which reads lines, says so in many ways
-        yield elf
+            pass
+        try:
+            yield elf
+        except TooMuchError as error:
+            LEFT[path] = str(error)
+        except Exception:  # pyelftools, which reads lines, raises many
+            pass
 
 
 def build_id_of(elf: Elf) -> str:
     """Returns the build-id as hexadecimal, or ""."""
+    left = _MOST_OF_NOTES
     for section in elf.sections:
-        if section.type != _NOTES:
+        if section.type != _NOTES or section.size > left:
             continue
+        left -= section.size
         data, step, at = elf.data(section), max(section.alignment, 4), 0
         while at + _NOTE.size <= len(data):
             name_size, size, kind = _NOTE.unpack_from(data, at)
@@ -162,6 +182,9 @@ def _has_sum(path: str, check: int) -> bool:
     now = 0
     try:
         with paths.reading(path, follow=True) as file:
+            if os.fstat(file.fileno()).st_size > _MOST_SUMMED:
+                LEFT[path] = f"more than {_MOST_SUMMED >> 30} GiB, and no build-id"
+                return False
             while chunk := file.read(_CHUNK):
                 now = zlib.crc32(chunk, now)
     except OSError:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import bisect
 import ctypes
 import functools
-import itertools
+import os
 import re
 import struct
 from dataclasses import dataclass
+from typing import BinaryIO
 
+from pfs._base import paths
 from pfs._read.places import rust
-from pfs._read.places.elf import Elf, Section, files_of, opened
+from pfs._read.places.elf import Elf, Section, TooMuchError, files_of, opened, text_at
 
 __all__ = ["Place", "place_of", "symbol_of"]
 
@@ -27,7 +29,10 @@ _MOST_CHARACTERS = 5e7  # a name whose text may have more stays as it is: of 135
 _STD_THREAD = re.compile(r"^vtable for std::thread::_State_impl<std::thread::_Invoker<std::tuple<(.*)> > >$")
 
 _SYMBOLS = (2, 11)  # types of sections: all symbols, and those of the dynamic linker
+_MOST_SYMBOLS = 1 << 20  # of a module: sorting them takes a second, and 80 MiB
 _MOST_NAMES = 32  # of a place that are compared
+_MOST_ALIKE = 1000  # symbols that begin at one place
+_MOST_TEXT = 1 << 16  # characters of a name as the source has it
 _CODE_AND_DATA = (1, 2)  # types of symbols
 _ENTRY = struct.Struct("<IBxHQQ")  # name, type, section (0: it is in another file), address, size
 
@@ -62,12 +67,21 @@ def symbol_of(place: Place) -> str | None:
     return _demangled(name) + (f"+0x{place.offset - start:x}" if place.offset > start else "")
 
 
+_Identity = tuple[int, int, int, int]
+
+
+def _identity(file: BinaryIO) -> _Identity:
+    """Returns what tells a file from one that has taken its place, or that was written to."""
+    info = os.fstat(file.fileno())
+    return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
+
+
 class _Table:
     """The symbols of a module. Large ones have some 500,000: names are read when a place needs them."""
 
     def __init__(self) -> None:
         self._entries = b""  # of all tables of symbols
-        self._parts: list[tuple[int, str, Section]] = []  # for each table: its end in _entries, its file, its names
+        self._parts: list[tuple[int, str, _Identity, Section]] = []  # for each table: its end in _entries, its file, its names
         self._order: list[int] = []  # sorted: address, and index in _entries
 
     def add(self, path: str, elf: Elf) -> None:
@@ -76,10 +90,12 @@ class _Table:
             if section.type not in _SYMBOLS:
                 continue
             names, first = elf.sections[section.link], len(self._entries) // _ENTRY.size
+            if first + section.size // _ENTRY.size > _MOST_SYMBOLS:
+                raise TooMuchError(f"more than {_MOST_SYMBOLS:,} symbols")
             entries = elf.data(section)
             entries = entries[: len(entries) // _ENTRY.size * _ENTRY.size]
             self._entries += entries
-            self._parts.append((first + len(entries) // _ENTRY.size, path, names))
+            self._parts.append((first + len(entries) // _ENTRY.size, path, _identity(elf.file), names))
             self._order += [
                 address << 32 | index
                 for index, (name, info, defined, address, _) in enumerate(_ENTRY.iter_unpack(entries), first)
@@ -95,21 +111,23 @@ class _Table:
         if at < 0:
             return None
         start = self._order[at] >> 32
-        some = self._order[bisect.bisect_left(self._order, start << 32) : at + 1]
+        some = self._order[max(bisect.bisect_left(self._order, start << 32), at + 1 - _MOST_ALIKE) : at + 1]
         indexes = [entry & 0xFFFFFFFF for entry in some]
         sizes = [_ENTRY.unpack_from(self._entries, index * _ENTRY.size)[4] for index in indexes]
-        if address >= start + max(*sizes, 1):
+        if address >= start + max((most := max(sizes)), 1):
             return None
-        largest = (index for index, size in zip(indexes, sizes, strict=True) if size == max(sizes))
-        return start, max(map(self._name, itertools.islice(largest, _MOST_NAMES)))
+        largest = [index for index, size in zip(indexes, sizes, strict=True) if size == most]
+        return start, max(map(self._name, largest[:_MOST_NAMES]))
 
     def _name(self, index: int) -> str:
-        _, path, names = self._parts[bisect.bisect_right(self._parts, index, key=lambda part: part[0])]
-        name = ""
-        with opened(path) as elf:
-            if elf is not None and names in elf.sections:
-                name = elf.text(names, _ENTRY.unpack_from(self._entries, index * _ENTRY.size)[0])
-        return name
+        _, path, read, names = self._parts[bisect.bisect_right(self._parts, index, key=lambda part: part[0])]
+        try:
+            with paths.reading(path, follow=True) as file:
+                if _identity(file) == read:
+                    return text_at(file, names, _ENTRY.unpack_from(self._entries, index * _ENTRY.size)[0])
+        except OSError:
+            pass
+        return ""
 
 
 @functools.lru_cache(maxsize=256)
@@ -147,6 +165,8 @@ def _demangled(name: str) -> str:
         return name
     try:
         readable = ctypes.string_at(text).decode(errors="replace")
+        if len(readable) > _MOST_TEXT:
+            return name
         return rust.of_legacy(_STD_THREAD.sub(r"std::thread(\1)", readable))
     finally:
         ctypes.CDLL(None).free(ctypes.c_void_p(text))
