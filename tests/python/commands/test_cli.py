@@ -53,7 +53,7 @@ def test_installed_command_is_the_same_as_the_module() -> None:
 
 def test_help_has_every_command() -> None:
     text = pfs_command("--help").stdout
-    for name in ("config", "ddl", "demo", "tables"):
+    for name in ("config", "ddl", "demo", "describe"):
         assert re.search(rf"^  {name} ", text, re.MULTILINE)
         assert "Usage:" in pfs_command(name, "--help").stdout
 
@@ -77,7 +77,7 @@ def test_a_program_does_not_wait_for_what_other_commands_import() -> None:
 
 
 def test_tables_and_ddl() -> None:
-    text = pfs_command("tables").stdout
+    text = pfs_command("describe").stdout
     assert all(name in text for name in pfs.tables())
     assert pfs_command("ddl", "threads").stdout.strip() == pfs.ddl("threads").strip()
     done = pfs_command("ddl", "thread", status=1)
@@ -103,7 +103,7 @@ def test_without_click_config_works_and_the_rest_says_how_to_get_it(without_clic
     with_click = pfs_command("config", "--cflags", "--libs").stdout
     assert pfs_command("config", "--cflags", "--libs", environment=without_click).stdout == with_click
     assert pfs_command("--version", environment=without_click).stdout == f"pfs {pfs.__version__}\n"
-    for arguments in (["demo"], ["tables"], ["config"], ["config", "--nothing"], []):
+    for arguments in (["demo"], ["describe"], ["config"], ["config", "--nothing"], []):
         done = pfs_command(*arguments, status=2, environment=without_click)
         assert done.stderr.count("\n") == 1
         assert "pip install 'perfschema[cli]'" in done.stderr

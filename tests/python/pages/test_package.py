@@ -62,7 +62,7 @@ def test_commands_without_frames_load_neither_pandas_nor_numpy(fresh: Run) -> No
         pid = str(os.getpid())
         pfs.status  # it starts pfs
         for command in (
-            ["--help"], ["show", "--help"], ["config", "--libs"], ["tables"], ["ddl", "threads"],
+            ["--help"], ["show", "--help"], ["config", "--libs"], ["ddl", "threads"],
             ["trace", "ddl"], ["run", "--help"], ["ps"], ["gc"], ["set", pid, "wait/io/%", "--timed", "no"],
             ["top", pid, "--count", "1", "--interval", "0.1"], ["show", pid, "threads"],
         ):

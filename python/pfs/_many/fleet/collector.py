@@ -51,7 +51,7 @@ def tables_of(also: Iterable[str] = ()) -> list[str]:
     for pattern in also:
         found = fnmatch.filter(_core.tables(), pattern.lower().replace("%", "*"))
         if not found:
-            raise InvalidValue(f"there is no table '{pattern}': pfs tables lists them; % stands for any text")
+            raise InvalidValue(f"there is no table '{pattern}': pfs describe lists them; % stands for any text")
         chosen += [name for name in found if name not in chosen]
     return chosen
 

@@ -35,7 +35,6 @@ COMMANDS = {
     "show": "processes:show",
     "snapshot": "processes:snapshot",
     "sql": "sql:sql",
-    "tables": "reference:tables",
     "top": "top:top",
     "trace": "trace:trace",
     "truncate": "processes:truncate",

@@ -140,7 +140,7 @@ def _show_demo(console: Console, done: Demo, limit: int, threads: int) -> None:
     console.print("The same as pandas frames:", style="bold")
     console.print("    import pfs.demo; demo = pfs.demo.run()", markup=False)
     console.print('    demo.table("file_summary_by_instance").nlargest(10, "SUM_TIMER_WAIT")', markup=False)
-    console.print('In a program of your own: pfs.table("file_summary_by_instance"). All of them: pfs tables', soft_wrap=True)
+    console.print('In a program of your own: pfs.table("file_summary_by_instance"). All of them: pfs describe', soft_wrap=True)
 
 
 def _demo_results(done: Demo, limit: int) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Defines the commands of ``pfs`` that explain it and read no process: config, tables, describe, ddl."""
+"""Defines the commands of ``pfs`` that explain it and read no process: config, describe, ddl."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from pfs import _core
 from pfs._process import reading
 from pfs._ui.cli.config import CONFIG_FLAGS, config_text
 from pfs._ui.cli.options import TableName, output_options
 from pfs._ui.cli.rows import new_table, write_frame
 
-__all__ = ["config", "ddl", "describe", "tables"]
+__all__ = ["config", "ddl", "describe"]
 
 
 @click.command()
@@ -28,18 +27,6 @@ def config(**flags: bool) -> None:
     if not chosen:
         raise click.UsageError(f"Say what to print: {' '.join(CONFIG_FLAGS)}")
     click.echo(config_text(chosen))
-
-
-@click.command()
-def tables() -> None:
-    """Lists all tables."""
-    console = Console(highlight=False)
-    drawn = new_table()
-    drawn.add_column("table", no_wrap=True)
-    drawn.add_column("contents", overflow="fold")
-    for name in reading.tables():
-        drawn.add_row(name, _core.table_info(name)["doc"])
-    console.print(drawn)
 
 
 @click.command()
