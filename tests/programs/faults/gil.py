@@ -13,7 +13,7 @@ def count(limit: int) -> int:
 
 
 make = multiprocessing.get_context("fork").Process if "mended" in sys.argv else threading.Thread
-workers = [make(target=count, args=(1_000_000,)) for _ in range(4)]
+workers = [make(target=count, args=(2_000_000,)) for _ in range(4)]
 for worker in workers:
     worker.start()
 for worker in workers:

@@ -67,7 +67,10 @@ _FILES = (
     "FILE_NAME", "EVENT_NAME", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "SUM_TIMER_READ", "COUNT_WRITE",
     "SUM_NUMBER_OF_BYTES_WRITE", "SUM_TIMER_WRITE",
 )  # fmt: skip
-_INTERPRETER = re.compile(r"(?:libpython|python3)[^/:]*\+0x|[^/:]*\.cpython-[^/:]*\+0x|libsqlite3\+0x")
+_INTERPRETER = re.compile(
+    r"(?:libpython|python3|libruby|libperl)[^/:]*\+0x|(?:perl|ruby|php|node|(?:ba|da|k|z)?sh)[0-9.]*\+0x"
+    r"|[^/:]*\.cpython-[^/:]*\+0x|libsqlite3\+0x"
+)
 # The sums of a process since some moment: only its history has them.
 _OF_HISTORY = (
     "insert into total select p, name, kind, count(*), sum(dt), place, sum(dt) from wait where p = ? group by name, kind",

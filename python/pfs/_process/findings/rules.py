@@ -38,7 +38,7 @@ LIMITS = {
     "ack_low": 35e9,  # a delayed acknowledgment takes 40 ms
     "ack_high": 60e9,
     "acks": 5,
-    "gil": 0.5,  # of the wall time
+    "gil": 0.8,  # threads wait for it on the average
     "computes": 0.25,  # of the wall time is processor time; other programs may take the rest
     "each": 10,  # statements for each of another one
     "waits": 0.6,  # of a worker's time
@@ -361,17 +361,17 @@ from total t where kind = 'join' group by p having n >= :threads and stake < n *
         "process_each",
         f"""
 with c as (
-  select p, sum(n) n, sum(dt) dt from total where kind = 'child' group by p having n >= :many)
+  select p, sum(n) n, sum(dt) dt from total where kind = 'child' group by p having n >= :many),
+k as (  -- a shell forks itself before it starts a program
+  select x.p, k.command, k.span from process k join process x on k.parent = x.pid and k.command <> x.command)
 select p, n, {_at("c", "w.kind = 'child'")} place,
-  (select k.command from process k join process x on x.p = c.p and k.parent = x.pid group by 1 order by count(*) desc) thing,
+  (select command from k where k.p = c.p group by 1 order by count(*) desc) thing,
   dt + coalesce((select sum(dt) from wait w where w.p = c.p and (w.kind = 'idle' or w.name like '%/pipe')), 0) stake
-from c where coalesce(
-  (select avg(k.span < :short_child) from process k join process x on x.p = c.p and k.parent = x.pid) > 0.5,
-  stake < n * :short_child)
+from c where coalesce((select avg(span < :short_child) from k where k.p = c.p) > 0.5, stake < n * :short_child)
 order by stake desc""",
         "{n:n} processes{program} are started{at}, each for a moment",
         "Do it in the program, or start one process for many.",
-        ("process_each",),
+        ("process_each", "shell_each"),
         "A process is started for each task and lives for some milliseconds. Its start takes most of that. pfs adds about 2 ms "
         "to each.",
         "The report names the number of processes in its first line. `pfs ps --tree` shows them while they run.",

@@ -100,8 +100,8 @@ class Report:
 
     @hidden()
     def __enter__(self) -> Self:
-        self._from_now = FromNow()
         self.before = Samples.first()
+        self._from_now = FromNow()
         self._begin = self.before.main[0].now()
         self._started = time.monotonic()
         return self
