@@ -5,6 +5,7 @@ TableName: TypeAlias = Literal[
     "accounts",
     "blocked",
     "busiest",
+    "call_sites",
     "component_scheduler_tasks",
     "cond_instances",
     "connection_control_failed_login_attempts",

@@ -18,10 +18,10 @@ namespace {
 #define SIZE(s) \
   { #s, sizeof(s) }
 const std::map<std::string, size_t> kSizes = {
-    SIZE(ShmArray),       SIZE(ShmStat),     SIZE(ShmPrincipal),    SIZE(ShmThread),     SIZE(ShmThreadTexts), SIZE(ShmTable),
-    SIZE(ShmIndex),       SIZE(ShmInstance), SIZE(ShmInstanceList), SIZE(ShmFile),       SIZE(ShmRetired),     SIZE(ShmCell),
-    SIZE(ShmNameGranule), SIZE(ShmSource),   SIZE(ShmChunk),        SIZE(ShmWaitRecord), SIZE(ShmWaitDetails), SIZE(ShmFact),
-    SIZE(ShmFactBlock),   SIZE(ShmLogUnit),  SIZE(ShmFreeLists),    SIZE(ShmHold),
+    SIZE(ShmArray),       SIZE(ShmStat),      SIZE(ShmPrincipal),    SIZE(ShmThread),    SIZE(ShmThreadTexts), SIZE(ShmTable),
+    SIZE(ShmIndex),       SIZE(ShmInstance),  SIZE(ShmInstanceList), SIZE(ShmFile),      SIZE(ShmRetired),     SIZE(ShmCell),
+    SIZE(ShmNameGranule), SIZE(ShmSource),    SIZE(ShmCallSite),     SIZE(ShmChunk),     SIZE(ShmWaitRecord),  SIZE(ShmWaitDetails),
+    SIZE(ShmFact),        SIZE(ShmFactBlock), SIZE(ShmLogUnit),      SIZE(ShmFreeLists), SIZE(ShmHold),
 };
 #define AT(s, f) \
   { #s "." #f, offsetof(s, f) }

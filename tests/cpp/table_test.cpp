@@ -169,6 +169,7 @@ TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
   // that only the program can declare.
   const auto has_nothing = [](std::string_view name) {
     for (const std::string_view begin : {"blocked",
+                                         "call_sites",
                                          "data_lock",
                                          "events_stages_current",
                                          "events_stages_history",

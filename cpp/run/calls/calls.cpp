@@ -2,10 +2,12 @@
 //
 // On 64-bit systems the 64 forms are the same calls. glibc calls the forms with _chk and _2 instead where a program was compiled with
 // _FORTIFY_SOURCE. An event of a stream is a call of the program, not a system call: the stream's buffer lies between them.
+#include <algorithm>
 #include <csignal>
 #include <cstdarg>
 #include <cstring>
 
+#include "record/family/metadata.h"
 #include "run/calls/file_calls.h"
 #include "run/calls/stream_calls.h"
 #include "run/calls/wait_calls.h"
@@ -45,9 +47,14 @@ class Idle {
 
 template <typename Call>
 [[gnu::always_inline]] inline int Idling(bool waits, const void* caller, Call call) {
-  if (!waits || IsPlain()) return call();
-  const Idle event(caller);
-  return call();
+  if (IsPlain()) return call();
+  if (waits) {
+    const Idle event(caller);
+    return call();
+  }
+  const int found = call();
+  if (found == 0) perfschema::CountEmptyPoll(static_cast<const char*>(caller), kIsCode);
+  return found;
 }
 
 // Returns whether an operation on semaphores of System V may wait: not if all are V, or come back at once.
@@ -176,9 +183,10 @@ ssize_t SendFile(int fd, size_t size, const void* caller, Call call) {
       type, name, parameters,                                                                                                            \
       OnStream<How::how>(stream, Operation::kRead, size > 0 ? static_cast<size_t>(size) : 0, PFS_CALLER, PFS_REAL_CALL(name, arguments), \
                          [](const char* text) { return text != nullptr ? static_cast<int64_t>(std::strlen(text)) : 0; }))
-#define PFS_MAKE_GETLINE(type, name, parameters, arguments) \
-  PFS_MADE(type, name, parameters,                          \
-           OnStream(stream, Operation::kRead, 0, PFS_CALLER, PFS_REAL_CALL(name, arguments), [](ssize_t n) { return int64_t{n}; }))
+#define PFS_MAKE_GETLINE(type, name, parameters, arguments)                                                                          \
+  PFS_MADE(type, name, parameters, OnStream(stream, Operation::kRead, 0, PFS_CALLER, PFS_REAL_CALL(name, arguments), [](ssize_t n) { \
+             return std::max<int64_t>(n, 0);                                                                                         \
+           }))
 #define PFS_MAKE_PUTS(type, name, parameters, arguments, how, stream, more)                                \
   PFS_REPLACES type name parameters {                                                                      \
     const size_t size = std::strlen(text) + (more);                                                        \

@@ -49,7 +49,7 @@ template <typename Call>
 // Makes a call that reads by a format. How many bytes it takes is not known.
 template <typename Call>
 [[gnu::always_inline]] inline auto Scanned(FILE* stream, const void* caller, Call call) {
-  return OnStream(stream, Operation::kRead, 0, caller, call, [](int) { return capi::kNoBytes; });
+  return OnStream(stream, Operation::kRead, 0, caller, call, [](int) { return int64_t{0}; });
 }
 
 template <typename Real>

@@ -21,7 +21,7 @@ struct Site {
   uint32_t line;
 };
 
-inline constexpr int64_t kNoBytes = -1;   // NUMBER_OF_BYTES has no meaning for the operation, or the call failed
+inline constexpr int64_t kNoBytes = -1;   // requested: NUMBER_OF_BYTES has no meaning for the operation; moved: the call failed
 inline constexpr int64_t kNoOffset = -1;  // the offset in the file is not known without extra work
 inline constexpr int kNoFlags = 0;        // only open(2) has FLAGS
 
@@ -116,11 +116,11 @@ inline __attribute__((always_inline)) auto TransferAnywhere(int fd, Operation op
 // Makes a call without bytes.
 template <typename Call>
 PFS_ALWAYS_INLINE auto Plain(int fd, Operation operation, int64_t offset, Site site, Call call) {
-  return OnDescriptor(fd, operation, kNoBytes, offset, site, call, [](auto) { return kNoBytes; });
+  return OnDescriptor(fd, operation, kNoBytes, offset, site, call, [](auto) { return int64_t{0}; });
 }
 template <typename Call>
 inline auto SeldomPlain(int fd, Operation operation, int64_t offset, Site site, Call call) {
-  return SeldomOnDescriptor<false>(fd, operation, kNoBytes, offset, site, call, [](auto) { return kNoBytes; });
+  return SeldomOnDescriptor<false>(fd, operation, kNoBytes, offset, site, call, [](auto rc) { return rc < 0 ? kNoBytes : int64_t{0}; });
 }
 
 // Makes a call that changes the size of a file.
@@ -145,7 +145,7 @@ inline __attribute__((always_inline)) auto OpenAs(NamedFileWait* wait, bool has_
     NamedFileWait* wait;
     const char* path;
     bool temporary;
-    int fd = -1;
+    int fd = kCancelled;
     ~Ender() { EndFileOpen(wait, path, fd, temporary); }
   } ender{wait, path, temporary};
   const auto result = call();
@@ -191,7 +191,7 @@ inline __attribute__((always_inline)) int OnNameAs(NamedFileWait* wait, bool has
   struct Ender {
     NamedFileWait* wait;
     End& end;
-    int rc = -1;
+    int rc = kCancelled;
     ~Ender() { end(wait, rc); }
   } ender{wait, end};
   const int rc = call();

@@ -7,6 +7,7 @@
 #include "capi/call.h"
 #include "record/family/sockets.h"
 
+using perfschema::AddressChange;
 using perfschema::EndFileDelete;
 using perfschema::FileWait;
 using perfschema::NamedFileWait;
@@ -59,7 +60,7 @@ int Accept(pfs_key_t key, int fd, sockaddr* address, socklen_t* length, Site sit
     uint32_t class_index;
     const sockaddr* peer;
     socklen_t length;
-    int fd = -1;
+    int fd = perfschema::kCancelled;
     ~Ender() { perfschema::EndSocketAccept(wait, class_index, fd, peer, length); }  // also if the thread is canceled
   } ender{perfschema::BeginSocketChange(&wait, fd, Operation::kConnect, site.file, site.line) ? &wait : nullptr,
           key != 0 ? perfschema::ClassOfSocketKey(key) : of_listener, nullptr, 0};
@@ -85,12 +86,13 @@ int Address(int fd, Operation operation, const sockaddr* address, socklen_t leng
     int fd;
     const sockaddr* address;
     socklen_t length;
-    bool has_changed = false;
-    ~Ender() { perfschema::EndSocketAddress(wait, fd, has_changed, address, length); }  // also if the thread is canceled
+    AddressChange change = AddressChange::kNoChange;
+    ~Ender() { perfschema::EndSocketAddress(wait, fd, change, address, length); }  // also if the thread is canceled
   } ender{perfschema::BeginSocketChange(&wait, fd, operation, site.file, site.line) ? &wait : nullptr, fd, address, length};
   const int rc = call();
   // A connection in progress has its peer already.
-  ender.has_changed = rc == 0 || (operation == Operation::kConnect && (errno == EINPROGRESS || errno == EINTR));
+  const bool has_changed = rc == 0 || (operation == Operation::kConnect && (errno == EINPROGRESS || errno == EINTR));
+  ender.change = has_changed ? AddressChange::kChanged : AddressChange::kFailed;
   return rc;
 }
 

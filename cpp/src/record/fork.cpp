@@ -18,6 +18,7 @@
 #include "record/family/histograms.h"
 #include "record/family/memory.h"
 #include "record/family/passing_names.h"
+#include "record/probe/call_sites.h"
 #include "record/probe/cells.h"
 #include "record/probe/chunk_pool.h"
 #include "record/probe/trace.h"
@@ -68,6 +69,7 @@ Segment::Keep KeptByChild(ArrayId id) {
     case ArrayId::kDigests:
     case ArrayId::kDigestTexts:
     case ArrayId::kErrorLog:
+    case ArrayId::kCallSites:
     case ArrayId::kWaitChunks:
     case ArrayId::kWaitRecords:
     case ArrayId::kStageChunks:
@@ -115,6 +117,7 @@ void ForgetStatistics() {
   rt.header->move_seq.store(0, kRelaxed);
   rt.header->hold_seq.store(0, kRelaxed);
   ForgetMemoryInChild();
+  ForgetCallSitesInChild();
   const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < instances; ++i) {
     auto* instance = segment.element<ShmInstance>(ArrayId::kInstances, i);

@@ -28,7 +28,7 @@ namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
 inline constexpr uint32_t kLayoutMajor = 8;
-inline constexpr uint32_t kLayoutMinor = 0;
+inline constexpr uint32_t kLayoutMinor = 1;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
@@ -467,6 +467,22 @@ struct ShmSource {
   uint8_t text[64];
   uint32_t hash;
 };
+
+// Calls of one place with one result: a row of call_sites. See record/probe/call_sites.h.
+// Threads: `what` and `name` are constant once `what` is stored; any thread adds to the numbers, atomically.
+struct alignas(64) ShmCallSite {
+  Word what;  // CallSiteOf(); 0 = not written yet
+  Word count, sum_ps;
+  char name[40];  // of the file of the first such call, without its folder; zero padded
+};
+static_assert(sizeof(ShmCallSite) == 64);
+inline constexpr uint64_t kCallSiteSlots = 1024;  // one is never used
+inline constexpr int kOtherError = 255;           // what does not fit, and 0 of a call that failed
+// `error`: the call's errno; 0: it found nothing.
+constexpr uint64_t CallSiteOf(uint32_t class_index, Operation operation, int error, uint32_t source) {
+  const auto shown = error >= 0 && error < kOtherError ? static_cast<uint64_t>(error) : kOtherError;
+  return class_index | static_cast<uint64_t>(operation) << 16 | shown << 24 | uint64_t{source} << 32;
+}
 static_assert(sizeof(ShmHeader) <= kHeaderCapacity && kArrayCount <= kMostArrays && kOptionCount <= kMostOptions &&
               static_cast<uint32_t>(Loss::kCount) <= kMostLosses && kConsumerCount <= kMostConsumers && kResetWordCount <= kMostResets);
 static_assert(std::is_standard_layout_v<ShmHeader> && std::is_standard_layout_v<ShmClass> && std::is_standard_layout_v<ShmThread>);

@@ -92,12 +92,13 @@ struct ShmDeclared {
   Word last_rule;                       // ordinal of the youngest rule of instruments
 };
 
-#define PFS_FOR_EACH_PROGRAM_ARRAY(X) \
-  X(kFacts, ShmFact)                  \
-  X(kFactBlocks, ShmFactBlock)        \
-  X(kErrorLog, ShmLogUnit)            \
-  X(kFreeLists, ShmFreeLists)         \
-  X(kInstrumentRules, ShmInstrumentRule)
+#define PFS_FOR_EACH_PROGRAM_ARRAY(X)    \
+  X(kFacts, ShmFact)                     \
+  X(kFactBlocks, ShmFactBlock)           \
+  X(kErrorLog, ShmLogUnit)               \
+  X(kFreeLists, ShmFreeLists)            \
+  X(kInstrumentRules, ShmInstrumentRule) \
+  X(kCallSites, ShmCallSite)
 
 #define PFS_FOR_EACH_PROGRAM_LOSS(X)                                \
   X(kConnectAttrs, "Performance_schema_session_connect_attrs_lost") \

@@ -49,7 +49,8 @@ namespace perfschema {
   PFS_FOR_EACH_PROGRAM_LOSS(X)                                          \
   X(kTraceErrors, "Performance_schema_trace_errors")                    \
   X(kTraceEvents, "Performance_schema_trace_events_lost")               \
-  X(kTraceWritten, "Performance_schema_trace_events_written")
+  X(kTraceWritten, "Performance_schema_trace_events_written")           \
+  X(kCallSites, "Performance_schema_call_sites_lost")
 
 enum class Loss : uint32_t {
 #define X(name, shown) name,

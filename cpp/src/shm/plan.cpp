@@ -153,6 +153,8 @@ uint64_t Capacity(ArrayId id, uint64_t classes, const Options& options) {
       return kLogUnits + 1;
     case ArrayId::kInstrumentRules:
       return kMostInstrumentRules + 1;
+    case ArrayId::kCallSites:
+      return kCallSiteSlots;
     default:
       break;
   }

@@ -54,6 +54,21 @@ uint64_t RepairedBefore(const Snapshot& snapshot) {
   return file != nullptr ? file->rows_repaired() : 0;
 }
 
+void ForEachCallSite(const Snapshot& snapshot, const std::function<void(const CallSiteRow&)>& use) {
+  if (!snapshot.ok()) return;
+  const auto& sites = snapshot.array<ArrayId::kCallSites>();
+  for (uint64_t i = 1; i < sites.used(); ++i) {
+    const ShmCallSite* const site = sites.at(i);
+    const uint64_t what = site != nullptr ? site->what.load(kAcquire) : 0;  // pairs with AddCallSite
+    const uint64_t count = what != 0 ? site->count.load(kRelaxed) : 0;
+    const ClassRow* const instrument = snapshot.ClassAt(what & 0xffff);
+    const uint64_t operation = what >> 16 & 0xff;
+    if (count == 0 || instrument == nullptr || operation >= static_cast<uint64_t>(Operation::kCount)) continue;
+    use({instrument, static_cast<Operation>(operation), snapshot.SourceText(what >> 32), static_cast<int>(what >> 24 & 0xff), count,
+         site->sum_ps.load(kRelaxed), snapshot.Keep({site->name, strnlen(site->name, sizeof site->name)})});
+  }
+}
+
 void ForEachStep(const Snapshot& snapshot, const std::function<void(const StepRow&)>& use) {
   if (!snapshot.ok()) return;
   const ShmGovernor& shared = snapshot.header().governor;

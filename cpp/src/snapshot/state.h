@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,16 @@ struct StepRow {
   uint64_t overhead_ppm, class_ppm, limit_ppm, events_per_second;
 };
 
+// Calls of one place with one result.
+struct CallSiteRow {
+  const ClassRow* instrument;
+  Operation operation;
+  std::optional<Text<64>> source;
+  int error;  // its errno; 0: it found nothing; kOtherError
+  uint64_t count, sum_ps;
+  std::string_view name;  // of the file of the first one; empty: none
+};
+
 std::vector<ArrayRow> Arrays(const SegmentView& view);
 uint64_t LossOf(const Snapshot& snapshot, Loss id);  // another process's segment: with the losses of its reader
 uint64_t RepairedBefore(const Snapshot& snapshot);   // counts of the readers of another process's segment, before this snapshot
@@ -37,5 +48,7 @@ std::string_view StatusReasonIn(const Snapshot& snapshot);                      
 std::string_view TraceStatusIn(const Snapshot& snapshot);                                    // the last error of the trace
 std::string_view TimerReasonIn(const Snapshot& snapshot);                                    // why the cycle counter is not used
 void ForEachStep(const Snapshot& snapshot, const std::function<void(const StepRow&)>& use);  // oldest first
+void ForEachCallSite(const Snapshot& snapshot,
+                     const std::function<void(const CallSiteRow&)>& use);  // those that were called since TRUNCATE
 
 }  // namespace perfschema

@@ -8,6 +8,7 @@
   X(accounts)                                     \
   X(blocked)                                      \
   X(busiest)                                      \
+  X(call_sites)                                   \
   X(component_scheduler_tasks)                    \
   X(cond_instances)                               \
   X(connection_control_failed_login_attempts)     \

@@ -142,6 +142,8 @@ def load() -> None:
     OwnLock("contract/LOCK_own", 0x77).begin()
     with pfs.open("file", "w", name="contract/data") as f:
         f.write("text" * 100)
+    with suppress(FileNotFoundError):
+        pfs.open("no such file", name="contract/data")
     with pfs.open("file", name="contract/data") as f:
         f.read()
     a, b = pair("contract/pair")

@@ -1,4 +1,5 @@
 // record/family/file_calls.cpp: the events of calls after which there is another file, or another name: open, close, stat, rename ...
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <utility>
@@ -38,6 +39,11 @@ struct KnownFileEnd : FileHooks {
     record.object.store(ObjectOf(file, -1), kRelease);  // pairs with EventReader::CopyChunk
   }
 };
+
+// Counts a call on a name that failed. REQUIRES: as CountFailedWait().
+void CountFailedCall(const NamedFileWait& call, const char* path, const EndedWait& ended, int error) {
+  CountFailedWait(call.wait, call.operation, ended, error, call.is_readable && error != EFAULT ? path : nullptr);
+}
 
 // Ends the event of a call that leads to a known file. find() sets call.file after the timer is read, and returns whether the event has
 // the class and the name of that file from its begin on. finish(ended) does what the fast path cannot, inside the probe.
@@ -233,6 +239,8 @@ void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary) 
         }
       }
       NameRecord(*call, call->file, &more);
+    } else if (fd == kFailed) {
+      CountFailedCall(*call, path, ended, error);
     }
     FinishFileWait(*call, call->operation, ended, 0, more, [&] { ReleaseUnusedName(call); });
   });
@@ -270,6 +278,7 @@ bool BeginFileOperation(FileWait* call, ShmFile* file, uint32_t flags, Operation
 void EndFileOperation(FileWait* call, int64_t bytes) {
   if (call->operation == Operation::kClose || call->operation == Operation::kSocketClose) return EndFileClose(call, 0);
   const int error = errno;
+  bytes = std::max<int64_t>(bytes, 0);  // less does not say that the call failed
   if (MayEndFast(call->wait)) {
     const uint64_t end_ticks = ReadCycle();
     const bool shows_bytes = (call->wait.begun_state & kRecordHasBytes) != 0;
@@ -318,9 +327,10 @@ bool IsOfNoFile(const NamedFileWait& call) {
 }
 
 // Ends an operation on a name where nothing is to be done under the cold lock.
-void EndWithoutLock(NamedFileWait* call, const EndedWait& ended) {
+void EndWithoutLock(NamedFileWait* call, const char* path, int rc, const EndedWait& ended, int error) {
   uint64_t more = 0;
   NameRecord(*call, call->file, &more);
+  if (rc == kFailed) CountFailedCall(*call, path, ended, error);
   FinishFileWait(*call, call->operation, ended, 0, more, [&] { ReleaseUnusedName(call); });
 }
 
@@ -338,6 +348,7 @@ void EndByName(NamedFileWait* call, const char* path, int rc, const EndedWait& e
     }
   }
   NameRecord(*call, call->file, &more);
+  if (rc == kFailed) CountFailedCall(*call, path, ended, error);
   FinishFileWait(*call, call->operation, ended, 0, more, [&] {
     if (call->passing != 0) {
       ForgetSiteOfPassingName(call->passing);  // it may be a file's name by now
@@ -361,12 +372,12 @@ void EndFileName(NamedFileWait* call, const char* path, int rc) {
   const auto keep = [&] {
     is_kept = NamesFile(call->operation) && call->named != nullptr && !IsStillForked() && KeepFile(*call->named, call->name);
     if (is_kept) call->file = call->named;
-    return is_kept && call->file->class_index.load(kRelaxed) == call->wait.class_index;
+    return is_kept && rc == 0 && call->file->class_index.load(kRelaxed) == call->wait.class_index;
   };
   EndOnKnown(*call, keep, [&](const EndedWait& ended) {
     if (!is_kept) (void)keep();
     if (!is_kept && !IsOfNoFile(*call)) return EndByName(call, path, rc, ended, [] {});
-    EndWithoutLock(call, ended);
+    EndWithoutLock(call, path, rc, ended, error);
   });
   if (is_kept) ReleaseFile(*call->file);
   errno = error;
@@ -429,7 +440,7 @@ void EndFileDelete(NamedFileWait* call, const char* path, int rc) {
   const int error = errno;
   const EndedWait ended = EndWait(call->wait);
   if (IsOfNoFile(*call)) {
-    EndWithoutLock(call, ended);
+    EndWithoutLock(call, path, rc, ended, error);
   } else {
     EndByName(call, path, rc, ended, [&] { WasDeleted(call->file); });
   }
@@ -442,7 +453,7 @@ void EndFileRename(NamedFileWait* call, const char* old_path, const char* new_pa
   if (call == nullptr) {
     WithoutEvent(old_path, [&](ShmFile* file) { WasRenamed(file, new_path); });
   } else if (const EndedWait ended = EndWait(call->wait); IsOfNoFile(*call) && (rc != 0 || IsOfNoFile(new_path))) {
-    EndWithoutLock(call, ended);
+    EndWithoutLock(call, old_path, rc, ended, error);
   } else {
     EndByName(call, old_path, rc, ended, [&] {
       may_be_folder = !IsWritten(call->file);

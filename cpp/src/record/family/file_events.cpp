@@ -32,7 +32,8 @@ struct CountedFile : FileHooks {
   }
   PFS_ALWAYS_INLINE bool IsReady(const ThreadState&, const ShmCell* cell) const {
     constexpr Operation kLike = kOnSocket ? Operation::kSend : Operation::kRead;
-    return cell != nullptr && IsSameObject(file, kLike, version) && LoadOwn(cell->gen) == Generation(ObjectDomain(IoGroupOf(kLike)));
+    return bytes >= 0 && cell != nullptr && IsSameObject(file, kLike, version) &&
+           LoadOwn(cell->gen) == Generation(ObjectDomain(IoGroupOf(kLike)));
   }
   template <Counting kWay>
   PFS_ALWAYS_INLINE bool MustEnter() const {
@@ -47,7 +48,7 @@ struct UnsampledFile : CountedFile<kOnSocket> {
     {
       const CellWriter writer(cell->seq);
       AddCount(cell->stat);
-      cell->amount.store(LoadOwn(cell->amount) + Moved(this->bytes), kRelease);  // pairs with ReadCell
+      cell->amount.store(LoadOwn(cell->amount) + static_cast<uint64_t>(this->bytes), kRelease);  // pairs with ReadCell
       StoreUnsampledWord(*cell, LoadUnsampledWord(*cell) + kOneUnsampled);
     }
     AddUnsampledToAmount(own);
@@ -85,6 +86,6 @@ void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& fi
   EndFileWait(call, begun.operation, bytes, UnrecordedEnded(ticks));
 }
 
-void EndCancelledFileWait(const FileWait& call) { EndFileWait(call, call.operation, -1); }
+void EndCancelledFileWait(const FileWait& call) { EndFileWait(call, call.operation, 0); }
 
 }  // namespace perfschema

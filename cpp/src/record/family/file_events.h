@@ -29,7 +29,7 @@ struct FileHooks {
   Operation called;
   int64_t requested_bytes, offset;
   uint32_t class_of_file, version;  // when the operation began
-  int64_t bytes = -1;
+  int64_t bytes = 0;                // less: the call failed
 
   PFS_ALWAYS_INLINE Operation operation() const { return called; }
   PFS_ALWAYS_INLINE uint32_t class_index() const { return class_of_file; }
@@ -40,7 +40,7 @@ struct FileHooks {
     return details.state_bits;
   }
   PFS_ALWAYS_INLINE void WriteEnd(ShmWaitRecord& record) const {
-    if (requested_bytes >= 0) record.details().bytes.store(Moved(bytes), kRelease);  // pairs with EventReader::CopyChunk
+    if (requested_bytes >= 0) record.details().bytes.store(static_cast<uint64_t>(bytes), kRelease);  // pairs with EventReader::CopyChunk
   }
 
   PFS_ALWAYS_INLINE ShmCell* StatIn(const ThreadState& thread) const {
@@ -51,7 +51,8 @@ struct FileHooks {
     });
   }
   PFS_ALWAYS_INLINE bool IsReady(const ThreadState&, const ShmCell* cell) const {
-    return cell != nullptr && IsSameObject(file, called, version) && LoadOwn(cell->gen) == Generation(ObjectDomain(IoGroupOf(called)));
+    return bytes >= 0 && cell != nullptr && IsSameObject(file, called, version) &&
+           LoadOwn(cell->gen) == Generation(ObjectDomain(IoGroupOf(called)));
   }
   template <Counting kWay>
   PFS_ALWAYS_INLINE void Add(ThreadState&, ShmCell* cell, ShmCell& own, uint64_t wait_ps) const {
@@ -63,9 +64,9 @@ struct FileHooks {
     } else {
       AddCount(cell->stat);
     }
-    const bool moves_none = __builtin_constant_p(bytes) && bytes <= 0;
-    if (!moves_none) cell->amount.store(LoadOwn(cell->amount) + Moved(bytes), kRelease);  // pairs with ReadCell
-    cell->seq.store(inside + 1, kRelease);                                                // pairs with ReadCell's first load
+    const bool moves_none = __builtin_constant_p(bytes) && bytes == 0;
+    if (!moves_none) cell->amount.store(LoadOwn(cell->amount) + static_cast<uint64_t>(bytes), kRelease);  // pairs with ReadCell
+    cell->seq.store(inside + 1, kRelease);  // pairs with ReadCell's first load
     AddOneFast<kWay>(own.seq, own.stat, wait_ps);
   }
 };
@@ -81,7 +82,7 @@ struct FileEvent : FileHooks {
   using Result = decltype(call());
   PFS_ALWAYS_INLINE Result Call() const { return call(); }
   PFS_ALWAYS_INLINE void SetResult(Result result) { bytes = bytes_of(result); }
-  PFS_ALWAYS_INLINE void SetUnwound() { bytes = -1; }
+  PFS_ALWAYS_INLINE void SetUnwound() { bytes = 0; }
   template <Counting kWay>
   PFS_ALWAYS_INLINE bool MustEnter() const {
     return true;
@@ -141,7 +142,7 @@ PFS_ALWAYS_INLINE auto CountedCall(ShmFile& file, uint32_t flags, Operation oper
   try {
     result = call();
   } catch (...) {  // the unwinding of pthread_cancel
-    CountFileOperation<kOnSocket>(file, begun, -1);
+    CountFileOperation<kOnSocket>(file, begun, 0);
     throw;
   }
   CountFileOperation<kOnSocket>(file, begun, bytes_of(result));

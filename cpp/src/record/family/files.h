@@ -2,6 +2,7 @@
 // common with them: a ShmFile, the table of descriptors, an operation from begin to end.
 #pragma once
 
+#include "record/probe/call_sites.h"
 #include "record/probe/wait.h"
 
 namespace perfschema {
@@ -112,7 +113,7 @@ PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, ShmFile* file, uint32_t fla
                          DetailsOf(*file, requested_bytes));
 }
 
-// bytes < 0: failed, or the operation moves none: adds 0 bytes (semantics.md H10).
+// bytes < 0: the call failed, and errno says why: adds 0 bytes (semantics.md H10).
 constexpr uint64_t Moved(int64_t bytes) { return bytes > 0 ? static_cast<uint64_t>(bytes) : 0; }
 PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes, const EndedWait& ended) {
   // A record that was taken away meanwhile is another event's by now.
@@ -120,6 +121,7 @@ PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, in
       record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0 && record->state.load(kRelaxed) == call.wait.begun_state) {
     record->details().bytes.store(Moved(bytes), kRelease);  // pairs with EventReader::CopyChunk
   }
+  if (bytes < 0) CountFailedWait(call.wait, operation, ended, errno);
   FinishFileWait(call, operation, ended, Moved(bytes), 0, [] {});
 }
 PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes) {
@@ -228,7 +230,10 @@ bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, con
 // Now that the file is known, its event shows it, and counts everywhere for the file's instrument, whatever key the call was made with.
 void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits);
 
-// `path` nullptr: the call makes the name.
+// What a call on a name returns that failed, and what an end gets instead if the thread was cancelled in the call.
+inline constexpr int kFailed = -1, kCancelled = -2;
+
+// `path` nullptr: the call makes the name. `fd`: the new descriptor, kFailed, or kCancelled.
 bool BeginFileOpen(NamedFileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file,
                    uint32_t line);
 void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary);

@@ -49,7 +49,9 @@ template <typename Operate>
     return operate();
   }
   const int rc = operate();
-  EndLockWait(wait, probe.instance, HoldAfter(operation), rc);
+  const EndedWait ended = EndWait(wait);
+  if (!IsHeld(rc, HoldAfter(operation))) CountFailedWait(wait, operation, ended, rc);
+  FinishLockWait(wait, ended, probe.instance, HoldAfter(operation), rc);
   return rc;
 }
 
@@ -57,7 +59,7 @@ template <typename Operate>
 [[gnu::noinline]] int FinishSlowLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc,
                                      uint64_t end_ticks);
 // The same for an event without a record, outside the probe. `ticks`: kNotTimed, kNotSampled, or how long it took.
-[[gnu::noinline]] int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc,
+[[gnu::noinline]] int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Operation operation, int rc,
                                            uint64_t ticks);
 // The same for a lock that was not contended.
 [[gnu::noinline]] int FinishUncontendedLock(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted,
@@ -134,7 +136,7 @@ struct LockEvent : LockHooks {
     return FinishSlowLock(thread, record, instance, wanted(), result, end_ticks);
   }
   PFS_ALWAYS_INLINE int FinishUnrecorded(ThreadState& thread, uint64_t ticks, int result) const {
-    return FinishUnrecordedLock(thread, class_index(), instance, wanted(), result, ticks);
+    return FinishUnrecordedLock(thread, class_index(), instance, called, result, ticks);
   }
 };
 
@@ -165,7 +167,7 @@ struct UnsampledLockEvent : LockEvent<Operate> {
     AddUnsampledToAmount(own);
   }
   PFS_ALWAYS_INLINE int FinishUnrecorded(ThreadState& thread, uint64_t, int result) const {
-    return FinishUnrecordedLock(thread, this->class_index(), instance, wanted(), result, kNotSampled);
+    return FinishUnrecordedLock(thread, this->class_index(), instance, this->called, result, kNotSampled);
   }
 };
 
@@ -209,6 +211,7 @@ template <typename Operate>
     const Hold wanted = HoldAfter(operation);
     const int rc = operate.attempt();
     if (IsHeld(rc, wanted) || IsTry(operation)) {
+      if (!IsHeld(rc, wanted)) CountCallWithoutEvent(object.class_index.load(kRelaxed), operation, rc, file, line);
       return FinishUncontendedLock(*thread, flags, object.class_index.load(kRelaxed), object, wanted, rc);
     }
   }
@@ -227,6 +230,7 @@ PFS_ALWAYS_INLINE int TriedLock(Operate operate, const LockProbe& probe, const c
   event.SetResult(rc);
   const uint32_t class_index = event.instance.class_index.load(kRelaxed);
   if (!CountUnrecorded<Counting::kOfZero>(event, *thread, class_index, 0)) {
+    if (!IsHeld(rc, event.wanted())) CountCallWithoutEvent(class_index, operation, rc, file, line);
     return FinishUncontendedLock(*thread, kAllOnFlags, class_index, event.instance, event.wanted(), rc);
   }
   return rc;

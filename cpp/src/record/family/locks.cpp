@@ -86,7 +86,9 @@ void AddLockApart(const Wait& wait, ShmInstance& object, Hold hold, bool timed, 
 
 int FinishSlowLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks) {
   const Wait wait = SlowWait(thread, record);
-  FinishLockWait(wait, EndedBy(wait, end_ticks), object, wanted, rc);
+  const EndedWait ended = EndedBy(wait, end_ticks);
+  if (!IsHeld(rc, wanted)) CountFailedWait(wait, OperationIn(record.what.load(kRelaxed)), ended, rc);
+  FinishLockWait(wait, ended, object, wanted, rc);
   return rc;
 }
 
@@ -100,8 +102,9 @@ int FinishWithoutRecord(ThreadState& thread, uint32_t flags, uint32_t class_inde
 }
 }  // namespace
 
-int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks) {
-  return FinishWithoutRecord(thread, kAllOnFlags, class_index, object, wanted, rc, ticks);
+int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Operation operation, int rc, uint64_t ticks) {
+  if (!IsHeld(rc, HoldAfter(operation))) CountCallWithoutEvent(class_index, operation, rc, nullptr, 0);
+  return FinishWithoutRecord(thread, kAllOnFlags, class_index, object, HoldAfter(operation), rc, ticks);
 }
 
 int FinishUncontendedLock(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc) {

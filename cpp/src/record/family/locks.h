@@ -14,6 +14,7 @@
 
 #include "record/engine/classes.h"
 #include "record/engine/free_lists.h"
+#include "record/probe/call_sites.h"
 #include "record/probe/wait.h"
 
 namespace perfschema {

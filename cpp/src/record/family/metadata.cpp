@@ -5,6 +5,7 @@
 #include "record/engine/classes.h"
 #include "record/engine/names.h"
 #include "record/engine/slots.h"
+#include "record/probe/call_sites.h"
 
 namespace perfschema {
 namespace {
@@ -253,6 +254,10 @@ bool BeginIdle(Wait& wait, const char* file, uint32_t line) {
   const bool is_fast = IsAllOn(flags ^ ByNanoseconds::kFlags);
   if (__builtin_expect(is_fast, 1) && FastBegin<ByNanoseconds>(wait, IdleBegin{class_index}, flags, file, line)) return true;
   return BeginIdleBySettings(wait, flags, class_index, file, line);
+}
+
+void CountEmptyPoll(const char* file, uint32_t line) {
+  CountCallWithoutEvent(StartedClassOf(Family::kIdle), Operation::kIdle, 0, file, line);
 }
 
 void EndIdle(const Wait& wait) { EndWaitOfClass<ByNanoseconds>(wait); }

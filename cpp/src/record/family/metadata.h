@@ -27,6 +27,8 @@ void RefreshMetadataLocks();
 
 bool BeginMetadataWait(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line);
 bool BeginIdle(Wait& wait, const char* file, uint32_t line);
+// Counts a poll that did not wait and found nothing. It is no event.
+void CountEmptyPoll(const char* file, uint32_t line);
 // These do nothing, and count a loss, if another instrumentation is attached to the calling thread than at the begin.
 void EndMetadataWait(const Wait& wait);
 void EndIdle(const Wait& wait);

@@ -156,15 +156,16 @@ ShmFile* FollowIfWanted(uint32_t class_index, int fd, const SocketName& name) {
 }
 
 // Ends a call without an event, or prepares the end of one with an event. `change` may change the socket of the
-// event.
+// event. `has_failed`: errno says why.
 template <typename Change>
-void EndChange(FileWait* call, Change change) {
+void EndChange(FileWait* call, bool has_failed, Change change) {
   const int error = errno;
   if (call == nullptr) {
     change(nullptr);
   } else {
     const EndedWait ended = EndWait(call->wait);
     uint64_t more = 0;
+    if (has_failed) CountFailedWait(call->wait, call->operation, ended, error);
     change(&more);
     FinishFileWait(*call, call->operation, ended, 0, more, [] {});
   }
@@ -181,7 +182,7 @@ bool BeginSocketMake(FileWait* call, uint32_t class_index, const char* source_fi
 
 void EndSocketMake(FileWait* call, uint32_t class_index, const int* fds, uint32_t count, bool is_local) {
   std::optional<NoSignals> once;  // instead of twice: the first event of a socket makes a cell
-  EndChange(call, [&](uint64_t* more) {
+  EndChange(call, count == 0, [&](uint64_t* more) {
     SocketName none;
     none.is_local = is_local;
     if (class_index != 0) once.emplace();
@@ -205,9 +206,9 @@ bool BeginSocketChange(FileWait* call, int fd, Operation operation, const char* 
   return (flags & kWanted) == kWanted && BeginFileWait(call, socket, flags, operation, -1, -1, source_file, line);
 }
 
-void EndSocketAddress(FileWait* call, int fd, bool has_changed, const sockaddr* address, socklen_t length) {
-  EndChange(call, [&](uint64_t* more) {
-    if (!has_changed || SocketOfDescriptor(fd) == nullptr) return;
+void EndSocketAddress(FileWait* call, int fd, AddressChange change, const sockaddr* address, socklen_t length) {
+  EndChange(call, change == AddressChange::kFailed, [&](uint64_t* more) {
+    if (change != AddressChange::kChanged || SocketOfDescriptor(fd) == nullptr) return;
     SocketName name(address, length);
     if (!name.is_whole()) AskSystem(fd, &name);
     if (ColdLock lock; lock) {
@@ -221,7 +222,7 @@ void EndSocketAddress(FileWait* call, int fd, bool has_changed, const sockaddr* 
 }
 
 void EndSocketAccept(FileWait* call, uint32_t class_index, int fd, const sockaddr* peer, socklen_t length) {
-  EndChange(call, [&](uint64_t*) {
+  EndChange(call, fd == kFailed, [&](uint64_t*) {
     if (fd < 0) return;
     SocketName name(peer, length);
     if (class_index != 0 && !name.is_whole()) AskSystem(fd, &name);
@@ -242,7 +243,7 @@ SocketBinding BindSocket(uint32_t class_index, int fd) {
 }
 
 void SetSocketAddress(int fd, const sockaddr* address, socklen_t length) {
-  if (SocketOfDescriptor(fd) != nullptr) EndSocketAddress(nullptr, fd, true, address, length);
+  if (SocketOfDescriptor(fd) != nullptr) EndSocketAddress(nullptr, fd, AddressChange::kChanged, address, length);
 }
 
 void SetSocketThread(int fd) {

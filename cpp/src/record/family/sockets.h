@@ -45,9 +45,10 @@ void EndSocketMake(FileWait* call, uint32_t class_index, const int* fds, uint32_
 
 // These functions instrument bind, connect and accept.
 bool BeginSocketChange(FileWait* call, int fd, Operation operation, const char* source_file, uint32_t line);
-// Sets the socket's address if `has_changed`.
-void EndSocketAddress(FileWait* call, int fd, bool has_changed, const sockaddr* address, socklen_t length);
-// `fd` is a new socket of the class, -1 if there is none. `peer` nullptr: read the address from the system. Class 0:
+// Sets the socket's address if that has changed. kNoChange: the thread was cancelled in the call.
+enum class AddressChange { kNoChange, kFailed, kChanged };
+void EndSocketAddress(FileWait* call, int fd, AddressChange change, const sockaddr* address, socklen_t length);
+// `fd` is a new socket of the class, kFailed, or kCancelled. `peer` nullptr: read the address from the system. Class 0:
 // the socket is not followed.
 void EndSocketAccept(FileWait* call, uint32_t class_index, int fd, const sockaddr* peer, socklen_t length);
 

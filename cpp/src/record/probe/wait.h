@@ -104,6 +104,7 @@ constexpr uint64_t WhatOf(uint32_t class_index, Operation operation, uint64_t ne
   // A sum of disjoint bits: the processor adds three numbers in one instruction.
   return class_index + (static_cast<uint64_t>(operation) << 16) + nesting_type + (static_cast<uint64_t>(source) << 32);
 }
+constexpr Operation OperationIn(uint64_t what) { return static_cast<Operation>(what >> 16 & 0xff); }
 // Writes the first line of a new record but for its start and its state, which publishes it.
 PFS_ALWAYS_INLINE void WriteBegin(ShmRecord& record, uint64_t event_id, uint64_t object, uint64_t nesting_event_id, uint64_t what) {
   // Release: pairs with EventReader::CopyChunk. A reader that still takes the record for its chunk's last owner's sees that the lap has
