@@ -275,3 +275,39 @@ def test_the_first_lines_of_the_report_have_the_place(name: str, tmp_path: Path)
     done = subprocess.run([*PFS, "run", "--", *command], cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60)
     report = done.stderr.lstrip().splitlines()
     assert any(re.search(place, line) for line in report[:20]), "\n".join(report)
+
+
+ONE_LINE = """
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static pthread_mutex_t* made(void) {
+  pthread_mutex_t* lock = malloc(sizeof *lock);
+  pthread_mutex_init(lock, 0);
+  return lock;
+}
+static void* hold(void* lock) { pthread_mutex_lock(lock); usleep(60000); pthread_mutex_unlock(lock); return lock; }
+int main(void) {
+  pthread_mutex_t* locks[3] = {made(), made(), made()};
+  for (int i = 0; i < 2; ++i) {
+    pthread_t thread;
+    pthread_create(&thread, 0, hold, locks[i]);
+    usleep(i == 0 ? 20000 : 40000);
+    pthread_mutex_lock(locks[i]);
+    pthread_mutex_unlock(locks[i]);
+    pthread_join(thread, 0);
+  }
+  for (int i = 0; i < 5; ++i) pthread_mutex_lock(locks[2]), pthread_mutex_unlock(locks[2]);
+  return 0;
+}
+"""
+
+
+def test_two_locks_of_one_line_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "one_line.c").write_text(ONE_LINE)
+    subprocess.run(["cc", "-O0", "-g", "-o", tmp_path / "one_line", tmp_path / "one_line.c", "-pthread"], check=True)
+    report = report_of(tmp_path, tmp_path / "one_line")
+    made = {row["name"].partition("(one_line.c:7)")[2]: row for row in report["locks"] if "made" in row["name"]}
+    assert {number: row["count"] for number, row in made.items()} == {" #1": 2, " #2": 2, "": 5}
+    assert made[" #1"]["time"] > made[" #2"]["time"] > made[""]["time"] == 0
+    assert {row["name"].partition("(one_line.c:7)")[2] for row in report["blocked"]} == {" #1", " #2"}

@@ -119,7 +119,7 @@ def _check_elf(path: str, program: Program) -> None:
     elif b"\xff Go buildinf:" in text:
         program.unseen.append("Go: its own locks, and files and sockets that it opens without the C library")
     elif b"rustc version" in text or b"/rustc/" in text:
-        program.unseen.append("Rust: locks of std::sync, and folders that are listed")
+        program.unseen.append("Rust: locks of std::sync that are free, and folders that are listed")
     program.sanitizers = [name.decode() for name in dict.fromkeys(_SANITIZER.findall(text))]
     if program.sanitizers:
         program.unseen.append("programs that it starts: it was built with a sanitizer, whose library must be loaded first")

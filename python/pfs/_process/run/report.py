@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,6 +42,7 @@ _CLASSES = {
     "wait/app/": "waits of the program's own",
     "idle": "idle (poll, select, epoll)",
 }
+_LOCKS = ("wait/synch/mutex/", "wait/synch/rwlock/")
 _IDLE = "idle threads (a condition)"
 # Kinds of wait/system, which stand before the place: cpp/run/calls/objects.cpp.
 _SYSTEM_WAIT = re.compile(r"wait/system/[^/]*/([a-z]+)-")
@@ -208,6 +209,7 @@ def _add(report: Report, schema: Schema) -> None:
             add_up(there, name, (1, time, time), longest=2)
     idle = _idle_in(source, sums, of_first)
     lines = {name: at for name, *_, at in waits}
+    told_apart = _ToldApart(source, {name for name, (_, time, _) in sums.items() if time > 0})
     for name, numbers in sums.items():
         kind = _IDLE if name in idle else _class_of(name)
         if kind is not None:
@@ -221,7 +223,8 @@ def _add(report: Report, schema: Schema) -> None:
             shown = f"{name} ({at})" if at and name.startswith("wait/system/python/") else names.name(name)
             add_up(report.waits, shown, numbers, longest=2)
         elif name.startswith("wait/synch/"):
-            add_up(report.locks, names.name(name), numbers, longest=2)
+            for ordinal, part in told_apart.parts(name, numbers):
+                add_up(report.locks, names.name(name) + ordinal, part, longest=2)
     _add_files(report, source, names)
     for name, count, *numbers in source.rows("socket_summary_by_event_name", ("EVENT_NAME", "COUNT_STAR", *_IO)):
         if count > 0:
@@ -234,7 +237,7 @@ def _add(report: Report, schema: Schema) -> None:
     for name, count in losses(source).items():
         if count > 0:
             report.lost[name] = report.lost.get(name, 0) + count
-    _add_blocked(report, source, {name: (longest, at) for name, *_, longest, at in waits}, names)
+    _add_blocked(report, source, {name: (longest, at) for name, *_, longest, at in waits}, names, told_apart)
     for code, severity, text in source.rows("error_log", ("ERROR_CODE", "PRIO", "DATA")):
         if code == "PFS-RUN" and severity == "Warning" and text not in report.notes:
             report.notes.append(text)
@@ -295,21 +298,58 @@ def _add_files(report: Report, source: Source, names: Readable) -> None:
             add_up(report.files, f"(removed or not there) {names.name(name).removeprefix('wait/io/file/')}", numbers)
 
 
-def _add_blocked(report: Report, source: Source, longest: dict[str, tuple[int, str | None]], names: Readable) -> None:
+class _ToldApart:
+    """Tells locks apart that have one name, because one line makes them: by numbers, if threads wait for two to eight of them.
+
+    More are the parts of one thing, such as the locks of a table by hash.
+    """
+
+    _MOST = 8
+
+    def __init__(self, source: Source, waited: Collection[str]) -> None:
+        """`waited`: the names that threads waited for."""
+        found: dict[str, dict[int, list[int]]] = {}
+        columns = ("EVENT_NAME", "OBJECT_INSTANCE_BEGIN", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_TIMER_WAIT")
+        is_needed = any(name.startswith(_LOCKS) for name in waited)
+        for name, object_, *numbers in source.rows("events_waits_summary_by_instance", columns) if is_needed else ():
+            if numbers[1] > 0 and name in waited and name.startswith(_LOCKS):
+                found.setdefault(name, {})[object_] = numbers
+        self._found = {name: objects for name, objects in found.items() if 2 <= len(objects) <= self._MOST}
+
+    def ordinal(self, name: str, object_: int | None) -> str:
+        """Returns `` #2`` for the second lock of a name, and nothing for one that is alone or unknown."""
+        objects = self._found.get(name, {})
+        return f" #{list(objects).index(object_) + 1}" if object_ in objects else ""
+
+    def parts(self, name: str, numbers: Sequence[int]) -> Iterator[tuple[str, Sequence[int]]]:
+        """Yields the count, time and longest wait of each lock of a name, and of the rest."""
+        objects = self._found.get(name, {})
+        for object_, of_object in objects.items():
+            yield self.ordinal(name, object_), of_object
+        rest = [numbers[i] - sum(of_object[i] for of_object in objects.values()) for i in (0, 1)]
+        if rest[0] > 0:
+            yield "", (*rest, numbers[2] if not objects else min(rest[1], numbers[2]))
+
+
+def _add_blocked(
+    report: Report, source: Source, longest: dict[str, tuple[int, str | None]], names: Readable, told_apart: _ToldApart
+) -> None:
     """Adds the waits for locks. The history has the last events only, so the longest wait of a lock may be missing there.
 
     `longest`: that wait by instrument, and its line.
     """
     seen: dict[str, int] = {}
 
-    def add(name: str, at: str | None, time: int) -> None:
+    def add(name: str, at: str | None, time: int, object_: int | None = None) -> None:
         if time >= _SHORTEST_BLOCK and is_lock_wait(name, at or ""):
-            add_up(report.blocked, (names.name(name), names.source(at) or ""), (1, time, time), longest=2)
+            shown = names.name(name) + told_apart.ordinal(name, object_)
+            add_up(report.blocked, (shown, names.source(at) or ""), (1, time, time), longest=2)
 
-    for name, at, time in source.rows("events_waits_history_long", ("EVENT_NAME", "SOURCE", "TIMER_WAIT")):
+    columns = ("EVENT_NAME", "SOURCE", "TIMER_WAIT", "OBJECT_INSTANCE_BEGIN")
+    for name, at, time, object_ in source.rows("events_waits_history_long", columns):
         if time and name.startswith("wait/synch/"):  # a wait that has not ended has no time
             seen[name] = max(seen.get(name, 0), time)
-            add(name, at, time)
+            add(name, at, time, object_)
     for name, (time, at) in longest.items():
         if time > seen.get(name, 0):
             add(name, at, time)
