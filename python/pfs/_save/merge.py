@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pfs._read.kinds import ORIGIN_KINDS
+from pfs._read.show import some
 from pfs._save.averages import NOT_SAMPLED, timed
 from pfs._save.columns import Column, united
 from pfs._save.frames import ORIGIN, Origin, Reading, columns_of, has_sums
@@ -42,7 +43,7 @@ def merge(given: Sequence[Reading], nodes: Sequence[str] | None = None) -> tuple
         if not isinstance(each, Reading):
             raise TypeError(f"merge needs snapshots, of pfs.snapshot() or pfs.read_snapshot(), not {type(each).__name__}")
     if nodes is not None and len(nodes) != len(given):
-        raise InvalidValue(f"there are {len(nodes)} nodes for {len(given)} snapshots: give a name for each")
+        raise InvalidValue(f"{some(len(nodes), 'node')} for {some(len(given), 'snapshot')}: give a name for each")
     first = [each.origins[0] for each in given]
     named = first if nodes is None else [origin._replace(NODE=node) for origin, node in zip(first, nodes, strict=True)]
     origins: set[Origin] = set()

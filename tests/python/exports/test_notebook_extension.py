@@ -99,8 +99,8 @@ def test_every_cell_is_watched_while_it_is_on(fresh: Run) -> None:
     (line,) = said["for _ in ran"]
     assert "; 7 waits, " in line
     assert said["1 + 1;"] == []
-    assert "; 1 waits, " in said["%%pfs;with l"][0]  # of the magic, once
-    assert any("; 1 waits, " in line for line in said["with lock: 1"])
+    assert "; 1 wait, " in said["%%pfs;with l"][0]  # of the magic, once
+    assert any("; 1 wait, " in line for line in said["with lock: 1"])
     assert any("ZeroDivisionError" in line for line in said["with lock: 1"])
     assert said["with lock: p"] == []
     assert any("legal are on and off (it is off now)" in line for line in said["%pfs later"])

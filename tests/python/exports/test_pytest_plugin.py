@@ -335,7 +335,7 @@ def test_budget_says_what_was_too_much_and_of_which_instruments(inner: Inner) ->
     assert cells(after(lines, "max_events of statement/%: 3 events, the limit is 2", 3)[3])[:2] == ["statement/app/query", "3"]
     assert cells(after(lines, "max_events: 14 events, the limit is 10", 3)[3])[:2] == [DATA, "14"]
     assert cells(after(lines, "max_events: 140 events, the limit is 10", 3)[3])[:2] == [DATA, "140"]
-    assert cells(after(lines, "max_events: 1 events, the limit is 0", 3)[3])[0] == "wait/synch/mutex/app/LOCK"
+    assert cells(after(lines, "max_events: 1 event, the limit is 0", 3)[3])[0] == "wait/synch/mutex/app/LOCK"
     assert not any("max_events: 7 events" in line for line in lines)  # the test's own failure
     shown = after(lines, "max_events: 12 events, the limit is 3", 13)
     assert cells(shown[12])[0] == "wait/synch/mutex/app/LOCK_09"

@@ -346,7 +346,7 @@ def test_nodes_and_bad_input() -> None:
     frame = random_table("threads", 2, np.random.default_rng(0))
     parts = [of_process({"threads": frame}, 1), of_process({"threads": frame}, 2)]
     assert set(pfs.Snapshot.merge(parts, nodes=["a", "b"])["threads"]["NODE"]) == {"a", "b"}
-    with pytest.raises(pfs.InvalidValue, match="1 nodes for 2 snapshots"):
+    with pytest.raises(pfs.InvalidValue, match="1 node for 2 snapshots"):
         pfs.Snapshot.merge(parts, nodes=["a"])
     with pytest.raises(pfs.InvalidValue, match="nothing to merge"):
         pfs.Snapshot.merge([])

@@ -290,7 +290,7 @@ def test_perfettos_own_classes_read_it(tmp_path: Path) -> None:
     path = tmp_path / "trace.pftrace"
     done = pfs_trace("export", tmp_path, "-o", path)
     assert done.returncode == 0, done.stderr
-    assert "10 events of 1 threads" in done.stderr
+    assert "10 events of 1 thread\n" in done.stderr
     trace = messages.Trace.FromString(path.read_bytes())
     kinds = [packet.track_event.type for packet in trace.packet if packet.HasField("track_event")]
     assert kinds.count(messages.TrackEvent.TYPE_SLICE_BEGIN) == kinds.count(messages.TrackEvent.TYPE_SLICE_END) == 10

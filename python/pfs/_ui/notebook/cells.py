@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pfs._core import statement
 from pfs._process.recorded import hidden
 from pfs._read.samples import SECTIONS
-from pfs._read.show import count_text, time_text
+from pfs._read.show import some, time_text
 from pfs._ui.notebook.report import Report, Samples
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class _Line:
 def _status(before: Samples, seconds: float) -> str:
     """Returns what a cell has waited for until now."""
     rows = before.again().since(before, SECTIONS[0])
-    text = f"running {seconds:.1f} s; {count_text(int(sum(row.count for row in rows)))} waits"
+    text = f"running {seconds:.1f} s; {some(int(sum(row.count for row in rows)), 'wait')}"
     total = sum(row.time for row in rows)
     if not total:
         return text

@@ -168,9 +168,7 @@ class Report:
         """The sentence above the tables."""
         waits = self.rows(SECTIONS[0])
         total = show.time_text(int(sum(row.time for row in waits)))
-        text = (
-            f"{self.seconds:.3f} s; {show.count_text(int(sum(row.count for row in waits)))} waits, {total} waited in all threads"
-        )
+        text = f"{self.seconds:.3f} s; {show.some(int(sum(row.count for row in waits)), 'wait')}, {total} waited in all threads"
         if not self._parts():
             text += "; nothing here uses an instrumented object: pfs.Lock, pfs.Queue, pfs.open, pfs.dbapi ... are instrumented"
             text += ", and everything is in a kernel under pfs run"

@@ -77,7 +77,7 @@ _A_SIZE = "bytes, or a text as '4 KiB' (B, kB, KiB, MB, MiB, GB, GiB)"
 _KEYWORDS = {
     "max_wait": _Keyword(_time, _A_TIME, TIME, ("wait/%",), "waited", show.time_text),
     "max_lock_wait": _Keyword(_time, _A_TIME, TIME, ("wait/synch/%", "wait/lock/%"), "waited", show.time_text),
-    "max_events": _Keyword(_count, _A_COUNT, EVENTS, ("wait/%",), "events", show.count_text),
+    "max_events": _Keyword(_count, _A_COUNT, EVENTS, ("wait/%",), "event", show.count_text),
     "max_bytes_read": _Keyword(_bytes, _A_SIZE, READ, ("wait/io/%",), "read", show.bytes_text),
     "max_bytes_written": _Keyword(_bytes, _A_SIZE, WRITTEN, ("wait/io/%",), "written", show.bytes_text),
     "max_lost": _Keyword(_count, _A_COUNT),
@@ -166,7 +166,9 @@ class Budget:
         total = sum(numbers[keyword.column] for numbers in counts.values())
         if total <= limit:
             return []
-        said = f"{name}{of}: {keyword.text(total)} {keyword.what}, the limit is {keyword.text(int(limit))}"
+        is_count = keyword.text is show.count_text
+        amount = show.some(total, keyword.what) if is_count else f"{keyword.text(total)} {keyword.what}"
+        said = f"{name}{of}: {amount}, the limit is {keyword.text(int(limit))}"
         said = table(said, counts, keyword.column)
         return [said + (lines(list(counts)) if lines is not None else "")]
 

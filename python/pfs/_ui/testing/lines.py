@@ -41,7 +41,7 @@ def lines_of(done: Callable[[], Totals], source: Source = OWN) -> Lines:
         if not found:
             return ""
         most = sorted(found.items(), key=lambda item: (-item[1][1], item[0]))
-        texts = [f"{source} ({show.count_text(n)} events, {show.time_text(waited)})" for source, (n, waited) in most[:_MOST]]
+        texts = [f"{source} ({show.some(n, 'event')}, {show.time_text(waited)})" for source, (n, waited) in most[:_MOST]]
         more = f" and {len(most) - _MOST} more lines" if len(most) > _MOST else ""
         return "\nat " + ", ".join(texts) + more
 
