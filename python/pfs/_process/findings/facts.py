@@ -10,6 +10,7 @@ digest     sums of statements by p and text: n, dt, rows, errors
 queue      locks with waiters, by p and object: name, place, waits, threads, dt (somebody waited), scale
 under      calls while others waited for the lock of an object: p, object, what, thing, ops, place, n, dt, turns
 circle     waits of a deadlock: p, thread, place, holder_place, dt
+call       calls by p, kind, op, place and error that failed or found nothing: failed, empty, dt, thing (a name)
 run        one row: wall, busy, cpu (NULL if it is not known)
 =========  =====================================================================================================
 
@@ -46,6 +47,7 @@ create table digest(p, text, n, dt, rows, errors);
 create table queue(p, object, name, place, waits, threads, dt, scale);
 create table under(p, object, what, thing, ops, place, n, dt, turns);
 create table circle(p, thread, place, holder_place, dt);
+create table call(p, kind, op, place, error, failed, empty, dt, thing);
 create table run(wall, busy, cpu);
 create view imported as select distinct file from wait where file glob '*/python3.*' or file glob '*/__pycache__*'
   or file glob '*-packages/*' or file glob '*/pyvenv.cfg' or file glob 'pipe:*' or file glob '/proc/*' or file glob '/sys/*'
@@ -62,6 +64,9 @@ _WAITS = (
 _STATEMENTS = (
     "THREAD_ID", "EVENT_ID", "SOURCE", "DIGEST_TEXT", "ROWS_SENT", "TIMER_START", "TIMER_END", "TIMER_WAIT", "NESTING_EVENT_ID",
     "NESTING_EVENT_TYPE",
+)  # fmt: skip
+_CALLS = (
+    "EVENT_NAME", "OPERATION", "SOURCE", "ERRNO", "COUNT_FAILED", "COUNT_EMPTY", "SUM_TIMER_WAIT", "OBJECT_NAME",
 )  # fmt: skip
 _FILES = (
     "FILE_NAME", "EVENT_NAME", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "SUM_TIMER_READ", "COUNT_WRITE",
@@ -164,6 +169,8 @@ class Facts:
         self._insert("digest", [(p, *row) for row in source.rows("events_statements_summary_by_digest", digests) if row[0]])
         blocked = source.rows("blocked", ("THREAD_ID", "SOURCE", "HOLDER_SOURCE", "TIMER_WAIT", "DEADLOCK"))
         self._insert("circle", [(p, *row[:4]) for row in blocked if row[4] is not None])
+        calls = source.rows("call_sites", _CALLS)
+        self._insert("call", [(p, kind_of(name, place), op, place, *rest) for name, op, place, *rest in calls])
         return {name: dt for name, _, dt, _ in sums}
 
     def _add_history(self, p: int, source: SegmentSource, total: dict[str, int], since: int) -> int:

@@ -21,6 +21,8 @@ LIMITS = {
     "small": 256,  # bytes
     "called": 150_000,  # picoseconds: a shorter call took its bytes from a buffer, or put them there
     "block": 65_536,  # bytes of a good buffer
+    "absent": 2,  # ENOENT
+    "in_progress": 115,  # EINPROGRESS: a connection that is made without waiting
     "misses": 300,  # files that are not there
     "threads": 200,
     "short": 2e9,  # how long a thread runs that has one task
@@ -41,6 +43,9 @@ LIMITS = {
     "gil": 0.8,  # threads wait for it on the average
     "computes": 0.25,  # of the wall time is processor time; other programs may take the rest
     "each": 10,  # statements for each of another one
+    "empty": 10_000,  # polls that found nothing, and tries to lock that failed
+    "poll": 300_000,  # picoseconds of such a poll
+    "try": 15_000,  # of such a try
     "waits": 0.6,  # of a worker's time
     "idle": 0.1,
     "sleeps": 8,
@@ -237,7 +242,9 @@ from c where connects >= :connections and sends between 0.5 * connects and 6 * c
 with o as (
   select p, thread, name, op, place, t1, dt, lead(op) over (partition by p, thread, object order by t0, event) next
   from wait where kind = 'socket' and name not like '%/udp' and name not like '%/listen'),
-failed as (select * from o where op = 'connect' and next = 'close')
+failed as (
+  select * from o where op = 'connect' and next = 'close' and exists (
+    select 1 from call c where c.p = o.p and c.op = 'connect' and c.failed and c.error <> :in_progress))
 select p, count(*) n, place, (select count(*) from o where o.p = failed.p and op = 'connect') tried,
   sum(dt + coalesce((select sum(dt) from wait w where w.p = failed.p and w.thread = failed.thread and w.kind = 'sleep'
     and w.t0 between failed.t1 and failed.t1 + :soon), 0)) stake
@@ -246,7 +253,7 @@ from failed group by p having n >= :many and n >= 0.2 * tried order by stake des
         "Remember what does not answer, and ask the good server first.",
         ("retries",),
         "The program connects again and again to something that refuses it, often with a pause.",
-        "`events_waits_history_long`: OPERATION `connect`, and then `close` of the same object without a `send`.",
+        "`call_sites`: COUNT_FAILED of OPERATION `connect`, with ERRNO and place.",
         covers=("connect_each", "sleeps"),
     ),
     Rule(
@@ -266,6 +273,34 @@ order by stake desc""",
         ("tiny_io", "tiny_reads"),
         "A file is read or written in many small calls. Each is a system call of a microsecond or less, of which pfs adds some.",
         "`file_summary_by_instance`: SUM_NUMBER_OF_BYTES_READ / COUNT_READ, likewise for WRITE.",
+    ),
+    Rule(
+        "busy_poll",
+        """
+select p, place, sum(empty) n, sum(max(dt, empty * :poll)) stake from call
+where kind = 'idle' group by p, place having n >= :empty order by stake desc""",
+        "{n:n} polls with the timeout 0 find nothing{at}",
+        "Poll with a timeout, or with -1: the system wakes the thread up.",
+        ("busy_poll",),
+        "A thread asks again and again whether something has happened, and keeps a processor busy. The time is 0.3 µs a poll, as "
+        "such polls are not timed.",
+        "`call_sites`: COUNT_EMPTY of the place.",
+        of="processor",
+        covers=("sleeps",),
+    ),
+    Rule(
+        "try_lock_loop",
+        """
+select p, place, sum(failed + empty) n, sum(max(dt, (failed + empty) * :try)) stake from call
+where op like 'try%' group by p, place having n >= :empty order by stake desc""",
+        "{n:n} tries to lock fail{at}",
+        "Wait for the lock.",
+        ("try_lock_loop",),
+        "A thread tries again and again to take a lock that another thread holds, and keeps a processor busy. The time is 15 ns "
+        "a try, as such tries are not timed.",
+        "`call_sites`: COUNT_FAILED and COUNT_EMPTY of the place, OPERATION `try_lock`.",
+        of="processor",
+        covers=("sleeps",),
     ),
     Rule(
         "tiny_messages",
@@ -331,19 +366,14 @@ order by stake desc""",
     ),
     Rule(
         "searched",
-        f"""
-with f as (
-  select p, name, file, max(op in ('read', 'write', 'close', 'mmap', 'lock')) there, sum(op in ('open', 'stat', 'access')) n,
-    sum(case when op in ('open', 'stat', 'access') then dt end) dt, max(scale) scale
-  from wait where kind = 'file' and name not like '%/pipe' and coalesce(file, '') not like '/proc/%' group by p, name, file)
-select p, cast(sum(n * scale) as int) n, sum(dt * scale) stake,
-  {_at("f", "w.kind = 'file' and w.op in ('open', 'stat', 'access')", "count(*)")} place
-from f where not there or file is null group by p having n >= :misses order by stake desc""",
-        "{n:n} files are looked for{at} that are not there or are not read",
+        """
+select p, sum(failed) n, max(dt), place, thing, sum(dt) stake from call
+where kind = 'file' and error = :absent group by p having n >= :misses order by stake desc""",
+        "{n:n} calls look for files that are not there{at}, such as {thing}",
         "Put the folder that has them first; remember misses.",
         ("searched",),
         "The program opens or asks for files that do not exist: a search path whose last folder is the right one.",
-        "`events_waits_history_long`: OPERATION `open` and `stat` without a `read`. `strace -c` counts the errors.",
+        "`call_sites`: ERRNO 2 of `open` and `stat`, with the first name. `strace -c` counts the errors.",
     ),
     Rule(
         "thread_each",
