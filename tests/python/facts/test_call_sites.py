@@ -27,9 +27,10 @@ def calls_in(segment: Path) -> Calls:
     with pfs.attach(str(segment)) as schema:
         frame = schema.table("call_sites")
     assert ((frame["COUNT_FAILED"] == 0) != (frame["COUNT_EMPTY"] == 0)).all()
+    frame["COUNT"] = frame["COUNT_FAILED"] + frame["COUNT_EMPTY"]
     found: Calls = Counter()
-    for row in frame.assign(ERRNO=frame["ERRNO"].fillna(0)).itertuples():
-        found[str(row.OPERATION), int(row.ERRNO)] += int(row.COUNT_FAILED + row.COUNT_EMPTY)
+    for operation, error, count in frame[["OPERATION", "ERRNO", "COUNT"]].fillna({"ERRNO": 0}).to_numpy().tolist():
+        found[str(operation), int(error)] += int(count)
     return found
 
 
