@@ -106,6 +106,7 @@ TableName: TypeAlias = Literal[
     "table_io_waits_summary_by_table",
     "table_lock_waits_summary_by_table",
     "temporary_account_locks",
+    "thread_time",
     "threads",
     "user_defined_functions",
     "user_variables_by_thread",

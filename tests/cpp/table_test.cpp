@@ -159,6 +159,7 @@ TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
   shm.at<ShmActor>(ArrayId::kActors, 1).is_live.store(1);
   shm.at<ShmObjectRule>(ArrayId::kObjectRules, 1).type.store(static_cast<uint32_t>(ObjectType::kTable));
   shm.at<ShmInstrumentRule>(ArrayId::kInstrumentRules, 1).ordinal.store(1);
+  shm.at<ShmRole>(ArrayId::kRoles, 1).threads.store(1);
   // Wide kinds take several indices.
   uint32_t next = 8;
   for (const Family family : {Family::kStage, Family::kStatement, Family::kTransaction, Family::kErrorNumber, Family::kStatus}) {

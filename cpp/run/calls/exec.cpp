@@ -26,6 +26,7 @@
 
 #include "base/placement.h"
 #include "capi/call.h"
+#include "record/context/thread_time.h"
 #include "record/family/file_name.h"
 #include "run/calls/sandbox.h"
 #include "run/loader/real.h"
@@ -251,14 +252,25 @@ template <typename Look, typename Run>
   return rc;
 }
 
+// Calls an exec function, which returns only if it fails: this program ends here.
+template <typename Call>
+int Become(Call call) {
+  perfschema::ReadTimesAtEnd();
+  const int rc = call();
+  perfschema::ForgetTimesAtEnd();
+  return rc;
+}
+
 int Execute(const char* path, char* const* arguments, char* const* environment) {
   return WithEnvironment(
-      environment, path, [=] { return LookAt(path); }, [=](char* const* given) { return PFS_REAL(execve)(path, arguments, given); });
+      environment, path, [=] { return LookAt(path); },
+      [=](char* const* given) { return Become([=] { return PFS_REAL(execve)(path, arguments, given); }); });
 }
 
 int ExecuteInPath(const char* file, char* const* arguments, char* const* environment) {
   return WithEnvironment(
-      environment, file, [=] { return LookInPath(file); }, [=](char* const* given) { return PFS_REAL(execvpe)(file, arguments, given); });
+      environment, file, [=] { return LookInPath(file); },
+      [=](char* const* given) { return Become([=] { return PFS_REAL(execvpe)(file, arguments, given); }); });
 }
 
 }  // namespace
@@ -294,7 +306,8 @@ PFS_REPLACES int fexecve(int fd, char* const* arguments, char* const* environmen
   char path[32];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   return WithEnvironment(
-      environment, path, [&] { return LookAt(path); }, [=](char* const* given) { return PFS_REAL(fexecve)(fd, arguments, given); });
+      environment, path, [&] { return LookAt(path); },
+      [=](char* const* given) { return Become([=] { return PFS_REAL(fexecve)(fd, arguments, given); }); });
 }
 PFS_REPLACES int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
                              char* const* arguments, char* const* environment) {

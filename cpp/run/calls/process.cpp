@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/placement.h"
+#include "record/context/thread_time.h"
 #include "record/engine/runtime.h"
 #include "run/calls/objects.h"
 #include "run/calls/sandbox.h"
@@ -100,6 +101,7 @@ PFS_IN_EVERY_PROCESS void HearOfForksEarly() {
 
 // glibc gives constructors the arguments of main().
 __attribute__((constructor)) void StartRun(int count, char** arguments, char**) {
+  NoteProcessBegin();
   HearOfForksEarly();
   RememberPid();
   g_is_alone_in_object = true;
@@ -228,6 +230,18 @@ PFS_REPLACES int prctl(int option, ...) {
 PFS_REPLACES __attribute__((optimize("O2"))) pid_t vfork() {
   perfschema::t_locals.may_share_memory = true;
   return PFS_REAL(vfork)();
+}
+
+// Neither runs the handlers of exit().
+PFS_REPLACES void _exit(int status) {
+  perfschema::ReadTimesAtEnd();
+  PFS_REAL(_exit)(status);
+  __builtin_unreachable();
+}
+PFS_REPLACES void _Exit(int status) noexcept {
+  perfschema::ReadTimesAtEnd();
+  PFS_REAL(_Exit)(status);
+  __builtin_unreachable();
 }
 
 // In the child no handler of fork() runs.

@@ -40,7 +40,7 @@ constexpr uint32_t kOwnCalls[] = {
     SYS_mprotect,        SYS_mremap,    SYS_munmap,         SYS_newfstatat,
     SYS_openat,          SYS_pread64,   SYS_prlimit64,      SYS_process_vm_readv,
     SYS_pwrite64,        SYS_read,      SYS_rt_sigprocmask, SYS_sched_getaffinity,
-    SYS_sched_yield,     SYS_symlinkat, SYS_unlinkat,
+    SYS_sched_yield,     SYS_symlinkat, SYS_unlinkat,       SYS_clock_gettime,
 #ifdef SYS_readlink  // not on arm64
     SYS_access,          SYS_mkdir,     SYS_readlink,       SYS_unlink,
 #else

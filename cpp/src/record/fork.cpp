@@ -7,6 +7,7 @@
 
 #include "base/placement.h"
 #include "record/context/principals.h"
+#include "record/context/thread_time.h"
 #include "record/context/threads.h"
 #include "record/declared/facts.h"
 #include "record/declared/log.h"
@@ -70,6 +71,7 @@ Segment::Keep KeptByChild(ArrayId id) {
     case ArrayId::kDigestTexts:
     case ArrayId::kErrorLog:
     case ArrayId::kCallSites:
+    case ArrayId::kRoles:
     case ArrayId::kWaitChunks:
     case ArrayId::kWaitRecords:
     case ArrayId::kStageChunks:
@@ -224,6 +226,7 @@ PFS_IN_EVERY_PROCESS void AfterForkInChild() {
       if (must_go_on)
         ForgetWorkInChild(*thread);  // before anything else: a probe that fork() interrupted (in a signal handler) continues with this
       PutThreadAside();
+      NoteForkedProcessBegin();
       if (TraceHasBegun() || g_forking.governor_may_run) ForgetTraceInChild();
       g_runtime.phase.store(Phase::kForked, kRelease);
     }

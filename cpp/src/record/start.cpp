@@ -12,6 +12,7 @@
 #include "base/private_memory.h"
 #include "record/context/actors.h"
 #include "record/context/principals.h"
+#include "record/context/thread_time.h"
 #include "record/context/threads.h"
 #include "record/declared/facts.h"
 #include "record/engine/barrier.h"
@@ -131,6 +132,7 @@ void StartConsumers(ShmHeader* header) {
 // after that of g_runtime: the path is gone then.
 void RemoveAtExit() {
   if (!g_runtime.on || g_runtime.header->pid != static_cast<uint64_t>(getpid())) return;
+  ReadTimesAtEnd();
   if (!KeepsSegment()) g_runtime.segment.Remove();
 }
 

@@ -28,7 +28,7 @@ namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
 inline constexpr uint32_t kLayoutMajor = 8;
-inline constexpr uint32_t kLayoutMinor = 1;
+inline constexpr uint32_t kLayoutMinor = 2;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
@@ -182,6 +182,7 @@ struct ShmHeader {
   Word trace_status[32];      // the last error of the trace, zero padded; empty = none
   HalfWord trace_status_seq;  // protects trace_status; cell.h
   ShmGovernor governor;
+  Word computed;  // by all threads until the end of the process: nanoseconds; 0 = it has not ended, or it was killed
 };
 
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------

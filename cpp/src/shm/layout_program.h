@@ -5,6 +5,7 @@
 #include "shm/cell.h"
 #include "shm/free_lists.h"
 #include "shm/options.h"
+#include "shm/roles.h"
 #include "shm/rules.h"
 
 namespace perfschema {
@@ -98,7 +99,8 @@ struct ShmDeclared {
   X(kErrorLog, ShmLogUnit)               \
   X(kFreeLists, ShmFreeLists)            \
   X(kInstrumentRules, ShmInstrumentRule) \
-  X(kCallSites, ShmCallSite)
+  X(kCallSites, ShmCallSite)             \
+  X(kRoles, ShmRole)
 
 #define PFS_FOR_EACH_PROGRAM_LOSS(X)                                \
   X(kConnectAttrs, "Performance_schema_session_connect_attrs_lost") \

@@ -155,6 +155,8 @@ uint64_t Capacity(ArrayId id, uint64_t classes, const Options& options) {
       return kMostInstrumentRules + 1;
     case ArrayId::kCallSites:
       return kCallSiteSlots;
+    case ArrayId::kRoles:
+      return kMostRoles + 1;
     default:
       break;
   }

@@ -45,14 +45,25 @@ struct alignas(64) ShmThread {
   HalfWord stage;        // instrument of its current stage, 0 = none: PROCESSLIST_STATE
   HalfWord peer_port;    // shown behind the host in processlist; 0 = none
   HalfWord account, user,
-      host;                   // principals that it counts for, by index; 0 = table full. Without an account, user and host are its parents
-  HalfWord texts;             // the slot's element of kThreadTexts; 0 = none, and all of its texts are empty
-  Word start_seconds;         // wall clock (of time()) that PROCESSLIST_TIME counts from; 0 = NULL
+      host;            // principals that it counts for, by index; 0 = table full. Without an account, user and host are its parents
+  HalfWord texts;      // the slot's element of kThreadTexts; 0 = none, and all of its texts are empty
+  Word start_seconds;  // wall clock (of time()) that PROCESSLIST_TIME counts from; 0 = NULL
+  // Where its time went (record/context/thread_time.h), as `computing` and the next ones. Threads: under the cold lock.
+  Word born;  // picoseconds since the epoch; 0 = no thread of the system has made the row
+  Word computed_before, runnable_before;
   alignas(64) Word name[16];  // 128 bytes, zero padded, as all texts
   Word user_name[4];
   Word host_name[32];
   alignas(64) ThreadWords numbers;
+  // What the kernel counts for the thread of the system, in nanoseconds, until `seen`, with what was before `born`; kTimeUnknown.
+  Word computing, runnable;
+  Word seen;  // when the process ended: picoseconds since the epoch; 0 = not yet, or it was killed
 };
+inline constexpr uint64_t kTimeUnknown = ~uint64_t{0};
+// Returns picoseconds between two readings of the kernel's counts; 0 if one of them is not known.
+constexpr uint64_t TimeSince(uint64_t now, uint64_t before) {
+  return now == kTimeUnknown || before == kTimeUnknown || now < before ? 0 : (now - before) * 1000;
+}
 
 // Holds what a thread has said about its session. A slot gets one at the first such text: most threads say nothing.
 // Threads: as the row, whose `seq` covers it.

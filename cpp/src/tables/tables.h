@@ -109,6 +109,7 @@
   X(table_io_waits_summary_by_table)              \
   X(table_lock_waits_summary_by_table)            \
   X(temporary_account_locks)                      \
+  X(thread_time)                                  \
   X(threads)                                      \
   X(user_defined_functions)                       \
   X(user_variables_by_thread)                     \

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SegmentSource"]
 
 
-_TABLES_OF_NOW = ("threads", "processlist", "running", "blocked", "lock_reasons")  # times so far
+_TABLES_OF_NOW = ("threads", "processlist", "running", "blocked", "lock_reasons", "thread_time")  # times so far
 
 
 class _Changes(Protocol):

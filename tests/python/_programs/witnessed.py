@@ -49,7 +49,8 @@ ALWAYS_UNSEEN = {
     r"^/proc/(\d+/(maps|task/\d+/comm)|sys/kernel/ngroups_max)$": "glibc",
     r"^/sys/devices/system/cpu/(online|possible)$": "glibc",
     r"^/etc/(nsswitch\.conf|passwd|group|hosts|resolv\.conf|host\.conf|gai\.conf|services)$": "glibc",
-    r"\.pfs$|^/proc/\d+/(cmdline|stat)$|^/proc/sys/kernel/random/boot_id$|^/sys/devices/system/clocksource/": "pfs",
+    r"\.pfs$|^/proc/\d+/(cmdline|stat|task/\d+/schedstat)$": "pfs",
+    r"^/proc/sys/kernel/random/boot_id$|^/sys/devices/system/clocksource/": "pfs",
     rf"^{re.escape(os.path.realpath(pfs.__path__[0]))}/_auto/": "pfs: its layer for Python",
 }
 

@@ -22,6 +22,7 @@ _OF_NOW = {
     "running": {"TIMER_WAIT"},
     "blocked": {"TIMER_WAIT", "HOLDER_TIMER_WAIT", "HOLDER_EVENT_WAIT"},
     "lock_reasons": {"SUM_TIMER_WAIT", "COUNT_STAR"},
+    "thread_time": {"SUM_TIMER_WAIT"},
     "performance_timers": {"TIMER_FREQUENCY", "TIMER_RESOLUTION", "TIMER_OVERHEAD"},
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "record/context/identity.h"
+#include "record/context/thread_time.h"
 #include "record/engine/classes.h"
 #include "record/engine/texts.h"
 #include "record/probe/wait.h"
@@ -138,6 +139,7 @@ void DescribeOrigin(ThreadOrigin* origin) {
   const ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return;
   origin->parent_thread_id = thread->thread_id;
+  origin->time = TimeNow();
   // Only this thread writes them.
   CopyFromShared(origin->user, thread->shared->user_name, sizeof origin->user);
   CopyFromShared(origin->host, thread->shared->host_name, sizeof origin->host);
@@ -154,6 +156,7 @@ Status BeginThread(uint32_t class_index, std::string_view name, const ThreadOrig
   birth.class_index = class_index;
   birth.name = full;
   birth.parent_thread_id = origin.parent_thread_id;
+  birth.time = origin.time;
   birth.user = std::string_view(origin.user, strnlen(origin.user, sizeof origin.user));
   birth.host = std::string_view(origin.host, strnlen(origin.host, sizeof origin.host));
   ThreadState* const thread = AttachedThread();

@@ -40,8 +40,9 @@ const void* IdentityOf(ThreadHandle handle);
 struct ThreadOrigin {
   uint64_t parent_thread_id;
   char user[32], host[256];  // zero padded
+  uint64_t time;             // picoseconds since the epoch
 };
-static_assert(sizeof(ThreadOrigin) == 296);
+static_assert(sizeof(ThreadOrigin) == 304);
 void DescribeOrigin(ThreadOrigin* origin);
 // Applies `origin`; the new thread calls it before anything else. `name`: "component/name", or empty for the name of
 // the instrument. Returns kState if the thread is detached, or if an instrumentation is attached that it does not

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/private_memory.h"
+#include "record/context/thread_time.h"
 #include "record/engine/texts.h"
 #include "record/family/memory.h"
 #include "record/probe/cells.h"
@@ -357,7 +358,10 @@ void ConnectThread(ShmThread& thread, std::string_view user, std::string_view ho
   const uint32_t new_host = account != 0 ? PrincipalAt(kAccount, account).host.load(kRelaxed) : FindPrincipal(kHost, {}, host);
   const MoveSection moving(thread);
   // A thread that is being made has no number yet, and the row that the slot's last thread left empty.
-  if (thread.thread_id.load(kRelaxed) != 0) MoveThreadUp(thread);
+  if (thread.thread_id.load(kRelaxed) != 0) {
+    AddTimeToRole(thread, false);
+    MoveThreadUp(thread);
+  }
   CountConnection(thread, false);
   // After the cells are empty: a reader that finds the thread under its new account finds no numbers of the old one.
   thread.account.store(account, kRelease);

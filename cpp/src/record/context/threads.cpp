@@ -15,6 +15,7 @@
 #include "record/context/actors.h"
 #include "record/context/principals.h"
 #include "record/context/tasks.h"
+#include "record/context/thread_time.h"
 #include "record/declared/facts.h"
 #include "record/engine/classes.h"
 #include "record/engine/free_lists.h"
@@ -207,6 +208,7 @@ ThreadState* MakeThread(const Birth& birth, bool is_own) {
   shared.class_index.store(birth.class_index, kRelaxed);
   shared.flags.store(FlagsAtBirth(birth.class_index, user, host) | ForegroundFlag(birth.class_index, user), kRelaxed);
   shared.os_id.store(is_own ? OsIdOfThisThread() : 0, kRelaxed);
+  if (is_own) BeginTime(shared, birth.time);
   shared.parent_thread_id.store(birth.parent_thread_id, kRelaxed);
   shared.processlist_id.store(birth.processlist_id != 0 ? birth.processlist_id : thread->thread_id, kRelaxed);
   shared.peer_port.store(0, kRelaxed);
@@ -233,7 +235,11 @@ void EndInstrumentation(ThreadState& thread) {
   slots[slot].use.store(0, kRelaxed);
   thread.first_serial = thread.serials;
   DropFactsOf(thread.thread_id);
-  DisconnectThread(*thread.shared, [](ShmThread& shared) { shared.thread_id.store(0, kRelease); });
+  DisconnectThread(*thread.shared, [](ShmThread& shared) {
+    AddTimeToRole(shared, true);
+    shared.born.store(0, kRelaxed);
+    shared.thread_id.store(0, kRelease);
+  });
   ForgetTasks(thread, true);
   GiveAllChunks(thread);
   TellTraceOfEnd(thread);
@@ -353,6 +359,7 @@ void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached,
     if (!is_attached) thread->nesting = 0;
     // The forking thread is the only thread of this process: its number is the process's.
     shared.os_id.store(is_attached ? static_cast<uint64_t>(getpid()) : 0, kRelaxed);
+    if (is_own) BeginTime(shared, 0);
     slots[slot].use.store(thread->thread_id << 2 | (is_own ? ThreadSlot::kOwn : 0) | (is_attached ? ThreadSlot::kAttached : 0), kRelaxed);
   }
 }

@@ -286,6 +286,7 @@ struct Birth {
   std::string_view user, host;
   uint64_t processlist_id = 0;  // 0 = its THREAD_ID
   const void* identity = nullptr;
+  uint64_t time = 0;  // when its thread was created, in picoseconds since the epoch; 0 = not known
 };
 
 // Makes the private tables. Called once under the cold lock.

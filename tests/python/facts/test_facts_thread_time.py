@@ -1,0 +1,170 @@
+"""thread_time says where all of the time of threads went. Programs tell their lives, and what the kernel has counted for them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import pfs
+from tests.python.run.test_run import PFS, kept, own_folder, pytestmark, run
+from tests.python.run.test_run_calls import compiled
+
+__all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
+
+# What each thread of tests/programs/unchanged/thread_time.c does nearly all the time.
+STATES = {
+    "c": "computing",
+    "s": "wait/system/sleep",
+    "l": "wait/synch/mutex",
+    "r": "wait/io/file",
+    "w": "wait/synch/cond",
+    "p": "idle",
+    "x": "elsewhere",
+}
+SLACK = 3_000_000_000  # picoseconds for the begin and the end of a thread, which the program does not see
+
+LATER = 100_000_000_000  # picoseconds for which a thread may wait for a processor at its end, on a loaded machine
+
+Times = dict[str, dict[str, int]]  # by name and state
+
+
+def times_of(source: object) -> Times:
+    with pfs.attach(str(source)) as schema:
+        rows = schema.table("thread_time")
+    times: Times = {}
+    for name, state, time_ in zip(rows["NAME"], rows["STATE"], rows["SUM_TIMER_WAIT"], strict=True):
+        times.setdefault(str(name), {})[str(state)] = int(time_)
+    return times
+
+
+def add_up(times: dict[str, int], life: int) -> bool:
+    """Returns whether the states have all of a life, in nanoseconds, to 2 %; its end may have to wait for a processor."""
+    return -0.02 * life * 1000 - SLACK <= sum(times.values()) - life * 1000 <= 0.02 * life * 1000 + LATER
+
+
+def lives(output: str) -> dict[str, tuple[int, int, int]]:
+    return {
+        letter: (int(life), int(computed), int(runnable))
+        for letter, life, computed, runnable in map(str.split, output.splitlines())
+    }
+
+
+def workers(times: Times) -> list[dict[str, int]]:
+    return [states for name, states in times.items() if name.startswith("thread/thread_time/")]
+
+
+def test_G16_the_states_of_a_thread_are_its_life(tmp_path: Path) -> None:
+    """A thread of each kind: its states add up to its life, and those of the kernel are the kernel's."""
+    program = compiled(tmp_path, "thread_time")
+    for letter, state in STATES.items():
+        run("rm", "-rf", tmp_path / "segments")
+        output, segment = kept(tmp_path, program, letter)
+        ((life, computed, runnable),) = lives(output).values()
+        (states,) = workers(times_of(segment))
+        assert add_up(states, life), letter
+        # pfs reads the clocks a little later, perhaps after a wait for a processor.
+        assert 0 <= states["computing"] - computed * 1000 <= SLACK, letter
+        assert 0 <= states["runnable"] - runnable * 1000 <= LATER, letter
+        rest = {name: time_ for name, time_ in states.items() if name not in ("computing", "runnable")}
+        if letter != "c":
+            assert max(rest, key=lambda name: rest[name]) == state, letter
+            assert rest[state] >= 0.98 * sum(rest.values()) - SLACK, letter
+        else:
+            assert sum(rest.values()) <= SLACK
+        # A broken table: one whose largest state is missing.
+        assert not add_up({name: time_ for name, time_ in states.items() if time_ != max(states.values())}, life), letter
+
+
+def test_G16_threads_of_one_routine_are_one_role_after_their_ends_too(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "thread_time")
+    output, segment = kept(tmp_path, program, "cslrwpxcslrwpx")
+    total = sum(int(line.split()[1]) for line in output.splitlines())
+    times = times_of(segment)
+    (states,) = workers(times)
+    assert -14 * SLACK <= sum(states.values()) - total * 1000 <= 0.02 * total * 1000 + 14 * LATER
+    assert set(STATES.values()) <= set(states)
+    with pfs.attach(str(segment)) as schema:
+        count = schema.table("thread_time", where="NAME like 'thread/thread_time/%' and STATE = 'computing'")["COUNT_THREADS"]
+        assert list(count) == [14]
+        with pytest.raises(pfs.errors.Error):
+            schema.truncate("thread_time")
+
+
+def test_G17_a_forked_child_begins_at_zero(tmp_path: Path) -> None:
+    """The parent waits for its child, which has the threads. Each process has its own time."""
+    program = compiled(tmp_path, "thread_time")
+    done = run(*PFS, "run", "--keep", "--no-report", "--", program, "sx", "f", check=True)
+    found = [times_of(segment) for segment in (tmp_path / "segments").glob("*/*.pfs")]
+    assert len(found) == 2
+    (child,) = [times for times in found if workers(times)]
+    (parent,) = [times for times in found if not workers(times)]
+    (states,) = workers(child)
+    assert add_up(states, sum(life for life, _, _ in lives(done.stdout).values()))
+    (main,) = [states for name, states in parent.items() if name.endswith("/main")]
+    (mains,) = [states for name, states in child.items() if name.endswith("/main")]
+    assert main["wait/system/child"] + main["runnable"] >= 0.9 * sum(main.values()) - SLACK
+    assert main["wait/system/child"] > 10 * main["elsewhere"]
+    # Its own life is in its child's wait, whose exit it hears of a little later.
+    assert sum(mains.values()) <= sum(main.values()) + SLACK
+    assert "wait/system/child" not in mains
+
+
+def test_G18_a_killed_process_has_what_was_known(tmp_path: Path) -> None:
+    """Threads that had ended are known. Of the others only the waits are: the rest was not seen, and nothing is made up."""
+    program = compiled(tmp_path, "thread_time")
+    done = run(*PFS, "run", "--keep", "--no-report", "--", program, "s", "k")
+    assert done.returncode != 0
+    (segment,) = (tmp_path / "segments").glob("*/*.pfs")
+    times = times_of(segment)
+    (main,) = [states for name, states in times.items() if name.endswith("/main")]
+    assert main["computing"] == main["runnable"] == main["elsewhere"] == 0
+    assert 0.9 * 300e9 <= main["not seen"] <= 100 * 300e9
+
+
+def test_G16_a_process_that_lives_has_its_time_so_far(tmp_path: Path) -> None:
+    """A reader asks the kernel about threads that live. A wait that has not ended counts."""
+    program = compiled(tmp_path, "thread_time")
+    source = tmp_path / "hang.c"
+    source.write_text(
+        '#include <unistd.h>\n#include <time.h>\nint main(void) { struct timespec t = {30, 0}; write(1, "x", 1);'
+        " return nanosleep(&t, 0); }\n"
+    )
+    subprocess.run(["cc", "-w", "-o", tmp_path / "hang", source], check=True)
+    assert program
+    with subprocess.Popen([*PFS, "run", "--keep", "--no-report", "--", tmp_path / "hang"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        (segment,) = (tmp_path / "segments").glob("*/*.pfs")
+        time.sleep(0.5)
+        before, begin = times_of(segment), time.monotonic_ns()
+        time.sleep(1)
+        after, end = times_of(segment), time.monotonic_ns()
+        pid = int(segment.stem)
+        os.kill(pid, signal.SIGKILL)
+        process.wait()
+    (first,) = [states for name, states in before.items() if name.endswith("/main")]
+    (second,) = [states for name, states in after.items() if name.endswith("/main")]
+    grown = second["wait/system/sleep"] - first["wait/system/sleep"]
+    assert abs(grown - (end - begin) * 1000) <= 0.3 * (end - begin) * 1000
+    assert second["wait/system/sleep"] >= 0.98 * sum(second.values()) - SLACK
+
+
+def test_threads_of_python_have_roles_without_their_numbers(tmp_path: Path) -> None:
+    program = tmp_path / "threads.py"
+    program.write_text(
+        "import threading, time\n"
+        "def nap(): time.sleep(0.3)\n"
+        "threads = [threading.Thread(target=nap) for _ in range(4)]\n"
+        "[thread.start() for thread in threads]; [thread.join() for thread in threads]\n"
+    )
+    _, segment = kept(tmp_path, sys.executable, program)
+    times = times_of(segment)
+    (naps,) = [states for name, states in times.items() if "*" in name]
+    assert sum(naps.values()) >= 4 * 300e9
+    assert naps["wait/system/sleep"] >= 0.9 * sum(naps.values())
