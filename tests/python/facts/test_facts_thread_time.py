@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -168,3 +169,20 @@ def test_threads_of_python_have_roles_without_their_numbers(tmp_path: Path) -> N
     (naps,) = [states for name, states in times.items() if "*" in name]
     assert sum(naps.values()) >= 4 * 300e9
     assert naps["wait/system/sleep"] >= 0.9 * sum(naps.values())
+
+
+def test_the_report_begins_with_where_the_time_went(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "thread_time")
+    report = tmp_path / "report"
+    run(*PFS, "run", "-o", report, "--", program, "sxsx", check=True)
+    blocks = report.read_text().split("\n\n")
+    (at,) = [i for i, block in enumerate(blocks) if block.startswith("Where the time went\n")]
+    assert blocks[at - 1].startswith("Took ")
+    lines = blocks[at].splitlines()
+    assert 3 <= len(lines) <= 11
+    for words in ("time (sleep)", "blocked elsewhere"):
+        assert words in lines[2]
+    run(*PFS, "run", "--json", "-o", report, "--", program, "sxsx", check=True)
+    found = json.loads(report.read_text())
+    total = sum(row["time"] for row in found["thread_time"] if row["name"] != "(not seen)")
+    assert total >= 4 * 300e9

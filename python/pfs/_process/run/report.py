@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pfs._process.segment import SegmentSource
     from pfs._read.source import Source
 
-__all__ = ["MOST_ROWS", "Report", "add_up", "gather", "largest"]
+__all__ = ["MOST_ROWS", "Report", "add_up", "class_of", "gather", "largest"]
 
 MOST_ROWS = 1000  # of a list
 
@@ -67,7 +67,8 @@ _STATEMENTS = ("COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ROWS_AFFECT
 _MEMORY = ("COUNT_ALLOC", "SUM_NUMBER_OF_BYTES_ALLOC", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED")
 
 
-def _class_of(name: str) -> str | None:
+def class_of(name: str) -> str | None:
+    """Returns the class of waits that an instrument belongs to."""
     if kind := _SYSTEM_WAIT.match(name):
         return _SYSTEM_CLASSES.get(kind[1], kind[1])
     return next((text for prefix, text in _CLASSES.items() if name.startswith(prefix)), None)
@@ -95,6 +96,7 @@ class Report:
     findings: list[Finding] = field(default_factory=list)  # `finish` looks for them
     took: Took | None = None  # of the run itself
     processes: list[dict[str, Any]] = field(default_factory=list)
+    times: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # by role and state of thread_time: threads, time
     classes: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
     locks: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
     conditions: dict[str, list[int]] = field(default_factory=dict)  # for what other threads do: as locks
@@ -122,6 +124,10 @@ class Report:
             "findings": [finding.as_json() for finding in self.findings],
             "took": asdict(self.took) if self.took is not None else None,
             "processes": self.processes,
+            "thread_time": [
+                {"name": storable(name), "state": state, "threads": threads, "time": time}
+                for (name, state), (threads, time) in sorted(self.times.items(), key=lambda item: (-item[1][1], item[0]))
+            ],
             "classes": rows(self.classes, "class", ("count", "time", "longest"), 1),
             "locks": rows(self.locks, "name", ("count", "time", "longest"), 1),
             "conditions": rows(self.conditions, "name", ("count", "time", "longest"), 1),
@@ -211,7 +217,7 @@ def _add(report: Report, schema: Schema) -> None:
     lines = {name: at for name, *_, at in waits}
     told_apart = _ToldApart(source, {name for name, (_, time, _) in sums.items() if time > 0})
     for name, numbers in sums.items():
-        kind = _IDLE if name in idle else _class_of(name)
+        kind = _IDLE if name in idle else class_of(name)
         if kind is not None:
             add_up(report.classes, kind, numbers, longest=2)
         if name in idle:
@@ -225,6 +231,8 @@ def _add(report: Report, schema: Schema) -> None:
         elif name.startswith("wait/synch/"):
             for ordinal, part in told_apart.parts(name, numbers):
                 add_up(report.locks, names.name(name) + ordinal, part, longest=2)
+    for name, state, *numbers in source.rows("thread_time", ("NAME", "STATE", "COUNT_THREADS", "SUM_TIMER_WAIT")):
+        add_up(report.times, (names.name(name), state), numbers)
     _add_files(report, source, names)
     for name, count, *numbers in source.rows("socket_summary_by_event_name", ("EVENT_NAME", "COUNT_STAR", *_IO)):
         if count > 0:

@@ -6,6 +6,7 @@ import re
 
 from pfs._process.findings.find import text_of as findings_text
 from pfs._process.run.report import Report, add_up, largest
+from pfs._process.run.where_time import where_rows
 from pfs._read.show import bytes_text, count_text, storable, time_text
 
 __all__ = ["text_of"]
@@ -78,6 +79,8 @@ def text_of(report: Report, limit: int, everything: bool = False) -> str:
         parts.append(
             f"Took {time_text(took.wall)}, {used} of processors ({time_text(took.user)} user, {time_text(took.system)} system)"
         )
+    where = [[*row[:2], clean(row[2]), row[3]] for row in where_rows(report, limit)]
+    add("Where the time went", "time|threads|name|of it", where)
     if (dead := [wait for wait in report.open if wait.deadlock is not None]) != []:
         together = (
             f"{len(dead)} threads wait for each other"
@@ -136,7 +139,7 @@ def text_of(report: Report, limit: int, everything: bool = False) -> str:
     )
     if not everything and (free := sum(n[0] for n in report.locks.values())) and not any(n[1] for n in report.locks.values()):
         parts.append(f"No thread had to wait for a lock: {count_text(free)} were taken.")
-    if len(parts) == (report.took is not None) + bool(report.findings):
+    if len(parts) == (report.took is not None) + bool(report.findings) + bool(where):
         parts.append("pfs saw no event." if report.processes else "pfs saw no event: no process has made a segment.")
     if report.lost:
         parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))

@@ -1,0 +1,64 @@
+"""Where the time of a run went, by the roles of its threads: the first block of the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pfs._process.run.report import class_of
+from pfs._read.show import count_text, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pfs._process.run.report import Report
+
+__all__ = ["in_percent", "where_rows"]
+
+_MOST_ROLES = 5
+_MOST_STATES, _LEAST_SHARE = 4, 0.01  # further and smaller ones are added up
+_NOT_SEEN = "(not seen)"
+_OWN_STATES = {"runnable": "waiting for a processor", "elsewhere": "blocked elsewhere"}
+
+
+def _words(state: str) -> str:
+    """Returns a state of thread_time in the words of the report."""
+    kind = state.removeprefix("wait/system/")
+    return _OWN_STATES.get(state) or class_of(f"wait/system//{kind}-" if kind != state else f"{state}/") or state
+
+
+def in_percent(times: Mapping[str, int]) -> str:
+    """Returns ``computing 60 %, time (sleep) 40 %``: the shares of states, the largest first."""
+    total = sum(times.values()) or 1
+    shares = sorted(((time / total, _words(state)) for state, time in times.items()), reverse=True)
+    parts = [(share, state) for share, state in shares[:_MOST_STATES] if share >= _LEAST_SHARE]
+    parts.append((1 - sum(share for share, _ in parts), "others"))
+    return ", ".join(f"{state} {share:.0%}".replace("%", " %") for share, state in parts if share >= _LEAST_SHARE)
+
+
+def where_rows(report: Report, limit: int) -> list[list[str]]:
+    """Returns time, threads, name and shares: of all threads, of the largest roles, and of what pfs did not see."""
+    roles: dict[str, dict[str, int]] = {}
+    for (name, state), (_, time) in report.times.items():
+        roles.setdefault(name, {})[state] = time
+    unseen = sum(roles.pop(_NOT_SEEN, {}).values())
+    threads = {name: max(report.times[name, state][0] for state in states) for name, states in roles.items()}
+    computed = sum(states.get("computing", 0) for states in roles.values())
+    if report.took is not None:
+        unseen = max(0, report.took.user + report.took.system - computed)  # of processes without a segment, too
+    ordered = sorted(roles, key=lambda name: (-sum(roles[name].values()), name))
+    everything: dict[str, int] = {}
+    for states in roles.values():
+        for state, time in states.items():
+            everything[state] = everything.get(state, 0) + time
+    least = _LEAST_SHARE * sum(everything.values())
+    shown = [name for name in ordered if sum(roles[name].values()) >= least]
+    rows = [(name, threads[name], roles[name]) for name in shown[: min(limit, _MOST_ROLES)]]
+    if len(roles) > 1:
+        rows.insert(0, ("all threads", sum(threads.values()), everything))
+    texts = [
+        [time_text(sum(states.values())), count_text(count), name.removeprefix("thread/"), in_percent(states)]
+        for name, count, states in rows
+    ]
+    if unseen > least:
+        texts.append([time_text(unseen), "", _NOT_SEEN, "computing in processes and threads that pfs did not record"])
+    return texts
