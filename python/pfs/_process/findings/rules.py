@@ -40,8 +40,9 @@ LIMITS = {
     "ack_low": 35e9,  # a delayed acknowledgment takes 40 ms
     "ack_high": 60e9,
     "acks": 5,
-    "gil": 0.8,  # threads wait for it on the average
-    "computes": 0.25,  # of the wall time is processor time; other programs may take the rest
+    "gil": 0.3,  # of the time of a thread
+    "little": 0.3,  # likewise all other waits
+    "lasting": 0.15,  # of the wall time
     "each": 10,  # statements for each of another one
     "empty": 10_000,  # polls that found nothing, and tries to lock that failed
     "poll": 300_000,  # picoseconds of such a poll
@@ -160,17 +161,18 @@ order by stake desc""",
     Rule(
         "gil",
         """
-select p, dt, (select count(distinct thread) from wait w where w.p = t.p and w.kind = 'gil' and w.dt > 1e9) threads, null place,
-  min(t.dt, r.wall) * :others stake
-from total t join run r on t.dt > :gil * r.wall and coalesce(r.cpu > :computes * r.wall, 1)
-where t.kind = 'gil' and (select count(distinct thread) from wait w where w.p = t.p and w.kind = 'gil' and w.dt > 1e9) > 1
-order by stake desc""",
+with t as (
+  select p, thread, sum(iif(kind = 'gil', dt, 0)) gil, sum(iif(kind = 'gil', 0, dt)) other, max(t1) - min(t0) span
+  from wait group by p, thread)
+select p, count(*) threads, sum(gil) dt, null place, min(sum(gil), (select wall from run)) * :others stake
+from t where gil > :gil * span and other < :little * span and span > :lasting * (select wall from run)
+group by p having threads > 1 order by stake desc""",
         "{threads} threads compute in Python, one at a time: they waited {dt:t} for the GIL",
         "Compute in processes, if processors are free.",
         ("gil",),
         "One thread of a Python process computes at a time. The others wait for the GIL. The time assumes that the computing "
         "spreads over all processors.",
-        "The report has `the GIL of Python` among the classes of waits, and takes about as much processor time as wall time.",
+        "The report has `the GIL of Python` among the classes of waits, and the threads wait for little else.",
         is_bound=True,
     ),
     Rule(
