@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -112,25 +113,23 @@ def _views() -> str:
 
 def _findings() -> str:
     least = f"{SHARE:.0%} of the time in which the program was busy, and {time_text(LEAST)}"
-    lines = [
+    parts = [
         "# Findings",
-        "",
         "<!-- Made by `python -m pfs._generate` from the declarations in python/pfs/_process/findings. Do not edit. -->",
-        "",
         "`pfs findings PID`, `pfs.findings(PID)` and the report of `pfs run` say what to mend first, at which line, and what it "
-        f"takes: at most {MOST} findings, each at least {least}.",
-        "",
+        f"takes: at most {MOST} findings, each at least {least}. `--fail-on RULE` makes the exit code 3 if a rule finds "
+        "something.",
         '"At most" stands where threads queue for a lock: mending saves no more than that. "Takes" is the time of the calls; '
-        "mending can save less, or more if other work goes away with them. `--fail-on RULE` makes the exit code 3 if a rule "
-        "finds something. Waits that nobody waits for, such as those of a thread that writes a log, are no finding.",
-        "",
+        "mending can save less, or more if other work goes away with them. The times contain what pfs adds to each call.",
+        "Calls for which nobody waits, such as those of a thread that writes a log, are no finding. The history has the last "
+        "10,000 events of a process: rules that read it scale its times up to the sums. Statements of SQLite that are prepared "
+        "again and again are not looked for.",
     ]
     for rule in RULES:
-        lines += [f"## {rule.name}", "", rule.means, "", f"To be sure: {rule.sure}", "", f"To mend it: {rule.do}", ""]
+        parts += [f"## {rule.name}", rule.means, f"To be sure: {rule.sure}", f"To mend it: {rule.do}"]
         if rule.covers:
-            silent = ", ".join(f"[{name}](#{name})" for name in rule.covers)
-            lines += [f"Where this is found, these are silent: {silent}.", ""]
-    return "\n".join(lines)
+            parts.append(f"Where this is found, these are silent: {', '.join(f'[{name}](#{name})' for name in rule.covers)}.")
+    return "\n\n".join(textwrap.fill(part, 100, break_long_words=False, break_on_hyphens=False) for part in parts) + "\n"
 
 
 def _names() -> str:
