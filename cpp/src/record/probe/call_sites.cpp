@@ -1,5 +1,7 @@
 #include "record/probe/call_sites.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <string_view>
@@ -38,11 +40,7 @@ void CopyLastPart(const char* path, char (&to)[sizeof ShmCallSite::name]) {
 // Returns nullptr if the table is full. REQUIRES: cold lock.
 ShmCallSite* AddCallSite(uint64_t what, const char* path) {
   uint64_t at = 0;
-#if defined(PFS_BREAK_CALL_SITES)  // negative control of the stress test: does not see that another thread was faster
-  (void)FindCallSite(what, at);
-#else
-  if (ShmCallSite* const known = FindCallSite(what, at); known != nullptr) return known;
-#endif
+  if (ShmCallSite* const known = FindCallSite(what, at); known != nullptr) return known;  // another thread was faster
   const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kCallSites);
   if (fresh < 0) return nullptr;
   ShmCallSite* const row = CallSiteAt(static_cast<uint64_t>(fresh));
@@ -62,7 +60,13 @@ void CountAtSite(uint64_t what, uint64_t wait_ps, const char* path) {
   }
   if (row == nullptr) return CountLoss(Loss::kCallSites);
   row->sum_ps.fetch_add(wait_ps, kRelaxed);
+#if defined(PFS_BREAK_CALL_SITES)  // negative control of the stress test: threads take each other's counts away
+  const uint64_t before = row->count.load(kRelaxed);
+  sched_yield();
+  row->count.store(before + 1, kRelaxed);
+#else
   row->count.fetch_add(1, kRelaxed);
+#endif
 }
 
 }  // namespace
