@@ -100,7 +100,6 @@ def text_of(report: Report, limit: int, everything: bool = False) -> str:
         for wait in report.longest_open(limit)
     ]
     add("Not ended when the program did", "time|thread|line|held by|which is at|name", opened)
-    add("Waited for", "time|count|longest|class", [waits(*item) for item in some(report.classes, 1)])
 
     def other(title: str, sums: dict[str, list[int]], time: int | None = None, least: float = 1) -> None:
         rows = [waits(_FAMILY.sub("", name), numbers) for name, numbers in some(sums, 1, least)]
@@ -129,6 +128,7 @@ def text_of(report: Report, limit: int, everything: bool = False) -> str:
     if not everything:
         other("Idle threads", dict(largest(report.idle, 1, _MOST_IDLE)), -1, least)
     parts += [text for _, text in sorted(lists, key=lambda item: -item[0])]
+    add("Waited for", "time|count|longest|class", [waits(*item) for item in some(report.classes, 1)])
     add(
         "Memory",
         "allocations|bytes|in use at the end|most in use|name",
