@@ -208,7 +208,7 @@ def test_what_has_not_ended_stands_above_all_and_counts(tmp_path: Path) -> None:
     script = tmp_path / "hang.py"
     script.write_text(DEADLOCK)
     text = text_of(sys.executable, script)
-    head = text[: text.index("Waited for")]
+    head = text[: text.index("\nLocks\n")]
     assert re.search(r"DEADLOCK: 2 threads wait for each other for 1(\.\d+)? s", head), text
     assert re.search(r"python/one +hang\.py:7 +python/two +hang\.py:11 +mutex/python/__main__:3", head)
     assert re.search(r"python/two +hang\.py:11 +python/one +hang\.py:7 +mutex/python/__main__:3", head)
