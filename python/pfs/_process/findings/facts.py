@@ -2,7 +2,7 @@
 
 =========  =====================================================================================================
 process    p (its number here), pid, parent, command, began (microseconds), span (until its end), busy (without idle)
-wait       the last waits: kind, p, thread, event, name, place, op, object, file, bytes, t0, t1, dt, nest, scale, waited_for
+wait       the last waits: kind, p, thread, event, name, place, op, object, file, bytes, t0, t1, dt, nest, scale, more, waited_for
 statement  the last statements: p, thread, event, place, text, rows, t0, t1, dt, nest
 total      sums of waits by p and name: kind, n, dt, place (of the longest), kept (time in `wait`)
 file       sums of files by p and name: kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt
@@ -14,7 +14,8 @@ call       calls by p, kind, op, place and error that failed or found nothing: f
 run        one row: wall, busy, cpu (NULL if it is not known)
 =========  =====================================================================================================
 
-Times are picoseconds. The history has the last events only: `scale` is how many times as long all waits of that name took.
+Times are picoseconds. The history has the last events only: `scale` is how many times as long all waits of that name took, `more`
+how many times as many there are.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ __all__ = ["Facts"]
 
 _SCHEMA = """
 create table process(p integer primary key, pid, parent, command, began, span, busy);
-create table wait(p, thread, event, name, kind, place, op, object, file, bytes, t0, t1, dt, nest, scale, waited_for);
+create table wait(p, thread, event, name, kind, place, op, object, file, bytes, t0, t1, dt, nest, scale, more, waited_for);
 create table statement(p, thread, event, place, text, rows, t0, t1, dt, nest);
 create table total(p, name, kind, n, dt, place, kept);
 create table file(p, name, kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt);
@@ -132,7 +133,7 @@ class Facts:
         self.ended.append(self.began[-1] + span // 1_000_000)
         total = {} if since is not None else self._add_sums(p, source)
         idle = 0
-        if self._rows < _MOST_ROWS and (since is not None or any(total.values())):
+        if self._rows < _MOST_ROWS and (since is not None or any(dt for _, dt in total.values())):
             idle = self._add_history(p, source, total, since or 0)
             names.source("?+0x0")  # reads the places while the segment is open
         if since is not None:
@@ -159,8 +160,8 @@ class Facts:
         if rows:
             self.db.executemany(f"insert into {table} values({', '.join('?' * len(rows[0]))})", rows)
 
-    def _add_sums(self, p: int, source: SegmentSource) -> dict[str, int]:
-        """Returns the sum of each name's waits."""
+    def _add_sums(self, p: int, source: SegmentSource) -> dict[str, tuple[int, int]]:
+        """Returns the count and the sum of each name's waits."""
         sums = source.rows("events_waits_summary_global_by_event_name", _SUMS)
         self._insert("total", [(p, name, kind_of(name, at), n, dt, at, 0) for name, n, dt, at in sums if n])
         files = source.rows("file_summary_by_instance", _FILES)
@@ -171,16 +172,18 @@ class Facts:
         self._insert("circle", [(p, *row[:4]) for row in blocked if row[4] is not None])
         calls = source.rows("call_sites", _CALLS)
         self._insert("call", [(p, kind_of(name, place), op, place, *rest) for name, op, place, *rest in calls])
-        return {name: dt for name, _, dt, _ in sums}
+        return {name: (n, dt) for name, n, dt, _ in sums}
 
-    def _add_history(self, p: int, source: SegmentSource, total: dict[str, int], since: int) -> int:
+    def _add_history(self, p: int, source: SegmentSource, total: dict[str, tuple[int, int]], since: int) -> int:
         """Returns for how long the first thread was idle: a process that has children waits for them."""
         waits = []
+        count: dict[str, int] = defaultdict(int)
         seen: dict[str, int] = defaultdict(int)
         for row in source.rows("events_waits_history_long", _WAITS):
             name, place, t0, dt = row[2], row[3], row[8], row[10]
             if dt is not None and t0 >= since and (kind := kind_of(name, place)) != "noise":
                 waits.append(Wait._make((*row[:3], kind, *row[3:11], row[11] if row[12] == "STATEMENT" else None)))
+                count[name] += 1
                 seen[name] += dt
         statements = [
             (p, *row[:-2], row[-2] if row[-1] == "STATEMENT" else None)
@@ -190,9 +193,10 @@ class Facts:
         self._rows += len(waits) + len(statements)
         kept = ((time, p, name) for name, time in seen.items())
         self.db.executemany("update total set kept = ? where p = ? and name = ?", kept)
-        scale = {name: max(1.0, total.get(name, 0) / time) if time else 1.0 for name, time in seen.items()}
+        more = {name: max(1.0, total.get(name, (0, 0))[0] / n) for name, n in count.items()}
+        scale = {name: max(1.0, total.get(name, (0, 0))[1] / time) if time else 1.0 for name, time in seen.items()}
         behind = threads_waited_for(waits)
-        self._insert("wait", [(p, *wait, scale[wait.name], wait.thread in behind) for wait in waits])
+        self._insert("wait", [(p, *wait, scale[wait.name], more[wait.name], wait.thread in behind) for wait in waits])
         self._insert("statement", statements)
         add_queues(p, waits, statements, scale, self._insert)
         if any(wait.kind == "child" for wait in waits):

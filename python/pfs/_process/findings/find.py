@@ -48,11 +48,13 @@ class Finding:
 
 
 class _Words(string.Formatter):
-    """Formats {x:n} as a count, {x:t} as a time, {x:f} as the name of a file, {x:q} as a statement."""
+    """Formats {x:n} as a count, an estimate with two digits; {x:t} as a time, {x:f} as a file, {x:q} as a statement."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec == "n":
-            return count_text(int(value))
+            if value == int(value):
+                return count_text(int(value))
+            return f"about {count_text(int(float(f'{value:.1e}')))}"
         if format_spec == "t":
             return time_text(int(value))
         if format_spec == "f":

@@ -214,7 +214,7 @@ join statement s on s.p = w.p and s.thread = w.thread and s.event = w.nest
 where w.op = 'sync' and (s.text like 'INSERT%' or s.text like 'UPDATE%' or s.text like 'DELETE%')
 group by w.p having count(distinct w.nest) >= :many
 order by stake desc""",
-        "{thing:q}: {changes:n} changes in {n:n} commits or syncs{at}",
+        "{thing:q}: {changes:n} changes, each committed alone{at}",
         "Put many changes into one transaction.",
         ("commit_each",),
         "Each change of a database is committed alone, and the database syncs its files at each commit.",
@@ -226,10 +226,10 @@ order by stake desc""",
         "connect_each",
         f"""
 with c as (
-  select p, name, sum(op = 'connect') connects, sum(op = 'send') sends, max(scale) scale,
+  select p, name, sum(op = 'connect') connects, sum(op = 'send') sends, max(scale) scale, max(more) more,
     max(file) peer, sum(case when op in ('connect', 'close', 'shutdown', 'create') then dt end) opening
   from wait where kind = 'socket' and name not like '%/udp' and name not like '%/listen' group by p, name)
-select p, peer thing, cast(connects * scale as int) n, opening * scale stake,
+select p, peer thing, connects * more n, opening * scale stake,
   {_at("c", "w.name = c.name and w.op = 'connect'")} place
 from c where connects >= :connections and sends between 0.5 * connects and 6 * connects order by stake desc""",
         "{n:n} connections are opened{at}, each for a few messages; opening and closing",
@@ -340,7 +340,8 @@ group by p, place having n >= :acks order by stake desc""",
     Rule(
         "fsync_each",
         f"""
-select p, file thing, sum(op = 'sync') n, sum(op = 'write') writes, sum(case when op = 'sync' then dt end) * max(scale) stake,
+select p, file thing, sum(op = 'sync') * max(more) n, sum(op = 'write') * max(more) writes,
+  sum(case when op = 'sync' then dt end) * max(scale) stake,
   {_at("wait", "w.file = wait.file and w.op = 'sync'")} place
 from wait where kind = 'file' and file is not null and waited_for group by p, file having n >= :many and writes <= 4 * n
 order by stake desc""",
@@ -354,7 +355,7 @@ order by stake desc""",
     Rule(
         "reopened",
         f"""
-select p, file thing, cast(sum(op = 'open') * max(scale) as int) n, sum(dt) * max(scale) stake,
+select p, file thing, sum(op = 'open') * max(more) n, sum(dt) * max(scale) stake,
   {_at("wait", "w.file = wait.file and w.op = 'open'")} place
 from wait where kind = 'file' and file is not null and waited_for and file not in imported
 group by p, file having n >= 1.5 * :many and sum(op = 'read') >= sum(op = 'open') and sum(op = 'write') = 0
