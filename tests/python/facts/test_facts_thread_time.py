@@ -171,14 +171,16 @@ def test_threads_of_python_have_roles_without_their_numbers(tmp_path: Path) -> N
     assert naps["wait/system/sleep"] >= 0.9 * sum(naps.values())
 
 
-def test_the_report_begins_with_where_the_time_went(tmp_path: Path) -> None:
+def test_the_report_has_where_the_time_went(tmp_path: Path) -> None:
     program = compiled(tmp_path, "thread_time")
     report = tmp_path / "report"
     run(*PFS, "run", "-o", report, "--", program, "sxsx", check=True)
     blocks = report.read_text().split("\n\n")
     (at,) = [i for i, block in enumerate(blocks) if block.startswith("Where the time went\n")]
-    assert blocks[at - 1].startswith("Took ")
     lines = blocks[at].splitlines()
+    (first,) = [block.splitlines()[1] for block in blocks if block.startswith("Took ")]
+    assert first.startswith("Threads lived ")
+    assert first.endswith(lines[2].partition("all threads  ")[2])
     assert 3 <= len(lines) <= 11
     for words in ("time (sleep)", "blocked elsewhere"):
         assert words in lines[2]

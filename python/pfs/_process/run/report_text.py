@@ -80,7 +80,8 @@ def text_of(report: Report, limit: int, everything: bool = False) -> str:
             f"Took {time_text(took.wall)}, {used} of processors ({time_text(took.user)} user, {time_text(took.system)} system)"
         )
     where = [[*row[:2], clean(row[2]), row[3]] for row in where_rows(report, limit)]
-    add("Where the time went", "time|threads|name|of it", where)
+    if where and report.took is not None:
+        parts[-1] += f"\nThreads lived {where[0][0]}: {where[0][3]}"
     if (dead := [wait for wait in report.open if wait.deadlock is not None]) != []:
         together = (
             f"{len(dead)} threads wait for each other"
@@ -129,6 +130,7 @@ def text_of(report: Report, limit: int, everything: bool = False) -> str:
         other("Idle threads", dict(largest(report.idle, 1, _MOST_IDLE)), -1, least)
     parts += [text for _, text in sorted(lists, key=lambda item: -item[0])]
     add("Waited for", "time|count|longest|class", [waits(*item) for item in some(report.classes, 1)])
+    add("Where the time went", "time|threads|name|of it", where)
     add(
         "Memory",
         "allocations|bytes|in use at the end|most in use|name",

@@ -1,4 +1,4 @@
-"""Where the time of a run went, by the roles of its threads: the first block of the report."""
+"""Where the time of a run went: of all threads in one line, and by their roles."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def in_percent(times: Mapping[str, int]) -> str:
 
 
 def where_rows(report: Report, limit: int) -> list[list[str]]:
-    """Returns time, threads, name and shares: of all threads, of the largest roles, and of what pfs did not see."""
+    """Returns time, threads, name and shares: of all threads first, of the largest roles, and of what pfs did not see."""
+    if not report.times:
+        return []
     roles: dict[str, dict[str, int]] = {}
     for (name, state), (_, time) in report.times.items():
         roles.setdefault(name, {})[state] = time
@@ -53,8 +55,7 @@ def where_rows(report: Report, limit: int) -> list[list[str]]:
     least = _LEAST_SHARE * sum(everything.values())
     shown = [name for name in ordered if sum(roles[name].values()) >= least]
     rows = [(name, threads[name], roles[name]) for name in shown[: min(limit, _MOST_ROLES)]]
-    if len(roles) > 1:
-        rows.insert(0, ("all threads", sum(threads.values()), everything))
+    rows.insert(0, ("all threads", sum(threads.values()), everything))
     texts = [
         [time_text(sum(states.values())), count_text(count), name.removeprefix("thread/"), in_percent(states)]
         for name, count, states in rows
