@@ -51,6 +51,13 @@ def truth(tmp_path: Path, program: Path) -> list[Calls]:
     return [child, parent]
 
 
+def without_handler(found: Calls, expected: Calls, handled: int) -> Calls:
+    """Takes off what the handler polled. Where it interrupts pfs itself, its poll is a plain call."""
+    polled = found["idle", 0] - expected["idle", 0]
+    assert 0 < polled <= handled
+    return found - Counter({("idle", 0): polled})
+
+
 @contextmanager
 def waiting(tmp_path: Path, program: Path) -> Iterator[tuple[int, Path, int]]:
     """A process that has done its calls, and waits: its pid, its segment, and how often its handler has polled."""
@@ -73,9 +80,9 @@ def test_L14_call_sites_agrees_with_a_counting_library(tmp_path: Path, options: 
     program = compiled(tmp_path, "fails")
     child, parent = truth(tmp_path, program)
     done = run(*PFS, "run", "--keep", "--no-report", *options, "--", program, check=True)
-    parent["idle", 0] += int(done.stdout)
     found = [calls_in(segment) for segment in (tmp_path / "segments").glob("*/*.pfs")]
-    assert sorted(found, key=Counter.total) == [child, parent]
+    of_child, of_parent = sorted(found, key=Counter.total)
+    assert [of_child, without_handler(of_parent, parent, int(done.stdout))] == [child, parent]
 
 
 def test_L14_rows_have_place_error_and_time(tmp_path: Path) -> None:
@@ -101,10 +108,9 @@ def test_L14_truncate_begins_at_zero_and_a_killed_process_leaves_its_rows(tmp_pa
     program = compiled(tmp_path, "fails")
     _, expected = truth(tmp_path, program)
     with waiting(tmp_path, program) as (pid, segment, handled):
-        expected["idle", 0] += handled
-        assert calls_in(segment) == expected
+        assert without_handler(calls_in(segment), expected, handled) == expected
         os.kill(pid, signal.SIGKILL)
-        assert calls_in(segment) == expected
+        assert without_handler(calls_in(segment), expected, handled) == expected
     segment.unlink()
     with waiting(tmp_path, program) as (pid, segment, _):
         run(*PFS, "truncate", str(pid), "call_sites", check=True)
