@@ -64,6 +64,7 @@ class Sample:
     lost: int  # events, objects and rows that could not be recorded
     running: dict[str, dict[tuple[Any, ...], int]] = field(default_factory=dict)  # picoseconds so far of the events that run
     blocked: list[Blocked] = field(default_factory=list)  # those that have waited for some time
+    times: dict[str, int] = field(default_factory=dict)  # of all threads by state of thread_time: picoseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ def take(
     columns = list(dict.fromkeys(["PART", "EVENT_NAME", *(name for part in SECTIONS for name in (*part.key, *part.sums))]))
     rows = source.rows(_TABLE, columns)
     threads = source.rows("threads", ("THREAD_ID", "NAME"))
+    states = source.rows("thread_time", ("NAME", "STATE", "SUM_TIMER_WAIT"))
     missing = sum(losses(source).values())
     # After the sums: an event that ends in between is missing for one interval, and counts in none twice.
     taken, now = time.monotonic(), source.now()
@@ -149,6 +151,9 @@ def take(
             sample.now[event.thread] = event.name
     sample.running = _running_times(in_words)
     sample.blocked = [row.in_words(names) for row in waiting]
+    for name, state, spent in states:
+        if not name.startswith("("):  # processor time of no thread
+            sample.times[state] = sample.times.get(state, 0) + spent
     return sample
 
 

@@ -137,7 +137,7 @@ def test_all_is_read_before_names_are_looked_for(program: Subject) -> None:
         source.rows = rows  # type: ignore[method-assign, assignment]
         take(source, names=Slow(source))
     assert order.count("name") > 2
-    assert order.count("read") == 4  # busiest, threads, what was lost, running
+    assert order.count("read") == 5  # busiest, threads, what was lost, running
     assert order == sorted(order, reverse=True)
 
 
@@ -256,7 +256,7 @@ def run_top(program: Subject, *arguments: str) -> subprocess.CompletedProcess[st
 def test_it_chooses_rows_as_tables_do(program: Subject) -> None:
     done = run_top(program, "--count", "1", "--where", "NAME like '%lock_a' and SUM_TIMER_WAIT < 1min", "--sort", "NAME")
     assert (done.returncode, done.stderr) == (0, "")
-    assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == ["waits", "wait/synch/mutex/app/LOCK_a"]
+    assert [line.split()[0] for line in done.stdout.splitlines()[3:]] == ["waits", "wait/synch/mutex/app/LOCK_a"]
     for option in ("--where", "--sort"):
         wrong = run_top(program, "--count", "1", option, "count > 1" if option == "--where" else "count")
         assert wrong.returncode == 2

@@ -165,7 +165,7 @@ def test_the_text_is_three_findings_of_80_columns() -> None:
 
 def test_the_command_the_function_and_the_report_say_the_same(tmp_path: Path) -> None:
     command = built(FAULTS["lock_held"], tmp_path)
-    run = [*PFS, "run", "--keep", "--fail-on", "lock_held,gil", "-o", tmp_path / "report", "--", *command]
+    run: list[str | Path] = [*PFS, "run", "--keep", "--fail-on", "lock_held,gil", "-o", tmp_path / "report", "--", *command]
     ran = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 3
     kept = ran.stderr.rpartition("Segments: ")[2].strip()
@@ -180,7 +180,7 @@ def test_the_command_the_function_and_the_report_say_the_same(tmp_path: Path) ->
     assert len(frame) <= MOST
     assert list(frame["NAME"]) == ["lock_held"]
     assert frame.loc[0, "SENTENCE"] == rows[0]["sentence"]
-    assert 0.05 < frame.loc[0, "SHARE"] <= 1
+    assert 0.05 < float(frame["SHARE"].iloc[0]) <= 1
     segment = next(Path(kept).glob("*.pfs"))
     assert list(pfs.findings(segment)["NAME"]) == ["lock_held"]
     metrics = subprocess.run([*PFS, "metrics", segment, "--findings"], capture_output=True, text=True, timeout=60, check=True)

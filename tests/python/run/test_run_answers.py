@@ -38,7 +38,8 @@ def report_of(tmp_path: Path, *command: str | Path) -> dict[str, Any]:
     """Returns the report of a program that must end well."""
     report = tmp_path / "report"
     subprocess.run([*PFS, "run", "--limit", "1000", "--json", "-o", report, "--", *command], check=True, timeout=60)
-    return json.loads(report.read_text())
+    read: dict[str, Any] = json.loads(report.read_text())
+    return read
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
@@ -116,7 +117,7 @@ def test_waits_and_statements_of_functions_of_c_have_the_line_of_python(tmp_path
     program = tmp_path / "calls.py"
     program.write_text(LINES)
     plain = subprocess.run([sys.executable, program], check=True, capture_output=True, text=True).stdout
-    command = [*PFS, "run", "--keep", "--no-report", "--", sys.executable, program]
+    command: list[str | Path] = [*PFS, "run", "--keep", "--no-report", "--", sys.executable, program]
     said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
     assert said.stdout == plain
     sources: dict[str, str] = {}
@@ -169,7 +170,7 @@ def test_ten_idle_threads_do_not_hide_the_lock_that_hurts(tmp_path: Path) -> Non
     assert not any("__main__:10" in row["name"] for row in report["idle"])
     text = subprocess.run([*PFS, "run", "--", sys.executable, program], check=True, capture_output=True, text=True).stderr
     assert text.index("\nLocks\n") < text.index("pools.py:16") < text.index("\nIdle threads\n")
-    command = [*PFS, "run", "--all", "--", sys.executable, program]
+    command: list[str | Path] = [*PFS, "run", "--all", "--", sys.executable, program]
     assert "\nIdle threads\n" not in subprocess.run(command, check=True, capture_output=True, text=True).stderr
 
 

@@ -20,6 +20,7 @@ from pfs._process import by_name
 from pfs._process.attach import Schema, attach
 from pfs._process.findings.ask import of_sources
 from pfs._process.findings.find import text_of
+from pfs._process.run.where_time import in_percent
 from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
 from pfs._read.samples import BUSIEST, COLUMNS, SECTIONS, Choice, Row, Sample, Section, rows_between, take
@@ -188,7 +189,7 @@ class Process:
         return self._widest.get(section.name, _NAME), self._most.get(section.name, 0)
 
     def headline(self) -> str:
-        """Returns the two lines of the headline."""
+        """Returns the lines of the headline: two, and what the threads did if that is known."""
         waits = self.rows(SECTIONS[0])
         up = max(0, int(time.time() - self.started))
         state = self.problem or {True: "alive", False: "dead", None: "in another container"}[self.schema.is_alive]
@@ -201,7 +202,14 @@ class Process:
             + (f" (+{count_text(self.new_lost)})" if self.new_lost else "")
             + (f"; {plain(self.reason)}" if self.reason else "")
             + self.ceiling()
+            + self.where_time()
         )
+
+    def where_time(self) -> str:
+        """Returns a line with the shares of what the threads did since the sample before, or an empty text."""
+        before = {} if self.before is None else self.before.times
+        times = {state: max(0, time - before.get(state, 0)) for state, time in self.after.times.items()}
+        return f"\nthreads: {in_percent(times)}" if any(times.values()) else ""
 
     def ceiling(self) -> str:
         """Returns what pfs costs and what its ceiling has changed; "" without a ceiling."""
@@ -299,7 +307,7 @@ def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
     lines = [line[:width] for line in process.headline().split("\n")]
     state = "frozen, " if view.is_frozen else ""
     lines[1] = f"{lines[1]:<{width - len(state) - 14}.{width - len(state) - 14}} {state}every {view.interval:g} s"[:width]
-    head = [Text(lines[0], style="bold red" if process.problem else "bold"), Text(lines[1])]
+    head = [Text(lines[0], style="bold red" if process.problem else "bold"), *map(Text, lines[1:])]
     keys = Text(KEYS[:width], style="dim", end="")
     if view.is_help:
         texts = [part for line in HELP.split("\n") for part in wrapped(line, width, 12) or [""]][: height - len(head) - 1]
