@@ -40,9 +40,10 @@ struct KnownFileEnd : FileHooks {
   }
 };
 
-// Counts a call on a name that failed. REQUIRES: as CountFailedWait().
+// Counts a call on a name that failed. A call that has the name has read it. REQUIRES: as CountFailedWait().
 void CountFailedCall(const NamedFileWait& call, const char* path, const EndedWait& ended, int error) {
-  CountFailedWait(call.wait, call.operation, ended, error, call.is_readable && error != EFAULT ? path : nullptr);
+  const bool is_readable = (call.is_readable || call.name != 0) && error != EFAULT;
+  CountFailedWait(call.wait, call.operation, ended, error, is_readable ? path : nullptr);
 }
 
 // Ends the event of a call that leads to a known file. find() sets call.file after the timer is read, and returns whether the event has
