@@ -23,7 +23,7 @@ static long handled;
 static void handler(int signal) {
   (void)signal;
   __atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED);
-  poll(NULL, 0, 0);
+  while (poll(NULL, 0, 0) < 0) continue; /* EINTR, even with this timeout */
 }
 
 static void* work(void* number) {
@@ -40,8 +40,8 @@ static void* work(void* number) {
     unlink("/nowhere/lock");
     (void)!read(empty[0], &byte, 1);
     (void)!read(folder, &byte, 1);
-    epoll_wait(epoll, &event, 1, 0);
-    poll(NULL, 0, 0);
+    while (epoll_wait(epoll, &event, 1, 0) < 0) continue;
+    while (poll(NULL, 0, 0) < 0) continue; /* EINTR, even with this timeout */
     pthread_mutex_trylock(&taken);
     if (i % 20 == 0) {
       const int fd = socket(AF_INET, SOCK_STREAM, 0);
