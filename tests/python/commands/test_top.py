@@ -137,7 +137,7 @@ def test_all_is_read_before_names_are_looked_for(program: Subject) -> None:
         source.rows = rows  # type: ignore[method-assign, assignment]
         take(source, names=Slow(source))
     assert order.count("name") > 2
-    assert order.count("read") == 5  # busiest, threads, what was lost, running
+    assert order.count("read") == 5  # busiest, threads, their time, what was lost, running
     assert order == sorted(order, reverse=True)
 
 

@@ -151,7 +151,7 @@ def test_G16_a_process_that_lives_has_its_time_so_far(tmp_path: Path) -> None:
     (second,) = [states for name, states in after.items() if name.endswith("/main")]
     grown = second["wait/system/sleep"] - first["wait/system/sleep"]
     assert abs(grown - (end - begin) * 1000) <= 0.3 * (end - begin) * 1000
-    assert second["wait/system/sleep"] >= 0.98 * sum(second.values()) - SLACK
+    assert grown >= 0.98 * (sum(second.values()) - sum(first.values())) - SLACK  # its start takes longer on a busy machine
 
 
 def test_threads_of_python_have_roles_without_their_numbers(tmp_path: Path) -> None:

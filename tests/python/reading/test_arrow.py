@@ -234,4 +234,4 @@ def test_every_column_of_a_summary_has_a_rule() -> None:
         count += 1
         missing = [c["name"] for c in info["columns"] if c["name"] not in info["key"] and not c["across"]]
         assert not missing, name
-    assert count == 51
+    assert count == 53

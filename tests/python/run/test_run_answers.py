@@ -255,7 +255,7 @@ ANSWERS = {
     "threads": ("program.py", POOLS, (), PYTHON, r"program\.py:16"),
     "asyncio": ("program.py", ASYNC, (), PYTHON, r"program\.py:3"),
     "Django": ("program.py", DJANGO, (), PYTHON, r"program\.py:10"),
-    "multiprocessing": ("program.py", POOL, (), PYTHON, r"cond/python/__main__:5$"),
+    "multiprocessing": ("program.py", POOL, (), PYTHON, r"sleep.*program\.py:3"),
     "child": ("program.py", CHILD, (), PYTHON, r"program\.py:3"),
     "pipeline": ("program.sh", "cat /dev/zero | head -c 300000000 | sort | tail -c 1", (), ("sh", "program.sh"), r"pipe:"),
     "PHP": ("program.php", PHP, (), ("php", "program.php"), r"sockets/unix"),

@@ -291,5 +291,6 @@ def test_every_text_of_a_value_is_declared() -> None:
         if column["sql_type"] in free
     }
     names = {(name, column) for name, column in texts if column in ("DIGEST_TEXT", "DOCUMENTATION")}
+    names.add(("busiest", "NAME"))  # a digest, an instrument or a file
     unmarked = {(name, column) for name, column in texts - names if column not in literals_of(name)}
     assert unmarked <= {("variables_metadata", "DOCUMENTATION")}, unmarked
