@@ -397,7 +397,7 @@ def test_top_names_the_hung_threads_in_the_next_refresh(program: Subject, capsys
         until(lambda: schema.table("blocked").empty)
         process.look()
         lines(process, View(1.0), 1, 10)
-        assert "blocked" not in capsys.readouterr().out
+        assert "blocked now" not in capsys.readouterr().out
 
 
 def process_section(name: str) -> Any:

@@ -57,7 +57,7 @@ _SHORTEST, _LONGEST = 0.1, 60.0
 _NAME, _NUMBER = 16, 9  # columns that a name needs, and that a number takes
 _MINUTE = 60 * 10**12  # picoseconds
 _FIND_EVERY = 5  # samples: the history takes longer to read than the sums
-_TALL = 24  # lines that a screen needs for a finding
+_TALL = 24  # lines that a screen needs for remarks
 _WIDE = 160  # columns from which two parts stand side by side
 
 _ORDERS = {"t": "SUM_TIMER_WAIT desc", "c": "COUNT_STAR desc", "a": "AVG_TIMER_WAIT desc", "n": "NAME"}
@@ -106,12 +106,13 @@ class Sampler(Protocol):
 
     Attributes:
         problem: why there are no more samples.
-        finding: the worst fault of the last minute, or "".
+        remarks: lines with what the threads did, and with the worst fault of the last minute.
     """
 
     problem: str
-    finding: str
 
+    @property
+    def remarks(self) -> list[str]: ...
     @property
     def sections(self) -> Sequence[Section]: ...
     @property
@@ -133,7 +134,7 @@ class Process:
         self.started = source.identity.started / 1e6
         self.reason = str(schema.status["performance_schema_status_reason"])  # why pfs is not fully on
         self.problem = ""  # why there are no more samples
-        self.finding = ""
+        self._finding = ""
         self._looks = 0
         self.before: Sample | None = None
         self.after = take(source, schema.is_alive is False)
@@ -166,7 +167,7 @@ class Process:
                 return  # the screen keeps what it did last
         if self._looks % _FIND_EVERY == 0:
             found = of_sources([self._source], since=max(0, self._source.now() - _MINUTE))
-            self.finding = text_of(found[:1])
+            self._finding = text_of(found[:1])
         self._looks += 1
         self.new_lost = sample.lost - self.after.lost
         self.before, self.after = self.after, sample
@@ -189,7 +190,7 @@ class Process:
         return self._widest.get(section.name, _NAME), self._most.get(section.name, 0)
 
     def headline(self) -> str:
-        """Returns the lines of the headline: two, and what the threads did if that is known."""
+        """Returns the two lines of the headline."""
         waits = self.rows(SECTIONS[0])
         up = max(0, int(time.time() - self.started))
         state = self.problem or {True: "alive", False: "dead", None: "in another container"}[self.schema.is_alive]
@@ -202,14 +203,14 @@ class Process:
             + (f" (+{count_text(self.new_lost)})" if self.new_lost else "")
             + (f"; {plain(self.reason)}" if self.reason else "")
             + self.ceiling()
-            + self.where_time()
         )
 
-    def where_time(self) -> str:
-        """Returns a line with the shares of what the threads did since the sample before, or an empty text."""
+    @property
+    def remarks(self) -> list[str]:
+        """Returns a line with the shares of what the threads did since the sample before, and the lines of a finding."""
         before = {} if self.before is None else self.before.times
         times = {state: max(0, time - before.get(state, 0)) for state, time in self.after.times.items()}
-        return f"\nthreads: {in_percent(times)}" if any(times.values()) else ""
+        return [f"threads: {in_percent(times)}"] * any(times.values()) + self._finding.splitlines()
 
     def ceiling(self) -> str:
         """Returns what pfs costs and what its ceiling has changed; "" without a ceiling."""
@@ -307,7 +308,7 @@ def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
     lines = [line[:width] for line in process.headline().split("\n")]
     state = "frozen, " if view.is_frozen else ""
     lines[1] = f"{lines[1]:<{width - len(state) - 14}.{width - len(state) - 14}} {state}every {view.interval:g} s"[:width]
-    head = [Text(lines[0], style="bold red" if process.problem else "bold"), *map(Text, lines[1:])]
+    head = [Text(lines[0], style="bold red" if process.problem else "bold"), Text(lines[1])]
     keys = Text(KEYS[:width], style="dim", end="")
     if view.is_help:
         texts = [part for line in HELP.split("\n") for part in wrapped(line, width, 12) or [""]][: height - len(head) - 1]
@@ -315,7 +316,7 @@ def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
     waiting = blocked_screen(process.blocked, width, max(1, min(height // 2, height - len(head) - 3)))
     head += [Text(line, style="bold red" if at == 0 else "") for at, line in enumerate(waiting)]
     if height >= _TALL:
-        head += [Text(line[:width]) for line in process.finding.splitlines()]
+        head += [Text(line[:width]) for line in process.remarks]
     chosen = list(process.sections) if view.section == 0 else [process.sections[view.section - 1]]
     left = height - len(head) - 1
     if len(chosen) > 1 and width >= _WIDE and left >= 4:
@@ -360,7 +361,7 @@ def lines(process: Sampler, view: View, count: int | None, limit: int, to_stderr
     chosen = process.sections if view.section == 0 else [process.sections[view.section - 1]]
     while count != 0 and not view.is_over:
         click.echo(process.headline(), err=to_stderr)
-        for line in [*blocked_lines(process.blocked), *process.finding.splitlines()]:
+        for line in [*blocked_lines(process.blocked), *process.remarks]:
             click.echo(line, err=to_stderr)
         for section in chosen:
             rows = process.rows(section, view.choice)[:limit]

@@ -32,7 +32,7 @@ class FleetSampler:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self.problem = ""
-        self.finding = ""
+        self.remarks: list[str] = []
         self._numbers: dict[str, int] = {}
         self._seen: dict[str, float] = {}  # when its newest cut came, by our clock: those of the nodes may differ
         self._rows: dict[str, list[Row]] = {}

@@ -28,7 +28,7 @@ class TreeSampler:
     def __init__(self, folder: str, root: int | None = None) -> None:
         self._folder, self._root = folder, root
         self.problem = ""
-        self.finding = ""
+        self.remarks: list[str] = []
         self._ended: dict[str, Sample] = {}  # by path: they change no more
         self._count = self._alive = 0
         self._before: Sample | None = None
