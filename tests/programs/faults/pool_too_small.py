@@ -24,7 +24,7 @@ def ask(_: int) -> bytes:
     if not hasattr(local, "client"):
         local.client = socket.create_connection(address)
     local.client.sendall(b"price?")
-    return local.client.recv(10)  # FAULT
+    return bytes(local.client.recv(10))  # FAULT
 
 
 if not (child := os.fork()):

@@ -4,7 +4,8 @@ import sys
 import threading
 import time
 
-ready, results = threading.Event(), []
+ready = threading.Event()
+results: list[int] = []
 
 
 def compute() -> None:

@@ -19,7 +19,7 @@ for _ in range(5):
     for _ in range(20):
         work.put(10_000)
     time.sleep(0.02)
-for _ in threads:
+for _thread in threads:
     work.put(None)
 for thread in threads:
     thread.join()

@@ -489,6 +489,6 @@ def test_completion(program: Subject) -> None:
 
     assert "snapshot" in complete("pfs", "sn")
     assert complete("pfs", "show", str(program.pid)[:1]) == [str(program.pid)]
-    assert complete("pfs", "show", str(program.pid), "threa") == ["threads"]
+    assert complete("pfs", "show", str(program.pid), "threa") == ["thread_time", "threads"]
     assert complete("pfs", "show", "pyth") == [Path(sys.executable).name]
-    assert complete("pfs", "show", Path(sys.executable).name, "threa") == ["threads"]
+    assert complete("pfs", "show", Path(sys.executable).name, "threa") == ["thread_time", "threads"]

@@ -96,7 +96,8 @@ def test_valgrind_takes_no_longer_and_finds_nothing(build: Build, tmp_path: Path
     lock that is free takes more than a microsecond here: the path of a long wait, which notes its place, is in the blocks.
     """
     limit = 1.2  # of the processor's time without pfs
-    most_blocks = 1_750  # that are translated for pfs: 1,713, a count that no other load changes; 26 are the path of a long wait
+    # That are translated for pfs: 1,798, a count that no other load changes; 26 are a long wait's, 85 are times of threads.
+    most_blocks = 1_830
     place = Path(f"/dev/shm/pfs-test-valgrind-{os.getpid()}")
     place.mkdir(mode=0o700)
 
@@ -130,7 +131,7 @@ def test_valgrind_takes_no_longer_and_finds_nothing(build: Build, tmp_path: Path
         assert len(files) == len(ratios)
         assert count(next(place.glob("*.pfs")), "wait/synch/mutex/small/lock") == 100
         # The leak check reads all that may be stored to, and a page on tmpfs that is read has memory: holes are read-only.
-        assert max(file.st_size for file in files) <= 18 * MIB
+        assert max(file.st_size for file in files) <= 19 * MIB
         assert memory <= 1
         assert blocks_on - blocks_off <= most_blocks
         assert ratio <= limit

@@ -129,7 +129,7 @@ def test_a_library_that_is_loaded_apart_is_seen_or_reported(tmp_path: Path) -> N
     )
     subprocess.run(["cc", "-o", tmp_path / "loads", tmp_path / "loads.c", f"-Wl,-rpath,{tmp_path}"], check=True)
     for linked in ("-z", "now"), ("-z", "lazy"):
-        command = ["cc", "-shared", "-fPIC", *linked, "-o", tmp_path / "plugin.so", tmp_path / "plugin.c"]
+        command: list[str | Path] = ["cc", "-shared", "-fPIC", *linked, "-o", tmp_path / "plugin.so", tmp_path / "plugin.c"]
         subprocess.run(command, check=True)
         for name, more in (
             (f"{tmp_path}/plugin.so", ()),

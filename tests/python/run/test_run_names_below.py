@@ -76,7 +76,7 @@ def many_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @NEEDS_STRACE
 @pytest.mark.needs("rsync")
-@pytest.mark.parametrize(("program", "most", "starts"), [("rsync", 1.2, 3), ("cp", 1.14, 1), ("tar", 1.13, 1), ("rm", 1.31, 1)])
+@pytest.mark.parametrize(("program", "most", "starts"), [("rsync", 1.2, 3), ("cp", 1.14, 1), ("tar", 1.13, 1), ("rm", 1.36, 1)])
 def test_many_files_cost_few_more_calls(many_files: Path, tmp_path: Path, program: str, most: float, starts: int) -> None:
     """Each file has names that come once. A thread takes slots, names and chunks for many with one lock; a rename needs one."""
     source = str(many_files)
@@ -91,7 +91,8 @@ def test_many_files_cost_few_more_calls(many_files: Path, tmp_path: Path, progra
     assert recorded["readlink"] < 200
     assert sum(recorded.values()) < most * plain, (recorded, plain)
     off = calls_of(tmp_path, program, *command, options=("--only", "sockets"))
-    assert sum(off.values()) < plain + 300 * starts, (off, plain)
+    # At its end a process reads the times of its threads; a place where calls fail takes the lock once.
+    assert sum(off.values()) < plain + 330 * starts, (off, plain)
 
 
 def test_names_below_directories_that_move(below: Path, tmp_path: Path) -> None:
