@@ -97,6 +97,7 @@ def test_readme_shows_the_program_of_the_tutorial(root: Path) -> None:
     assert len(files["orders.py"].splitlines()) == 20
 
 
+@pytest.mark.needs("semaphores")
 def test_readme_shows_what_is_printed(root: Path, tmp_path: Path) -> None:
     command = "pfs run --limit 1 -- python orders.py"
     readme = (root / "README.md").read_text()

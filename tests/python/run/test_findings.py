@@ -28,8 +28,14 @@ __all__ = ["own_folder", "pytestmark"]
 PROGRAMS = Path(__file__).parents[2] / "programs"
 FAULTS = {path.stem: path for path in (PROGRAMS / "faults").iterdir()}
 AS_ROOT = {"slow_names"}
+OF_PYTHON_LOCKS = {"deadlock", "statement_under_lock"}
 CASES = [
-    pytest.param(rule, FAULTS[name], id=name, marks=[pytest.mark.needs("root")] * (name in AS_ROOT))
+    pytest.param(
+        rule,
+        FAULTS[name],
+        id=name,
+        marks=[pytest.mark.needs("root")] * (name in AS_ROOT) + [pytest.mark.needs("semaphores")] * (name in OF_PYTHON_LOCKS),
+    )
     for rule in RULES
     for name in rule.programs
 ]

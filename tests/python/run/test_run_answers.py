@@ -88,6 +88,7 @@ done.acquire()
 """
 
 
+@pytest.mark.needs("semaphores")
 def test_a_lock_of_python_that_another_thread_releases_is_a_condition(tmp_path: Path) -> None:
     (tmp_path / "others.py").write_text(OF_OTHERS)
     report = report_of(tmp_path, sys.executable, tmp_path / "others.py")
@@ -157,6 +158,7 @@ pool.shutdown()
 """
 
 
+@pytest.mark.needs("semaphores")
 def test_ten_idle_threads_do_not_hide_the_lock_that_hurts(tmp_path: Path) -> None:
     program = tmp_path / "pools.py"
     program.write_text(POOLS)
@@ -242,6 +244,7 @@ import subprocess
 subprocess.run(["sleep", "0.1"])
 """
 PYTHON = (sys.executable, "program.py")
+OF_LOCKS = [pytest.mark.needs("semaphores")]
 ANSWERS = {
     "C": (
         "program.c",
@@ -262,7 +265,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=OF_LOCKS * (name == "threads")) for name in ANSWERS])
 def test_the_first_lines_of_the_report_have_the_place(name: str, tmp_path: Path) -> None:
     file, text, build, command, place = ANSWERS[name]
     if name == "Django":
