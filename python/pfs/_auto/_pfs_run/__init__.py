@@ -139,6 +139,23 @@ class _Finder:
             _wrap(module, part)
             return result
 
-        if type(getattr(spec.loader, "__dict__", None)) is dict:  # else it is a class, as for modules of the interpreter itself
+        if type(getattr(spec.loader, "__dict__", None)) is dict:
             spec.loader.exec_module = exec_module
+        elif name in sys.builtin_module_names:
+            spec.loader = _OfBuiltIn(spec.loader, part)
         return spec
+
+
+class _OfBuiltIn:
+    """Stands for the loader of a module of the interpreter itself, which is a class, until that module is made."""
+
+    def __init__(self, loader, part):
+        self._loader, self._part = loader, part
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        _wrap(module, self._part)
