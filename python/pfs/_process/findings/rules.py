@@ -23,7 +23,7 @@ LIMITS = {
     "block": 65_536,  # bytes of a good buffer
     "absent": 2,  # ENOENT
     "in_progress": 115,  # EINPROGRESS: a connection that is made without waiting
-    "misses": 300,  # files that are not there
+    "misses": 1_000,  # files that are not there: a compiler looks for 500
     "threads": 200,
     "short": 2e9,  # how long a thread runs that has one task
     "short_child": 100e9,  # likewise a process, on a busy machine: half of them
@@ -131,7 +131,11 @@ RULES = (
         "hot_lock",
         """
 select q.p, t.n, q.threads, q.place, min(t.dt, q.dt * q.scale) stake from total t join queue q using (p, name)
-where t.n > :hot * (select busy from run) / 1e12 and t.dt < t.n * :held and q.threads > 1 order by stake desc""",
+where t.n > :hot * (select busy from run) / 1e12 and t.dt < t.n * :held and q.threads > 1
+union all  -- the history has lost its waits
+select p, n, 2, place, dt from total join run r
+where kind = 'lock' and n > :hot * r.busy / 1e12 and dt between :queued * r.wall and n * :held and kept < :kept * dt
+order by stake desc""",
         "A lock is taken {n:n} times by {threads} threads or more{at}",
         "Add up in each thread, or take it once for many.",
         ("hot_lock",),
