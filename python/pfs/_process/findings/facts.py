@@ -8,8 +8,8 @@ total      sums of waits by p and name: kind, n, dt, place (of the longest), kep
 file       sums of files by p and name: kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt
 digest     sums of statements by p and text: n, dt, rows, errors
 queue      locks with waiters, by p and object: name, place, waits, threads, dt (somebody waited), scale
-under      calls while others waited for the lock of an object: p, object, what, thing, ops, place, n, dt, turns
-circle     waits of a deadlock: p, thread, place, holder_place, dt
+under      calls while others waited for the lock of an object: p, object, what, thing, ops, n, dt, turns
+circle     waits of a deadlock: p, thread, place, dt
 call       calls by p, kind, op, place and error that failed or found nothing: failed, empty, dt, thing (a name)
 run        one row: wall, busy, cpu (NULL if it is not known)
 =========  =====================================================================================================
@@ -46,8 +46,8 @@ create table total(p, name, kind, n, dt, place, kept);
 create table file(p, name, kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt);
 create table digest(p, text, n, dt, rows, errors);
 create table queue(p, object, name, place, waits, threads, dt, scale);
-create table under(p, object, what, thing, ops, place, n, dt, turns);
-create table circle(p, thread, place, holder_place, dt);
+create table under(p, object, what, thing, ops, n, dt, turns);
+create table circle(p, thread, place, dt);
 create table call(p, kind, op, place, error, failed, empty, dt, thing);
 create table run(wall, busy, cpu);
 create view imported as select distinct file from wait where file glob '*/python3.*' or file glob '*/__pycache__*'
@@ -168,8 +168,8 @@ class Facts:
         self._insert("file", [(p, name, kind.rpartition("/")[2], *rest) for name, kind, *rest in files if rest[0] or rest[3]])
         digests = ("DIGEST_TEXT", "COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ERRORS")
         self._insert("digest", [(p, *row) for row in source.rows("events_statements_summary_by_digest", digests) if row[0]])
-        blocked = source.rows("blocked", ("THREAD_ID", "SOURCE", "HOLDER_SOURCE", "TIMER_WAIT", "DEADLOCK"))
-        self._insert("circle", [(p, *row[:4]) for row in blocked if row[4] is not None])
+        blocked = source.rows("blocked", ("THREAD_ID", "SOURCE", "TIMER_WAIT", "DEADLOCK"))
+        self._insert("circle", [(p, *row[:3]) for row in blocked if row[3] is not None])
         calls = source.rows("call_sites", _CALLS)
         self._insert("call", [(p, kind_of(name, place), op, place, *rest) for name, op, place, *rest in calls])
         return {name: (n, dt) for name, n, dt, _ in sums}

@@ -46,7 +46,6 @@ class _Call(NamedTuple):
     what: str  # io or statement
     thing: str  # a file, or the text of a statement
     op: str
-    place: str | None
 
 
 def add_queues(
@@ -63,10 +62,10 @@ def add_queues(
         if wait.kind == "lock" and wait.dt >= _SHORTEST:
             locks[wait.object].append(wait)
         elif wait.kind in ("file", "socket") and wait.file is not None and wait.nest is None and wait.op != "lock":
-            calls[wait.thread].append(_Call(wait.t0, wait.t1, "io", wait.file, wait.op, wait.place))
-    for _, thread, _, place, text, _, t0, t1, *_ in statements:
+            calls[wait.thread].append(_Call(wait.t0, wait.t1, "io", wait.file, wait.op))
+    for _, thread, _, _, text, _, t0, t1, *_ in statements:
         if text is not None and not _REQUEST.match(text):
-            calls[thread].append(_Call(t0, t1, "statement", text, "", place))
+            calls[thread].append(_Call(t0, t1, "statement", text, ""))
     for each in calls.values():
         each.sort(key=lambda call: call.t0)
     for lock, of_lock in sorted(locks.items(), key=lambda item: -sum(wait.dt for wait in item[1]))[:_MOST]:
@@ -133,7 +132,7 @@ def _under(
     for wait in of_lock:
         own[wait.thread].append((wait.t0, wait.t1))
     ops: dict[tuple[str, str], set[str]] = defaultdict(set)
-    places: dict[tuple[str, str], dict[str | None, int]] = defaultdict(lambda: defaultdict(int))
+    time: dict[tuple[str, str], int] = defaultdict(int)
     count: dict[tuple[str, str], int] = defaultdict(int)
     for thread, made in calls.items():
         mine = _merged(own.get(thread, ()))
@@ -142,7 +141,7 @@ def _under(
             if held and not _within(mine, call.t0, call.t1):  # a statement that waits for the lock itself is not under it
                 key = (call.what, call.thing)
                 ops[key].add(call.op)
-                places[key][call.place] += held
+                time[key] += held
                 count[key] += 1
     turns: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
     for thread, got in own.items():
@@ -151,7 +150,4 @@ def _under(
         for _, b in got:
             for call in made[bisect_left(starts, b) : bisect_left(starts, b + _TURN)]:
                 turns[call.what, call.thing].add((thread, b))
-    return [
-        (p, lock, *key, ", ".join(sorted(ops[key])), max(at, key=at.__getitem__), count[key], sum(at.values()), len(turns[key]))
-        for key, at in places.items()
-    ]
+    return [(p, lock, *key, ", ".join(sorted(ops[key])), count[key], held, len(turns[key])) for key, held in time.items()]

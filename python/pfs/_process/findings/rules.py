@@ -88,7 +88,7 @@ def _at(group: str, condition: str, most: str = "sum(dt)") -> str:
 
 
 _UNDER = """
-select q.p, u.thing, u.ops, u.n, u.place own, q.place, q.threads, min(u.dt, q.dt) * q.scale stake
+select q.p, u.thing, u.ops, u.n, q.place, q.threads, min(u.dt, q.dt) * q.scale stake
 from under u join queue q using (p, object)
 where u.what = '{what}' and u.turns >= :turns * q.waits and u.dt between :low * q.dt and :high * q.dt and q.threads > 1
 order by stake desc"""
@@ -96,7 +96,7 @@ order by stake desc"""
 RULES = (
     Rule(
         "deadlock",
-        "select p, count(*) n, place, max(holder_place) other, max(dt) stake from circle group by p order by stake desc",
+        "select p, count(*) n, place, max(dt) stake from circle group by p order by stake desc",
         "{n} threads wait for each other{at}",
         "Take the locks in one order everywhere.",
         ("deadlock",),
@@ -209,11 +209,11 @@ order by stake desc""",
 with change as (
   select p, sum(n) n, max(n), text from digest
   where text like 'INSERT%' or text like 'UPDATE%' or text like 'DELETE%' or text like 'REPLACE%' group by p)
-select c.p, x.n changes, c.n n, x.text thing, (select max(place) from statement s where s.p = c.p and s.text = c.text) place,
+select c.p, x.n changes, x.text thing, (select max(place) from statement s where s.p = c.p and s.text = c.text) place,
   c.dt * (1 - 1.0 / c.n) stake
 from digest c join change x using (p) where c.text in ('COMMIT', 'END', 'COMMIT WORK') and c.n >= :many and x.n <= 2 * c.n
 union all
-select w.p, count(distinct w.nest), count(*), max(s.text), s.place, sum(w.dt) from wait w
+select w.p, count(distinct w.nest), max(s.text), s.place, sum(w.dt) from wait w
 join statement s on s.p = w.p and s.thread = w.thread and s.event = w.nest
 where w.op = 'sync' and (s.text like 'INSERT%' or s.text like 'UPDATE%' or s.text like 'DELETE%')
 group by w.p having count(distinct w.nest) >= :many
