@@ -38,6 +38,7 @@ __all__ = [
     "scan",
     "scan_all",
     "shared_directories",
+    "stat_of",
     "with_runs",
     "with_users",
 ]
@@ -117,10 +118,15 @@ def liveness(identity: _core.Identity, name: str) -> State:
     return "alive" if _maps(pid, name) else "dead"
 
 
+def stat_of(pid: int) -> list[bytes]:
+    """Returns the fields of /proc/PID/stat from the state on."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()
+
+
 def _kernel_says(pid: int) -> tuple[int, bool]:
     """Returns when a process started, in ticks since the boot, and whether it is a zombie."""
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
+    fields = stat_of(pid)
     kind, threads = fields[0], int(fields[17])
     return int(fields[19]), kind in (b"Z", b"X") and threads <= 1  # with more, only the first thread has ended
 

@@ -115,8 +115,7 @@ def _processor_time(source: SegmentSource) -> int | None:
     if source.state != "alive":
         return None
     try:
-        with open(f"/proc/{source.pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
+        fields = processes.stat_of(source.pid)
     except OSError:
         return None
     return (int(fields[11]) + int(fields[12])) * 10**12 // os.sysconf("SC_CLK_TCK")

@@ -128,8 +128,7 @@ def ancestors(pid: int) -> list[Key]:
     found: list[Key] = []
     while pid > 1 and len(found) < _MOST_ANCESTORS:
         try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
+            fields = processes.stat_of(pid)
         except OSError:
             break
         found.append((pid, int(fields[19])))
