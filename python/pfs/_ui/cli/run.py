@@ -158,7 +158,8 @@ def run(
         raise click.ClickException(f"{error.strerror}: {error.filename}") from None
     if program.blind and not force:
         raise click.UsageError(f"pfs can see nothing of {program.path}: {program.blind}. --force runs it all the same.")
-    reads = wants_report or as_json or output is not None or bool(fail_on)
+    shows = wants_report or as_json or output is not None
+    reads = shows or bool(fail_on)
     with launch.folder_of_run(keep) as folder:
         if names is not None and os.path.isdir(folder):
             with open(paths.made(os.path.join(folder, own_names.BESIDE)), "w", encoding="utf-8") as file:
@@ -197,13 +198,12 @@ def run(
                 )
                 title = f"\npfs run: {' '.join(command)}: {some(len(gathered.processes), 'process')}"
                 text = storable(f"{title}{unseen}\n\n{text_of(gathered, limit, everything)}\n")
-            if not (wants_report or as_json or output):
-                pass
-            elif output in (None, "-"):
-                click.echo(text, err=output is None)
-            else:
-                with paths.replaced(output, paths.mode_of(segment.path for segment in found)) as file:
-                    file.write(text.encode() + b"\n")
+            if shows:
+                if output in (None, "-"):
+                    click.echo(text, err=output is None)
+                else:
+                    with paths.replaced(output, paths.mode_of(segment.path for segment in found)) as file:
+                        file.write(text.encode() + b"\n")
         if keep:
             click.echo(f"Segments: {folder}", err=True)
     context.exit(launch.end_as(code))

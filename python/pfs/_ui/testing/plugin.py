@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pfs import _core, setup
-from pfs._process.findings.ask import FromNow
 from pfs._read.nearest import hint
 from pfs._read.show import as_plain_text, bytes_text, count_text, time_text
 from pfs._read.source import OWN
@@ -200,7 +199,11 @@ class Session:
             pytest.fail(f"pfs_budget: pfs is off, nothing is counted: {reason}", pytrace=False)
         with self._view() as view:
             meter = item.stash[_METER] = _Meter()
-            from_now = FromNow() if "findings" in budget.limits else None
+            from_now = None
+            if "findings" in budget.limits:
+                from pfs._process.findings.ask import FromNow
+
+                from_now = FromNow()
             try:
                 result = yield
             finally:
