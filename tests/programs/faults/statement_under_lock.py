@@ -1,5 +1,6 @@
 """Four threads ask one database through one connection, under a lock; mended, each thread has a connection of its own."""
 
+import contextlib
 import os
 import sqlite3
 import sys
@@ -18,10 +19,7 @@ shared.commit()
 def ask() -> None:
     own = sqlite3.connect("parts.db") if MENDED else shared
     for i in range(25):
-        with lock:  # FAULT
-            if not MENDED:
-                own.execute("select sum(price * price) from part where price > ?", (i,)).fetchone()
-        if MENDED:
+        with contextlib.nullcontext() if MENDED else lock:  # FAULT
             own.execute("select sum(price * price) from part where price > ?", (i,)).fetchone()
 
 
