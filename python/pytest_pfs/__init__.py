@@ -48,12 +48,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         const="",
         help="record all that tests do, as pfs run does, and show it; of locks, only those that these packages make",
     )
+    parser.addini("pfs_instrument", "as --pfs-instrument: true, or packages whose locks are recorded", default="")
     for name, text in _LIMITS.items():
         parser.addini(f"pfs_budget_{name}", text + (_BY_PATTERN if name not in ("max_lost", "findings") else ""), default="")
     parser.addini(
         "pfs_unmatched_pattern",
-        "a pattern of a budget that no instrument matched in the whole run: warn, fail or ignore",
-        default="warn",
+        "a pattern of a budget that no instrument matched in the whole run: fail, warn or ignore",
+        default="fail",
     )
     parser.addini(
         "pfs_baseline_tolerance",
@@ -64,7 +65,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    if config.getoption("pfs_instrument") is None:
+    if config.option.pfs_instrument is None and (wanted := str(config.getini("pfs_instrument"))).lower() not in ("", "false"):
+        config.option.pfs_instrument = "" if wanted.lower() == "true" else wanted
+    if config.option.pfs_instrument is None:
         return None
     from pfs._ui.testing import unchanged
 

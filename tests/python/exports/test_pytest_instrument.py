@@ -156,6 +156,23 @@ def test_written(tmp_path): shop.order(tmp_path / "orders", 2)
     assert "2 failed, 1 passed" in said
 
 
+def test_a_setting_records_as_the_option_does(session: Session) -> None:
+    tests = f"""
+import pytest, shop
+
+@pytest.mark.pfs_budget(max_events={{"{STATEMENTS}": 3}})
+def test_bad(): shop.query(4)
+"""
+    said = session(tests=tests, status=1).stdout  # nothing is recorded, so the budget limits nothing
+    assert f"no instrument matched '{STATEMENTS}'" in said
+    assert "pytest --pfs-instrument records" in said
+    for value in ("true", "shop"):
+        said = session("-o", f"pfs_instrument={value}", tests=tests, status=1).stdout
+        assert f"max_events of {STATEMENTS}: 4 events, the limit is 3" in said
+    assert "no instrument matched" in session("-o", "pfs_instrument=false", tests=tests, status=1).stdout
+    assert "'a/b' is no package" in session("-o", "pfs_instrument=a/b", tests=tests, status=4).stderr
+
+
 def test_baseline_holds_from_run_to_run_and_says_what_became_more(session: Session) -> None:
     path = "base.json"
     session("--pfs-instrument", "--pfs-write-baseline", path)

@@ -89,13 +89,21 @@ _PATTERNS = pytest.StashKey[dict[str, str]]()
 
 
 def _unmatched(budget: Budget) -> dict[str, str]:
-    """Returns the patterns of a budget: those that no instrument matches with what may have been meant, the others with ""."""
-    given = [pattern for limit in budget.limits.values() if isinstance(limit, dict) for pattern in limit]
+    """Returns the patterns of a budget: those that no instrument matches with what may have been meant, the others with "". A
+    limit of 0 is kept by a program that does nothing of the kind."""
+    limits = [limit for limit in budget.limits.values() if isinstance(limit, dict)]
+    given = [pattern for limit in limits for pattern, number in limit.items() if number]
     if not given:
         return {}
     names = [str(name) for source in followed().sources() for (name,) in source.rows("setup_instruments", ("NAME",))]
     nothing = ": no instrument is registered"
-    return {pattern: "" if any(_core.matches(names, pattern)) else hint(pattern, names) or nothing for pattern in given}
+    # Without it only the objects of pfs make instruments, so a near name would mislead.
+    mend = (
+        ""
+        if unchanged.is_recorded()
+        else ": only pytest --pfs-instrument records programs that know nothing of pfs; of what was recorded"
+    )
+    return {pattern: "" if any(_core.matches(names, pattern)) else mend + (hint(pattern, names) or nothing) for pattern in given}
 
 
 def of(config: pytest.Config) -> Session:
@@ -156,8 +164,8 @@ class Session:
         self._patterns: dict[str, str] = {}  # patterns of budgets that no instrument has matched so far, and the nearest name
         self._matched: set[str] = set()
         self._on_unmatched = str(config.getini("pfs_unmatched_pattern"))
-        if self._on_unmatched not in ("warn", "fail", "ignore"):
-            raise pytest.UsageError(f"pfs_unmatched_pattern: bad value {self._on_unmatched!r}: legal are warn, fail, ignore")
+        if self._on_unmatched not in ("fail", "warn", "ignore"):
+            raise pytest.UsageError(f"pfs_unmatched_pattern: bad value {self._on_unmatched!r}: legal are fail, warn, ignore")
         followed()  # its pipe is open before the first test, which may count descriptors
 
     def _default(self, name: str) -> object:
