@@ -1,155 +1,30 @@
-"""The report of ``pfs run`` as text for a terminal."""
+"""A report as text for a terminal."""
 
 from __future__ import annotations
 
-import re
+from typing import TYPE_CHECKING
 
 from pfs._process.findings.find import text_of as findings_text
-from pfs._process.run.report import Report, add_up, largest
-from pfs._process.run.where_time import where_rows
-from pfs._read.show import bytes_text, count_text, storable, time_text
+from pfs._process.run.contents import Listed, contents
 
-__all__ = ["text_of"]
+if TYPE_CHECKING:
+    from pfs._process.run.report import Report
 
-# What an interpreter reads: its own files and those of installed packages.
-_IMPORTED = re.compile(
-    r"/python3\.\d+t?(?:/|$)|/__pycache__(?:/|$)|/(?:site|dist)-packages(?:/|$)|/pyvenv\.cfg$|/pfs/_auto(?:/|$)"
-    r"|\) (?:lib)?python[^/]*/(?:py|pyc|so|zip|cfg|pth)$"
-)
-
-
-_MOST_IDLE = 3
-_FAMILY = re.compile(r"^wait/(?:system/|synch/|io/socket/)?")  # that the title of a list tells
-
-
-def _without_imports(files: dict[str, list[int]]) -> dict[str, list[int]]:
-    """Returns the files that took time, with all that Python reads, its own and of packages, in one row."""
-    imported = {name: numbers for name, numbers in files.items() if _IMPORTED.search(name)}
-    shown = _without_small({name: numbers for name, numbers in files.items() if name not in imported}, 0)
-    for numbers in imported.values():
-        add_up(shown, f"(Python and its packages: {len(imported)} files)", numbers)
-    return shown
-
-
-def _without_small(rows: dict[str, list[int]], by: int, least: float = 1) -> dict[str, list[int]]:
-    """Returns the rows without those that have less than a hundredth of the time of all, or less than `least`."""
-    least = max(least, sum(numbers[by] for numbers in rows.values()) / 100)
-    return {name: numbers for name, numbers in rows.items() if numbers[by] >= least}
+__all__ = ["part_text", "text_of"]
 
 
 def text_of(report: Report, limit: int, everything: bool = False) -> str:
     """Returns the report for a terminal. `everything`: also rows of little time, and each imported file."""
-    parts = []
-    lists: list[tuple[int, str]] = []  # that come by the time of their first row
-    least = report.took.wall / 100 if report.took is not None else 1  # a shorter wait is nothing to the run
-    files = report.files if everything else _without_imports(report.files)
+    findings = [findings_text(report.findings)] if report.findings else []
+    return "\n\n".join([*findings, *map(part_text, contents(report, limit, everything))])
 
-    def some(rows: dict[str, list[int]], by: int, least: float = 1) -> list[tuple[str, list[int]]]:
-        return largest(rows if everything else _without_small(rows, by, least), by, limit)
 
-    def most(rows: dict[str, list[int]], by: int) -> int:
-        return max((numbers[by] for numbers in rows.values()), default=0)
-
-    def add(title: str, columns: str, rows: list[list[str]], time: int | None = None) -> None:
-        if not rows:
-            return
-        names = columns.split("|")
-        widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(names)]
-        # The name comes last: it has any length.
-        lines = ["  ".join([*(c.rjust(w) for c, w in zip(row[:-1], widths, strict=False)), row[-1]]) for row in (names, *rows)]
-        text = "\n".join([title, *("  " + line for line in lines)])
-        if time is None:
-            parts.append(text)
-        else:
-            lists.append((time, text))
-
-    def clean(name: str) -> str:
-        return "".join(c if c.isprintable() else "?" for c in storable(name))
-
-    def io(name: str, n: list[int]) -> list[str]:
-        return [time_text(n[0]), count_text(n[1]), bytes_text(n[2]), count_text(n[3]), bytes_text(n[4]), clean(name)]
-
-    def waits(name: str, n: list[int]) -> list[str]:
-        return [time_text(n[1]), count_text(n[0]), time_text(n[2]), clean(name)]
-
-    if report.findings:
-        parts.append(findings_text(report.findings))
-    if (took := report.took) is not None:
-        used = time_text(took.user + took.system)
-        parts.append(
-            f"Took {time_text(took.wall)}, {used} of processors ({time_text(took.user)} user, {time_text(took.system)} system)"
-        )
-    where = [[*row[:2], clean(row[2]), row[3]] for row in where_rows(report, limit)]
-    if where and report.took is not None:
-        parts[-1] += f"\nThreads lived {where[0][0]}: {where[0][3]}"
-    if (dead := [wait for wait in report.open if wait.deadlock is not None]) != []:
-        together = (
-            f"{len(dead)} threads wait for each other"
-            if len({wait.deadlock for wait in dead}) < len(dead)
-            else "Threads wait for each other"
-        )
-        parts.append(f"DEADLOCK: {together} for {time_text(max(wait.time for wait in dead))}")
-    opened = [
-        [
-            time_text(wait.time),
-            wait.thread.removeprefix("thread/"),
-            clean(wait.source),
-            clean(wait.holder or "").removeprefix("thread/"),
-            clean(wait.holder_source or ""),
-            clean(wait.name.removeprefix("wait/").removeprefix("synch/")),
-        ]
-        for wait in report.longest_open(limit)
-    ]
-    add("Not ended when the program did", "time|thread|line|held by|which is at|name", opened)
-
-    def other(title: str, sums: dict[str, list[int]], time: int | None = None, least: float = 1) -> None:
-        rows = [waits(_FAMILY.sub("", name), numbers) for name, numbers in some(sums, 1, least)]
-        add(title, "time|count|longest|name", rows, time)
-
-    other("Locks", report.locks)
-    blocked = [
-        [time_text(longest), count_text(count), time_text(time), clean(name.removeprefix("wait/synch/")), clean(line)]
-        for (name, line), (count, time, longest) in report.longest_blocked(limit)
-    ]
-    add("Blocked longest by a lock", "longest|count|time|name|line", blocked)
-    conditions = dict(report.conditions)
-    for name, numbers in report.idle.items() if everything else ():
-        add_up(conditions, name, numbers, longest=2)
-    other("Conditions", conditions, most(conditions, 1), least)
-    other("Other waits", report.waits, most(report.waits, 1), least)
-    of_files = most({name: numbers for name, numbers in files.items() if name in report.files}, 0)
-    add("Files", "time|reads|read|writes|written|file", [io(*item) for item in largest(files, 0, limit)], of_files)
-    sockets = [io(_FAMILY.sub("", name), numbers) for name, numbers in some(report.sockets, 0)]
-    add("Sockets", "time|reads|read|writes|written|name", sockets, most(report.sockets, 0))
-    statements = [
-        [time_text(n[1]), count_text(n[0]), count_text(n[2]), count_text(n[3]), count_text(n[4]), clean(name)]
-        for name, n in largest(report.statements, 1, limit)
-    ]
-    add("Statements", "time|count|rows|affected|errors|statement", statements, most(report.statements, 1))
-    if not everything:
-        other("Idle threads", dict(largest(report.idle, 1, _MOST_IDLE)), -1, least)
-    parts += [text for _, text in sorted(lists, key=lambda item: -item[0])]
-    add("Waited for", "time|count|longest|class", [waits(*item) for item in some(report.classes, 1)])
-    add("Where the time went", "time|threads|name|of it", where)
-    add(
-        "Memory",
-        "allocations|bytes|in use at the end|most in use|name",
-        [
-            [count_text(n[0]), bytes_text(n[1]), bytes_text(n[2]), bytes_text(n[3]), clean(name.removeprefix("memory/"))]
-            for name, n in largest(report.memory, 3, limit)
-        ],
+def part_text(part: str | Listed) -> str:
+    """Returns a sentence as it is, and a list as columns. The name comes last: it has any length."""
+    if isinstance(part, str):
+        return part
+    widths = [max(len(name), *(len(row[i]) for row in part.rows)) for i, name in enumerate(part.columns)]
+    lines = (
+        "  ".join([*(c.rjust(w) for c, w in zip(row[:-1], widths, strict=False)), row[-1]]) for row in (part.columns, *part.rows)
     )
-    if not everything and (free := sum(n[0] for n in report.locks.values())) and not any(n[1] for n in report.locks.values()):
-        parts.append(f"No thread had to wait for a lock: {count_text(free)} were taken.")
-    if len(parts) == (report.took is not None) + bool(report.findings) + bool(where):
-        parts.append("pfs saw no event." if report.processes else "pfs saw no event: no process has made a segment.")
-    if report.lost:
-        parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))
-    for (program, why), count in report.most_unrecorded(limit):
-        what = f"{program}{f' ({count} times)' * (count > 1)}" if program else f"{count} process{'es' * (count > 1)}"
-        parts.append(f"Not recorded: {clean(what)}: {clean(why)}")
-    if len(report.unrecorded) > limit:
-        parts.append(f"Not recorded: {len(report.unrecorded) - limit} more programs; --limit shows more of them")
-    parts += [f"Not seen: {clean(text)}" for text in report.notes]
-    parts += [f"Not read: {clean(text)}" for text in report.unread]
-    return "\n\n".join(parts)
+    return "\n".join([part.title, *("  " + line for line in lines)])
