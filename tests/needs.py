@@ -48,6 +48,7 @@ NEEDS = {
     "git": Need(tools("git"), "apt-get install git", quick=True),
     "gcc": Need(tools("gcc"), "apt-get install g++", quick=True),
     "strace": Need(tools("strace"), "apt-get install strace", quick=True),
+    "check-jsonschema": Need(tools("check-jsonschema", "kubernetes-validate"), "pip install '.[test]'"),
     "clang-format": Need(tools("clang-format"), "pip install '.[test]'"),
     "mypy": Need(tools("mypy"), "pip install '.[test]'"),
     "clang": Need(tools("clang++"), "apt-get install clang"),

@@ -37,6 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("pfs", "what tests wait for (pfs)")
     group.addoption("--pfs-report", action="store_true", help="show the tests that waited longest, and what for")
     group.addoption("--pfs-report-top", type=int, default=10, metavar="N", help="tests that --pfs-report shows (10)")
+    group.addoption("--pfs-json", metavar="FILE", help="write what each test did, and the limits that it exceeded, as JSON")
+    group.addoption("--pfs-markdown", metavar="FILE", help="write the limits that tests exceeded for a pull request, as Markdown")
     group.addoption("--pfs-snapshot-dir", metavar="DIR", help="write what each test did, table by table, into a folder of DIR")
     group.addoption("--pfs-snapshot-format", choices=("parquet", "csv"), help="of these files (parquet if pyarrow is there)")
     group.addoption("--pfs-write-baseline", metavar="FILE", help="write what each test that passes did into FILE, as JSON")
@@ -79,7 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         f"pfs_budget({', '.join(_LIMITS)}, max_overhead_ratio): fail the test if it waits, reads, writes or does more than this",
     )
-    options = ("pfs_report", "pfs_snapshot_dir", "pfs_write_baseline", "pfs_fail_on_increase")
+    options = ("pfs_report", "pfs_json", "pfs_markdown", "pfs_snapshot_dir", "pfs_write_baseline", "pfs_fail_on_increase")
     is_recorded = config.getoption("pfs_instrument") is not None
     if (
         is_recorded

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import time
 from pathlib import Path
 
@@ -81,9 +83,9 @@ def inner(pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def after(lines: list[str], start: str, count: int) -> list[str]:
-    """The lines that follow the one that starts so, and the line itself."""
-    (at,) = (i for i, line in enumerate(lines) if line.startswith(start))
-    return lines[at : at + count + 1]
+    """The lines that follow the one that starts so, and the line itself. A failure's first line says who found it."""
+    (at,) = (i for i, line in enumerate(lines) if line.removeprefix("pfs: ").startswith(start))
+    return [lines[at].removeprefix("pfs: "), *lines[at + 1 : at + count + 1]]
 
 
 def cells(line: str) -> list[str]:
@@ -621,6 +623,118 @@ def test_more_events_than_the_baseline_has(inner: Inner) -> None:
     assert f"pfs: 1 tests are not in {file}: not compared" in lines
 
 
+def test_a_baseline_survives_a_moved_line(inner: Inner) -> None:
+    """Of names that have a line or an address, as those of an unchanged program. Two that become one are added."""
+    body = """
+@pytest.mark.parametrize("case", [0])
+def test_moves(case):
+    for name in NAMES:
+        with pfs.Lock(name):
+            pass
+"""
+    names = ["python/shop:4", "python/shop:41", "libx/data+0x15eac8", "app/LOCK"]
+    inner.run(f"NAMES = {names}\n{body}", "--pfs-write-baseline", "base.json", passed=1)
+    (stored,) = json.loads((inner.pytester.path / "base.json").read_text())["tests"].values()
+    assert stored == {f"wait/synch/mutex/{name}": n for name, n in {"python/shop": 2, "libx/data": 1, "app/LOCK": 1}.items()}
+    moved = ["python/shop:5", "python/shop:40", "libx/data+0x1", "app/LOCK"]
+    inner.run(f"NAMES = {moved}\n{body}", "--pfs-fail-on-increase", "base.json", passed=1)
+    lines = inner.run(f"NAMES = {[*moved, 'python/shop:6']}\n{body}", "--pfs-fail-on-increase", "base.json", failed=1)
+    table = after(lines, f"{inner.pytester.path}/base.json: 1 instruments", 4)
+    assert cells(table[3]) == ["wait/synch/mutex/python/shop", "3", "2", "2"]
+    assert table[4].startswith("at test_inner.py:")
+
+
+SHARED = """
+import orders
+
+@pytest.mark.pfs_budget(max_events={"wait/io/file/%": 10, "wait/io/%": 1000}, max_bytes_written="1 B")
+def test_two(tmp_path):
+    orders.use(tmp_path / "a", times=2)
+
+@pytest.mark.pfs_budget(max_lost=0)
+def test_good(tmp_path):
+    orders.use(tmp_path / "a")
+
+@pytest.mark.pfs_budget(max_overhead_ratio=2)
+def test_of_no_line(pfs_overhead):
+    pass
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_results_for_programs_and_pull_requests(inner: Inner, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    """The same limit is in the JSON, the Markdown and an annotation, at the line of the program."""
+    folder = inner.pytester.path
+    (folder / "orders.py").write_text(HELPERS)
+    arguments = ["--pfs-json", "out/pfs.json", "--pfs-markdown", "out/pfs.md", "-p", "no:randomly"]
+    arguments += ["-p", "xdist", "-n", str(workers)] if workers else []
+    lines = inner.run(SHARED, *arguments, passed=1, failed=2)
+    assert not any(line.startswith("::") for line in lines)
+    report = json.loads((folder / "out/pfs.json").read_text())
+    assert report["pfs_report"] == 1
+    two = report["tests"]["test_inner.py::test_two"]
+    assert two["instruments"][DATA]["events"] == 14
+    assert two["instruments"][DATA]["bytes_written"] == 100
+    assert report["tests"]["test_inner.py::test_good"]["exceeded"] == []
+    first, second = two["exceeded"]
+    assert first["limit"] == "max_events of wait/io/file/%: 14 events, the limit is 10"
+    assert second["limit"] == "max_bytes_written: 100 B written, the limit is 1 B"
+    assert (first["file"], HELPERS.splitlines()[first["line"] - 1].strip()[:4]) in {("orders.py", "with"), ("orders.py", "file")}
+    (without_line,) = report["tests"]["test_inner.py::test_of_no_line"]["exceeded"]
+    source = (folder / "test_inner.py").read_text().splitlines()
+    assert without_line["file"] == "test_inner.py"
+    assert "test_of_no_line" in "".join(source[without_line["line"] - 1 :][:2])
+
+    markdown = (folder / "out/pfs.md").read_text()
+    assert markdown.startswith("### pfs: 2 of 3 tests did more than they may\n")
+    assert f"<code>test_inner.py::test_two</code> at orders.py:{first['line']}" in markdown
+    assert first["text"] in markdown
+    assert re.search(r"^\| `test_inner.py::test_good` \| 7 \| [\d.]+ .s \|$", markdown, re.MULTILINE)
+
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(folder.parent))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "out/pfs.md"))
+    lines = inner.run(SHARED, *arguments, passed=1, failed=2)
+    said = [line for line in lines if line.startswith("::error ")]
+    assert len(said) == 3
+    assert any(
+        line.startswith(
+            f"::error file={folder.name}/orders.py,line={first['line']},title=pfs::test_inner.py::test_two: max_events of"
+        )
+        and "wait/io/file/%25: 14 events, the limit is 10%0A" in line
+        for line in said
+    )
+    assert (folder / "out/pfs.md").read_text().count("### pfs") == 2  # others write to this file, too
+
+
+@pytest.mark.parametrize("baseline", [True, False])
+def test_action_of_github(inner: Inner, root: Path, baseline: bool) -> None:
+    """Its step, as a runner does it."""
+    import yaml  # type: ignore[import-untyped]
+
+    (step,) = yaml.safe_load((root / ".github/actions/pytest/action.yml").read_text())["runs"]["steps"]
+    assert step["env"] == {name.upper(): f"${{{{ inputs.{name} }}}}" for name in ("arguments", "instrument", "baseline", "json")}
+    (inner.pytester.path / "orders.py").write_text(HELPERS)
+    inner.run(SHARED, "--pfs-write-baseline", "base file.json")
+    given = {
+        "ARGUMENTS": "-p pytest_pfs -k good",
+        "INSTRUMENT": "false",
+        "BASELINE": "base file.json" * baseline,
+        "JSON": "pfs.json",
+    }
+    environment = os.environ | given | {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "summary.md"}
+    changed = SHARED.replace('"a")', '"a", times=2)')
+    inner.pytester.makepyfile(test_inner=HELPERS + changed)
+    done = subprocess.run(
+        ["bash", "-e", "-c", step["run"]], env=environment, cwd=inner.pytester.path, capture_output=True, text=True
+    )
+    assert done.returncode == int(baseline), done.stdout + done.stderr
+    assert ("::error file=orders.py,line=" in done.stdout) == baseline
+    (found,) = json.loads((inner.pytester.path / "pfs.json").read_text())["tests"].values()
+    assert found["passed"] == (not baseline)
+    assert f"{int(baseline)} of 1 tests" in (inner.pytester.path / "summary.md").read_text()
+
+
 def test_baseline_of_workers(inner: Inner) -> None:
     parallel = ("-p", "xdist", "-n", "2")
     inner.run(with_times(1), "--pfs-write-baseline", "base.json", *parallel, passed=2)
@@ -700,7 +814,7 @@ def test_errors(pfs_overhead):
     )
     (said,) = after(lines, "max_overhead_ratio=1.5: ", 0)
     assert re.fullmatch(r"max_overhead_ratio=1\.5: [\d.]+ \[[\d.]+, [\d.]+\] \(5 pairs of blocks of \d+ calls\)", said)
-    assert "max_overhead_ratio: the test did not call pfs_overhead(function)" in lines
+    assert after(lines, "max_overhead_ratio: the test did not call pfs_overhead(function)", 0)
 
 
 def test_interval_is_of_the_median() -> None:
@@ -728,7 +842,7 @@ def test_the_guide_names_every_keyword_and_option(root: Path) -> None:
     guide = (root / "docs/howto/pytest.md").read_text()
     plugin = (root / "python/pytest_pfs/__init__.py").read_text()
     options = set(re.findall(r'"(--pfs-[a-z-]+)"', plugin))
-    assert len(options) == 7
+    assert len(options) == 9
     for name in (*budget.KEYWORDS, *options - {"--pfs-report-top"}):
         assert f"`{name}`" in guide or f"{name} " in guide, name
     for name in budget.KEYWORDS:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pfs._process.findings.find import text_of
 from pfs._read import show
 from pfs._read.units import LEGAL, picoseconds
+from pfs._ui.testing.lines import text_of as text_of_lines
 from pfs._ui.testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
 from pfs.errors import InvalidValue
 
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pfs._process.findings.find import Finding
-    from pfs._ui.testing.lines import Lines
+    from pfs._ui.testing.lines import Line, Lines
     from pfs._ui.testing.overhead import Overhead
     from pfs._ui.testing.totals import Counts
 
-__all__ = ["INI", "KEYWORDS", "Budget", "as_rows", "parse_ini"]
+__all__ = ["INI", "KEYWORDS", "Budget", "Exceeded", "as_rows", "parse_ini"]
 
 _BYTES = {"B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 _MOST_ROWS = 10
@@ -98,6 +99,17 @@ def _limit(name: str, value: object) -> float:
 
 
 @dataclass(slots=True)
+class Exceeded:
+    """A limit that a test exceeded. The first line of the text names it; then come instruments and lines of the program."""
+
+    text: str
+    lines: Sequence[Line] = ()
+
+    def __str__(self) -> str:
+        return self.text + text_of_lines(self.lines)
+
+
+@dataclass(slots=True)
 class Budget:
     """Holds limits by keyword: a number, or a dict of numbers by LIKE pattern. Times are picoseconds."""
 
@@ -135,23 +147,25 @@ class Budget:
         overheads: Sequence[Overhead] = (),
         lines: Lines | None = None,
         findings: Sequence[Finding] = (),
-    ) -> list[str]:
-        """Returns a text for each limit that was exceeded, with the rows of the instruments and the lines of the program."""
+    ) -> list[Exceeded]:
+        """Returns the limits that were exceeded."""
         found = []
         for name, limit in self.limits.items():
             if name == "max_lost":
                 assert isinstance(limit, float | int)
                 if done.lost > limit:
-                    found.append(
+                    text = (
                         f"max_lost={limit:.0f}: {done.lost} were lost because a buffer was full; "
                         "pfs.status counts them (performance_schema_*_lost), pfs.configure sets the sizes of buffers"
                     )
+                    found.append(Exceeded(text))
             elif name == "findings":
                 if len(findings) > limit:  # type: ignore[operator]
-                    found.append(f"findings={limit:.0f}: {text_of(findings)}")
+                    found.append(Exceeded(f"findings={limit:.0f}: {text_of(findings)}"))
             elif name == "max_overhead_ratio":
                 assert isinstance(limit, float | int)
-                found += [f"max_overhead_ratio={limit:g}: {overhead}" for overhead in overheads if overhead.low > limit]
+                over = [overhead for overhead in overheads if overhead.low > limit]
+                found += [Exceeded(f"max_overhead_ratio={limit:g}: {overhead}") for overhead in over]
             elif isinstance(limit, dict):
                 for pattern, number in limit.items():
                     found += self._over(name, (pattern,), number, f" of {pattern}", done, lines)
@@ -160,7 +174,7 @@ class Budget:
         return found
 
     @staticmethod
-    def _over(name: str, patterns: Iterable[str], limit: float, of: str, done: Totals, lines: Lines | None) -> list[str]:
+    def _over(name: str, patterns: Iterable[str], limit: float, of: str, done: Totals, lines: Lines | None) -> list[Exceeded]:
         keyword = _KEYWORDS[name]
         counts = chosen(done.counts, patterns)
         total = sum(numbers[keyword.column] for numbers in counts.values())
@@ -169,8 +183,7 @@ class Budget:
         is_count = keyword.text is show.count_text
         amount = show.some(total, keyword.what) if is_count else f"{keyword.text(total)} {keyword.what}"
         said = f"{name}{of}: {amount}, the limit is {keyword.text(int(limit))}"
-        said = table(said, counts, keyword.column)
-        return [said + (lines(list(counts)) if lines is not None else "")]
+        return [Exceeded(table(said, counts, keyword.column), lines(list(counts)) if lines is not None else ())]
 
 
 def as_rows(counts: Counts, column: int, most: int = _MOST_ROWS) -> list[tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -16,14 +16,15 @@ from pfs import _core, setup
 from pfs._read.nearest import hint
 from pfs._read.show import as_plain_text, bytes_text, count_text, time_text
 from pfs._read.source import OWN
-from pfs._ui.testing import unchanged
-from pfs._ui.testing.budget import INI, Budget, as_rows, parse_ini
+from pfs._ui.testing import shared, unchanged
+from pfs._ui.testing.budget import INI, Budget, Exceeded, as_rows, parse_ini
 from pfs._ui.testing.children import close, follow, followed
 from pfs._ui.testing.lines import lines_of
 from pfs._ui.testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
 from pfs.errors import Error, InvalidValue
 
 if TYPE_CHECKING:
+    from pfs._ui.testing.lines import Lines
     from pfs._ui.testing.overhead import Overhead
     from pfs._ui.testing.totals import Counts
     from pfs._ui.testing.view import View
@@ -32,7 +33,9 @@ __all__ = ["Session", "of", "view"]
 
 _NAME = "pfs-session"
 _FORMAT = 1
-_PATHS = ("pfs_snapshot_dir", "pfs_write_baseline", "pfs_fail_on_increase")
+_PATHS = ("pfs_snapshot_dir", "pfs_write_baseline", "pfs_fail_on_increase", "pfs_json", "pfs_markdown")
+# The end of a name that moves with the source or the build: wait/synch/mutex/python/shop:41
+_PLACE = re.compile(r"(:\d+|\+0x[0-9a-f]+)$")
 _INSTRUMENTS_SHOWN = 3  # of each test of the report
 
 
@@ -85,6 +88,7 @@ def _is_on() -> bool:
 
 _METER = pytest.StashKey[_Meter]()
 _DONE = pytest.StashKey[Totals]()
+_EXCEEDED = pytest.StashKey[Sequence[Exceeded]]()
 _PATTERNS = pytest.StashKey[dict[str, str]]()
 
 
@@ -155,12 +159,13 @@ class Session:
         baseline = config.getoption("pfs_fail_on_increase")
         self._baseline = _read_baseline(baseline, "--pfs-fail-on-increase") if baseline else None
         self._tolerance = _tolerances(config.getini("pfs_baseline_tolerance"))
+        self._json, self._markdown = config.getoption("pfs_json"), config.getoption("pfs_markdown")
         self._writes = config.getoption("pfs_write_baseline")
         if self._writes and Path(self._writes).exists():
             _read_baseline(
                 self._writes, "--pfs-write-baseline"
             )  # raises for a file that is no baseline, which must not be overwritten
-        self._measures_all = bool(self._report_top or self._folder or baseline or self._writes)
+        self._measures_all = bool(self._report_top or self._folder or baseline or self._writes or self._json or self._markdown)
         self._patterns: dict[str, str] = {}  # patterns of budgets that no instrument has matched so far, and the nearest name
         self._matched: set[str] = set()
         self._on_unmatched = str(config.getini("pfs_unmatched_pattern"))
@@ -220,11 +225,12 @@ class Session:
                 if view is not None:
                     self._write_files(item, view, done)
         lines = lines_of(meter.own, followed().sources()[-1])
-        broken = budget.broken(done, meter.overheads, lines, findings) + self._increases(item.nodeid, done)
+        broken = budget.broken(done, meter.overheads, lines, findings) + self._increases(item.nodeid, done, lines)
         if "max_overhead_ratio" in budget.limits and not meter.overheads:
-            broken.append("max_overhead_ratio: the test did not call pfs_overhead(function)")
+            broken.append(Exceeded("max_overhead_ratio: the test did not call pfs_overhead(function)"))
         if broken:
-            pytest.fail("\n\n".join(["pfs: the test did more than it may", *broken]), pytrace=False)
+            item.stash[_EXCEEDED] = broken
+            pytest.fail("pfs: " + "\n\n".join(map(str, broken)), pytrace=False)
         self._warn_of_blind(item, budget)
         item.stash[_PATTERNS] = _unmatched(budget)
         return result
@@ -279,28 +285,28 @@ class Session:
 
     # Baseline.
 
-    def _increases(self, test: str, done: Totals) -> list[str]:
+    def _increases(self, test: str, done: Totals, lines: Lines) -> list[Exceeded]:
         before = None if self._baseline is None else self._baseline.get(test)
         if before is None:
             return []
-        rows = []
-        for name, numbers in sorted(done.counts.items()):
-            was, now = before.get(name, 0), numbers[EVENTS]
+        rows: list[tuple[str, int, int, int]] = []
+        for name, now in _events(done.counts).items():
+            was = before.get(name, 0)
             share, more = next(
-                (tolerance for pattern, *tolerance in self._tolerance if chosen({name: numbers}, (pattern,))), (0.0, 0)
+                (tolerance for pattern, *tolerance in self._tolerance if any(_core.matches([name], pattern))), (0.0, 0)
             )
             allowed = max(int(was * (1 + share) + 1e-9), was + int(more))
             if now > allowed:
                 rows.append((name, now, was, allowed))
         if not rows:
             return []
-        return [
-            as_plain_text(
-                f"{self._config.getoption('pfs_fail_on_increase')}: {len(rows)} instruments have more events than there",
-                ("EVENT_NAME", "EVENTS", "BASELINE", "ALLOWED"),
-                rows,
-            )
-        ]
+        text = as_plain_text(
+            f"{self._config.getoption('pfs_fail_on_increase')}: {len(rows)} instruments have more events than there",
+            ("EVENT_NAME", "EVENTS", "BASELINE", "ALLOWED"),
+            rows,
+        )
+        more_now = {row[0] for row in rows}
+        return [Exceeded(text, lines([name for name in done.counts if _PLACE.sub("", name) in more_now]))]
 
     # Reports: a worker writes them, the controller reads them.
 
@@ -311,7 +317,12 @@ class Session:
         report = yield
         done = item.stash.get(_DONE, None)
         if call.when == "call" and done is not None:
-            report.pfs_done = {"counts": _as_json(done.counts), "lost": done.lost}  # type: ignore[attr-defined]
+            exceeded = shared.as_json(item.stash.get(_EXCEEDED, []), str(self._config.rootpath), item.location)
+            report.pfs_done = {  # type: ignore[attr-defined]
+                "counts": _as_json(done.counts),
+                "lost": done.lost,
+                "exceeded": exceeded,
+            }
             report.pfs_patterns = item.stash.get(_PATTERNS, {})  # type: ignore[attr-defined]
         return report
 
@@ -334,18 +345,28 @@ class Session:
         close()
         if self._on_unmatched == "fail" and self._never_matched() and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if self._writes and not self._is_worker:
+        if self._is_worker:
+            return
+        if self._writes:
             _write_baseline(Path(self._writes), self._done)
+        if self._json:
+            shared.write_json(Path(self._json), self._done)
+        if self._markdown:
+            shared.write_markdown(Path(self._markdown), self._done, self._notes())
+
+    def _notes(self) -> list[str]:
+        return [
+            f"pfs: no instrument matched '{pattern}' of a budget in the whole run, so it limited nothing{near}"
+            for pattern, near in self._never_matched().items()
+        ]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._report_top:
             terminalreporter.section("what tests waited for (pfs)")
             for line in _report(self._done, self._report_top, self._config.getoption("pfs_instrument") is not None):
                 terminalreporter.line(line)
-        for pattern, near in self._never_matched().items():
-            terminalreporter.line(
-                f"pfs: no instrument matched '{pattern}' of a budget in the whole run, so it limited nothing{near}"
-            )
+        for line in [*self._notes(), *shared.for_github(self._done, self._config.rootpath)]:
+            terminalreporter.line(line)
         if self._writes:
             passed = sum(done["passed"] for done in self._done.values())
             terminalreporter.line(f"pfs: {passed} tests written to {self._writes}")
@@ -357,6 +378,16 @@ class Session:
 
 def _as_json(counts: Counts) -> dict[str, list[int]]:
     return {name: list(numbers) for name, numbers in counts.items()}
+
+
+def _events(counts: Counts) -> dict[str, int]:
+    """Returns the events by instrument as a baseline has them, sorted: a name stays when a line of the program moves."""
+    events: dict[str, int] = {}
+    for name, numbers in sorted(counts.items()):
+        if numbers[EVENTS]:
+            name = _PLACE.sub("", name)
+            events[name] = events.get(name, 0) + numbers[EVENTS]
+    return events
 
 
 def _form(wanted: str | None) -> str:
@@ -429,7 +460,7 @@ def _write_baseline(path: Path, done: Mapping[str, dict[str, Any]]) -> None:
     tests = _read_baseline(str(path), "--pfs-write-baseline") if path.exists() else {}
     for test, of_test in done.items():
         if of_test["passed"]:
-            tests[test] = {name: numbers[EVENTS] for name, numbers in sorted(of_test["counts"].items()) if numbers[EVENTS]}
+            tests[test] = _events(of_test["counts"])
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"pfs_baseline": _FORMAT, "tests": dict(sorted(tests.items()))}, indent=1) + "\n")
 
