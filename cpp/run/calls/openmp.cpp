@@ -82,6 +82,12 @@ auto WaitedInTeam(bool waits, const void* caller, Call call) {
   return WaitedAtPlace(Kind::kTeam, waits, caller, call);
 }
 
+// Makes a call that waits for a lock or a critical section.
+template <typename Call>
+void LockedInTeam(bool waits, const void* caller, Call call) {
+  WaitedAtPlace(Kind::kTeam, waits, caller, call, perfschema::Operation::kLock);
+}
+
 // A parallel region, in the frame of the thread that begins it. `end` is that thread's wait for the others.
 struct Region {
   Body body;
@@ -129,7 +135,7 @@ PFS_GOMP_REGIONS(PFS_GOMP_REGION)
 
 PFS_GOMP_REPLACES("GOMP_1.0", void, GOMP_critical_start, ()) {
   const Gomp& gomp = PFS_GOMP;
-  WaitedInTeam(is_in_critical.load(std::memory_order_relaxed), PFS_CALLER, [&gomp] { gomp.GOMP_critical_start(); });
+  LockedInTeam(is_in_critical.load(std::memory_order_relaxed), PFS_CALLER, [&gomp] { gomp.GOMP_critical_start(); });
   is_in_critical.store(true, std::memory_order_relaxed);
 }
 
@@ -142,15 +148,15 @@ PFS_GOMP_REPLACES("GOMP_1.0", void, GOMP_critical_end, ()) {
 // The library keeps the lock in the program's word; zero is a free one.
 PFS_GOMP_REPLACES("GOMP_1.0", void, GOMP_critical_name_start, (void** where)) {
   const Gomp& gomp = PFS_GOMP;
-  WaitedInTeam(__atomic_load_n(where, __ATOMIC_RELAXED) != nullptr, PFS_CALLER, [&] { gomp.GOMP_critical_name_start(where); });
+  LockedInTeam(__atomic_load_n(where, __ATOMIC_RELAXED) != nullptr, PFS_CALLER, [&] { gomp.GOMP_critical_name_start(where); });
 }
 
 PFS_GOMP_REPLACES("OMP_3.0", void, omp_set_lock, (void* lock)) {
   const Gomp& gomp = PFS_GOMP;
-  if (gomp.omp_test_lock(lock) == 0) WaitedInTeam(true, PFS_CALLER, [&] { gomp.omp_set_lock(lock); });
+  if (gomp.omp_test_lock(lock) == 0) LockedInTeam(true, PFS_CALLER, [&] { gomp.omp_set_lock(lock); });
 }
 
 PFS_GOMP_REPLACES("OMP_3.0", void, omp_set_nest_lock, (void* lock)) {
   const Gomp& gomp = PFS_GOMP;
-  if (gomp.omp_test_nest_lock(lock) == 0) WaitedInTeam(true, PFS_CALLER, [&] { gomp.omp_set_nest_lock(lock); });
+  if (gomp.omp_test_nest_lock(lock) == 0) LockedInTeam(true, PFS_CALLER, [&] { gomp.omp_set_nest_lock(lock); });
 }

@@ -51,17 +51,19 @@ Made MadeByThread() {
     const bool is_first = made->is_first;
     made->is_first = false;
     if (is_first && code.role == Code::Role::kWaits) made->kind = Kind::kSemaphore;
-    const bool is_joined = is_first && code.role == Code::Role::kIsJoined;
+    const char* const own_name = is_first && code.role == Code::Role::kIsJoined        ? "threading.Thread.join"
+                                 : made->is_of_all && code.role == Code::Role::kStarts ? "threading.Thread.start"
+                                                                                       : nullptr;
     const bool is_better = made->is_of_all && code.waiting != nullptr && !code.is_of_all;
-    if (is_first || is_better || !code.is_skipped) {  // the first two: in case that all are of waiting
+    if (is_first || is_better || !code.is_skipped || own_name != nullptr) {  // the first two: in case that all are of waiting
       made->is_of_all = code.is_of_all;
       Line copy;
-      const Line* const line = is_joined ? nullptr : g_remembered.LineOf(frame, true, &copy);
-      if (line == nullptr && !is_joined) return Step::kUnknown;
-      const Site* const name = is_joined ? SiteOfText("threading.Thread.join") : line->lock;
+      const Line* const line = own_name != nullptr ? nullptr : g_remembered.LineOf(frame, true, &copy);
+      if (line == nullptr && own_name == nullptr) return Step::kUnknown;
+      const Site* const name = own_name != nullptr ? SiteOfText(own_name) : line->lock;
       if (name != nullptr) made->site = name;
     }
-    return is_joined || !code.is_skipped ? Step::kDone : Step::kGoOn;
+    return own_name != nullptr || !code.is_skipped ? Step::kDone : Step::kGoOn;
   });
 }
 

@@ -151,7 +151,8 @@ Code::Whose WhoseIs(PyObject* code) {
 Code::Role RoleOf(PyObject* code) {
   const Reference<PyObject> name(g_py.PyObject_GetAttr(code, Names()->function));
   const std::string_view function = TextOf(name.get());
-  if (function == "wait") return Code::Role::kWaits;  // Condition.wait()
+  if (function == "wait") return Code::Role::kWaits;    // Condition.wait()
+  if (function == "start") return Code::Role::kStarts;  // it waits until the thread runs
   return function == "_set_tstate_lock" ? Code::Role::kIsJoined : Code::Role::kNone;
 }
 

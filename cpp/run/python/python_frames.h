@@ -34,7 +34,7 @@ struct Frame {
 // Is what is known of a function's code in a module.
 struct Code {
   // What a function of threading does with a lock that it makes.
-  enum class Role : uint8_t { kNone, kWaits, kIsJoined };
+  enum class Role : uint8_t { kNone, kWaits, kIsJoined, kStarts };
 
   PyObject* code;     // with a reference, so that no other code comes to that address
   PyObject* globals;  // the module's; without a reference
