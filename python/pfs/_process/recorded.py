@@ -13,7 +13,7 @@ from pfs import _core
 from pfs._process import processes
 from pfs._process.segment import SegmentSource
 
-__all__ = ["GIL", "JOIN", "hidden", "is_idle", "is_lock_wait", "is_noise", "is_recorded", "recorded", "tell_where"]
+__all__ = ["GIL", "JOIN", "START", "hidden", "is_idle", "is_lock_wait", "is_noise", "is_recorded", "recorded", "tell_where"]
 
 # Locks of the interpreter, and what pfs itself does: how often says nothing of a program. The wait for the GIL
 # (wait/synch/cond/python/gil) counts.
@@ -23,6 +23,8 @@ _NOISE = re.compile(
 )
 # The wait for the end of a thread: threads do not compete for its lock.
 JOIN = "wait/synch/mutex/python/threading.Thread.join"
+# The wait until a new thread runs.
+START = "wait/synch/cond/python/threading.Thread.start"
 GIL = "wait/synch/cond/python/gil"
 _SHORTEST_IDLE = 10_000_000_000  # picoseconds
 _MODULE_OF_WAITING = re.compile(r"(?:threading|queue|asyncio|concurrent\.futures|multiprocessing)(?:\.\w+)*:\d+$")

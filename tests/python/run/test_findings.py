@@ -56,7 +56,7 @@ def built(source: Path, folder: Path) -> list[str]:
         return ["sh", str(source)]  # no line of it is known
     program = folder / source.stem
     if not program.exists():
-        subprocess.run(["cc", "-O1", "-g", "-o", program, source, "-lpthread"], check=True)
+        subprocess.run(["cc", "-O1", "-g", "-fopenmp", "-o", program, source, "-lpthread"], check=True)
     return [str(program)]
 
 

@@ -26,7 +26,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from pfs._process.findings.queues import Wait, add_queues, threads_waited_for
-from pfs._process.recorded import GIL, JOIN, is_lock_wait, is_noise
+from pfs._process.recorded import GIL, JOIN, START, is_lock_wait, is_noise
 from pfs._read.places.readable import Readable
 from pfs._read.show import command_text, storable
 from pfs.errors import StateError
@@ -85,6 +85,7 @@ _OF_HISTORY = (
     sum(op = 'write'), sum(iif(op = 'write', bytes, 0)), sum(iif(op = 'write', dt, 0))
     from wait where p = ? and kind = 'file' group by file""",
 )
+_KINDS = {JOIN: "join", START: "start", GIL: "gil"}
 _KIND = re.compile(r"wait/(?:synch|io|system/[^/]*)/([a-z]+)")
 _MOST = 2**63 - 1  # of an integer of SQLite
 _MOST_ROWS = 500_000  # of histories: later processes give their sums only
@@ -92,10 +93,8 @@ _MOST_ROWS = 500_000  # of histories: later processes give their sums only
 
 def kind_of(name: str, place: str | None) -> str:
     """Returns `lock`, `work` (a worker waits for work in a lock of Python), `gil`, `cond`, `file`, `socket`, `child` ..."""
-    if name == JOIN:
-        return "join"
-    if name == GIL:
-        return "gil"
+    if name in _KINDS:
+        return _KINDS[name]
     if is_noise(name):
         return "noise"
     found = _KIND.match(name)

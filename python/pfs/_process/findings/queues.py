@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pfs._process.findings.rules import LEAST
+from pfs._process.findings.rules import LEAST, LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +18,12 @@ _SHORTEST = 1_000_000  # picoseconds: a shorter wait for a lock is no queue
 _TURN = 2_000_000_000  # picoseconds: a thread that got its lock does what it locked for within this time
 _MOST = 8  # locks of a process that are of interest, the worst
 _REQUEST = re.compile(r"`?[A-Z]+`? /")  # of HTTP: it contains all that it waits for
+
+# Waits of other kinds that may be waits for a lock: semaphores, and the critical sections of OpenMP.
+_LIKE_LOCKS: dict[str, Callable[[Wait], bool]] = {
+    "cond": lambda wait: "/sem-" in wait.name,
+    "openmp": lambda wait: wait.op == "lock",
+}
 
 Interval = tuple[int, int]
 
@@ -59,7 +65,7 @@ def add_queues(
     locks: dict[int, list[Wait]] = defaultdict(list)
     calls: dict[int, list[_Call]] = defaultdict(list)  # by thread
     for wait in waits:
-        if wait.kind == "lock" and wait.dt >= _SHORTEST:
+        if wait.dt >= _SHORTEST and (wait.kind == "lock" or (wait.kind in _LIKE_LOCKS and _LIKE_LOCKS[wait.kind](wait))):
             locks[wait.object].append(wait)
         elif wait.kind in ("file", "socket") and wait.file is not None and wait.nest is None and wait.op != "lock":
             calls[wait.thread].append(_Call(wait.t0, wait.t1, "io", wait.file, wait.op))
@@ -73,6 +79,8 @@ def add_queues(
         waited = sum(b - a for a, b in merged)
         name = of_lock[0].name
         if waited * scale[name] < LEAST:
+            continue
+        if of_lock[0].kind == "cond" and _all_wait(of_lock) > LIMITS["all_wait"] * waited:
             continue
         places: dict[str | None, int] = defaultdict(int)
         for wait in of_lock:
@@ -107,6 +115,20 @@ def _merged(intervals: Iterable[Interval]) -> list[Interval]:
         else:
             result.append((a, b))
     return result
+
+
+def _all_wait(waits: Sequence[Wait]) -> int:
+    """Returns for how long all threads that wait for an object do so at once.
+
+    One of the threads that take turns has their semaphore. The workers of a queue wait together when it is empty.
+    """
+    threads = len({wait.thread for wait in waits})
+    total = depth = last = 0
+    for at, step in sorted([(wait.t0, 1) for wait in waits] + [(wait.t1, -1) for wait in waits]):
+        total += at - last if depth == threads else 0
+        depth += step
+        last = at
+    return total
 
 
 def _within(merged: Sequence[Interval], a: int, b: int) -> int:

@@ -33,6 +33,7 @@ LIMITS = {
     "long_child": 10e9,
     "overlap": 2_000,  # microseconds
     "hot": 300_000,  # locks a second
+    "all_wait": 0.02,  # of the waits for a semaphore: more is a queue of work
     "held": 5e6,  # a lock that is held for a shorter time is hot
     "turns": 0.4,  # of the waits for a lock end in the call that the holder is blamed for
     "low": 0.35,  # of the time in which threads wait: the calls under the lock,
@@ -44,6 +45,7 @@ LIMITS = {
     "little": 0.3,  # likewise all other waits
     "lasting": 0.15,  # of the wall time
     "each": 10,  # statements for each of another one
+    "around": 300e6,  # picoseconds in which a program takes the row of a statement and asks the next one
     "empty": 10_000,  # polls that found nothing, and tries to lock that failed
     "poll": 300_000,  # picoseconds of such a poll
     "try": 15_000,  # of such a try
@@ -156,7 +158,7 @@ select p, 'Threads', '', place, dt from total t join run r on dt > :queued * r.w
 order by stake desc""",
         "{who} queue for a lock{at}{does}",
         "Compute before the lock is taken; hold it to store the result.",
-        ("lock_held", "bystander"),
+        ("lock_held", "bystander", "semaphore", "critical"),
         "Threads wait for a lock, and its holder calls nothing that pfs records meanwhile: it computes.",
         "`pfs show PID blocked` names the holder and the line at which it took the lock. `perf` or `py-spy` shows what it "
         "computes.",
@@ -182,24 +184,32 @@ group by p having threads > 1 order by stake desc""",
     Rule(
         "n_plus_one",
         """
-with nested as (
+with gap as (
+  select p, text, avg(min(next - t1, :around)) each from (
+    select p, text, t1, lead(t0) over h next, lead(text) over h following
+    from statement window h as (partition by p, thread order by t0))
+  where following = text group by p, text),
+looped as (select d.p, d.text, d.n, d.rows, d.dt + d.n * coalesce(gap.each, 0) dt from digest d left join gap using (p, text)),
+nested as (
   select c.p, c.text, coalesce(x.text, 'request') parent, max(c.place) place,
     count(*) * 1.0 / count(distinct c.thread || ':' || c.nest) each
   from statement c left join statement x on x.p = c.p and x.thread = c.thread and x.event = c.nest
-  where c.nest is not null and c.text not like 'INSERT%' group by 1, 2, 3 having each >= :each)
-select p, text thing, parent, place, cast(each as int) each, d.n n, d.dt * (1 - 1 / each) stake
-from nested join digest d using (p, text)
+  where c.nest is not null and c.text not in ('BEGIN', 'COMMIT', 'END', 'COMMIT WORK') and c.text not like 'INSERT%'
+  group by 1, 2, 3 having each >= :each)
+select p, text thing, parent, place, cast(each as int) each, l.n n, l.dt * (1 - 1 / each) stake
+from nested join looped l using (p, text)
 union all
 select b.p, b.text, a.text, (select max(place) from statement s where s.p = b.p and s.text = b.text), b.n / a.n, b.n,
   b.dt * (1 - a.n * 1.0 / b.n)
-from digest a join digest b using (p)
+from digest a join looped b using (p)
 where a.text <> b.text and b.text like 'SELECT%WHERE%' and a.text like 'SELECT%' and b.n >= 50 and b.n >= 5 * a.n
   and a.rows between 0.95 * b.n and 1.05 * b.n and b.rows <= 2 * b.n
 order by stake desc""",
         "{thing:q}: {n:n} times{at}, {each} for each {parent:q}",
         "Ask once, with a join or with IN (...).",
         ("n_plus_one",),
-        "A statement runs once for each row of another one.",
+        "A statement runs once for each row of another one. The time contains what the program does between two of them, 0.3 ms "
+        "at most: it makes an object of the row, and the next statement.",
         "`events_statements_summary_by_digest`: COUNT_STAR of the one is SUM_ROWS_SENT of the other.",
         covers=("searched", "tiny_io"),
     ),
@@ -224,7 +234,7 @@ order by stake desc""",
         "Each change of a database is committed alone, and the database syncs its files at each commit.",
         "`events_statements_summary_by_digest` has about as many rows of COMMIT as of INSERT. `file_summary_by_instance` has the "
         "syncs as COUNT_MISC of the database's file.",
-        covers=("fsync_each", "searched", "io_under_lock"),
+        covers=("fsync_each", "searched", "io_under_lock", "n_plus_one"),
     ),
     Rule(
         "connect_each",
@@ -359,16 +369,19 @@ order by stake desc""",
     Rule(
         "reopened",
         f"""
-select p, file thing, sum(op = 'open') * max(more) n, sum(dt) * max(scale) stake,
+select p, file thing, iif(sum(op = 'write') > 0, 'written', 'read') what, sum(op = 'open') * max(more) n,
+  sum(dt) * max(scale) stake,
   {_at("wait", "w.file = wait.file and w.op = 'open'")} place
 from wait where kind = 'file' and file is not null and waited_for and file not in imported
-group by p, file having n >= 1.5 * :many and sum(op = 'read') >= sum(op = 'open') and sum(op = 'write') = 0
+group by p, file having n >= 1.5 * :many and sum(op in ('read', 'write')) >= sum(op = 'open')
+  and sum(op = 'write') <= 4 * sum(op = 'open')
 order by stake desc""",
-        "{thing:f} is opened and read {n:n} times{at}",
-        "Read it once. To parse it again costs more than this.",
-        ("reopened",),
-        "A file that does not change is opened and read again and again. The time is that of the calls; parsing comes on top.",
-        "`file_summary_by_instance`: COUNT_READ of the file. `events_waits_history_long`: OPERATION `open`.",
+        "{thing:f} is opened and {what} {n:n} times{at}",
+        "Open it once, and keep it open or what it says.",
+        ("reopened", "appended"),
+        "A file is opened for each record that is written, or it does not change and is read again and again. The time is that "
+        "of the calls; parsing comes on top.",
+        "`file_summary_by_instance`: COUNT_READ and COUNT_WRITE of the file. `events_waits_history_long`: OPERATION `open`.",
         covers=("tiny_io",),
     ),
     Rule(
@@ -385,12 +398,14 @@ where kind = 'file' and error = :absent group by p having n >= :misses order by 
     Rule(
         "thread_each",
         f"""
-select p, sum(n) n, sum(dt) stake,
-  {_at("t", "w.kind = 'join'")} place
-from total t where kind = 'join' group by p having n >= :threads and stake < n * :short order by stake desc""",
-        "{n:n} threads are started and joined{at}, each for a moment",
+with j as (
+  select p, coalesce(max(iif(kind = 'start', n, null)), sum(n)) n, sum(dt) dt, sum(iif(kind = 'join', dt, 0)) joins
+  from (select p, kind, sum(n) n, sum(dt) dt from total where kind in ('join', 'start') group by p, kind) group by p)
+select p, n, dt stake, {_at("j", "w.kind in ('join', 'start')")} place
+from j where n >= :threads and joins < n * :short order by stake desc""",
+        "{n:n} threads are started{at}, each for a moment",
         "Keep a pool of threads.",
-        ("thread_each",),
+        ("thread_each", "thread_each_message"),
         "A thread is made for each task and lives for less than 2 ms. To make and to join it takes longer than many tasks.",
         "The report has the place of the joins under `Other waits`, with their count.",
     ),
