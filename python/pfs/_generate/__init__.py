@@ -20,7 +20,8 @@ from typing import Any
 from pfs import _core, setup
 from pfs._base.public import MODULE_OF, MODULES
 from pfs._generate import calls
-from pfs._process.findings.rules import LEAST, MOST, RULES, SHARE
+from pfs._process.findings.limits import LEAST, MOST, SHARE
+from pfs._process.findings.rules import RULES
 from pfs._read.show import time_text
 from pfs._sql.views.declared import VIEWS
 

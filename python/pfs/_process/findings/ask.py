@@ -11,7 +11,7 @@ from pfs._process import processes
 from pfs._process.attach import Schema, attach
 from pfs._process.findings.facts import Facts
 from pfs._process.findings.find import Finding, find
-from pfs._process.findings.rules import MOST
+from pfs._process.findings.limits import MOST
 from pfs._process.recorded import hidden, recorded
 from pfs._process.run import tree
 from pfs._process.segment import SegmentSource

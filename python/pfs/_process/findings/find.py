@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pfs._process.findings.rules import LEAST, LIMITS, MOST, RULES, SHARE
+from pfs._process.findings.limits import LEAST, LIMITS, MOST, SHARE
+from pfs._process.findings.rules import RULES
 from pfs._read.show import count_text, plain, time_text
 
 if TYPE_CHECKING:

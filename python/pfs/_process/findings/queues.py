@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pfs._process.findings.rules import LEAST, LIMITS
+from pfs._process.findings.limits import LEAST, LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

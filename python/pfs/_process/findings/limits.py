@@ -1,0 +1,51 @@
+"""Declares from where on something is a fault. Times are picoseconds."""
+
+from __future__ import annotations
+
+__all__ = ["LEAST", "LIMITS", "MOST", "SHARE"]
+
+SHARE = 0.05  # of the busy time: a finding below is not shown
+LEAST = 5_000_000_000  # picoseconds: likewise
+MOST = 3  # findings
+
+LIMITS = {
+    "many": 20,  # this often is no accident
+    "connections": 50,  # more than a pool has
+    "calls": 5_000,  # calls that are too small
+    "small": 256,  # bytes
+    "called": 150_000,  # picoseconds: a shorter call took its bytes from a buffer, or put them there
+    "block": 65_536,  # bytes of a good buffer
+    "absent": 2,  # ENOENT
+    "in_progress": 115,  # EINPROGRESS: a connection that is made without waiting
+    "misses": 1_000,  # files that are not there: a compiler looks for 500
+    "threads": 200,
+    "short": 2e9,  # how long a thread runs that has one task
+    "short_child": 100e9,  # likewise a process, on a busy machine: half of them
+    "queued": 0.25,  # of the wall time
+    "kept": 0.2,  # of the waits for a lock; the history has too few of them below
+    "children": 4,
+    "long_child": 10e9,
+    "overlap": 2_000,  # microseconds
+    "hot": 300_000,  # locks a second
+    "all_wait": 0.02,  # of the waits for a semaphore: more is a queue of work
+    "held": 5e6,  # a lock that is held for a shorter time is hot
+    "turns": 0.4,  # of the waits for a lock end in the call that the holder is blamed for
+    "low": 0.35,  # of the time in which threads wait: the calls under the lock,
+    "high": 1.3,  # and more is the work of bystanders
+    "ack_low": 35e9,  # a delayed acknowledgment takes 40 ms
+    "ack_high": 60e9,
+    "acks": 5,
+    "gil": 0.3,  # of the time of a thread
+    "little": 0.3,  # likewise all other waits
+    "lasting": 0.15,  # of the wall time
+    "each": 10,  # statements for each of another one
+    "around": 300e6,  # picoseconds in which a program takes the row of a statement and asks the next one
+    "empty": 10_000,  # polls that found nothing, and tries to lock that failed
+    "poll": 300_000,  # picoseconds of such a poll
+    "try": 15_000,  # of such a try
+    "waits": 0.6,  # of a worker's time
+    "idle": 0.1,
+    "sleeps": 8,
+    "soon": 1e9,  # a pause after something that failed begins within this time
+    "names": 3,
+}
