@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pfs._ui.testing.view import View as View
 
     class MeasureOverhead(Protocol):
-        def __call__(self, function: Callable[[], object], *, blocks: int = 30, block_seconds: float = 0.002) -> Overhead: ...
+        def __call__(
+            self, function: Callable[[], object], *, blocks: int = 30, block_seconds: float = 0.002, count: str = "time"
+        ) -> Overhead: ...
 
 
 _LIMITS = {
@@ -79,7 +81,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        f"pfs_budget({', '.join(_LIMITS)}, max_overhead_ratio): fail the test if it waits, reads, writes or does more than this",
+        f"pfs_budget({', '.join(_LIMITS)}, max_overhead_ratio, max_instructions): "
+        "fail the test if it waits, reads, writes or does more than this",
     )
     options = ("pfs_report", "pfs_json", "pfs_markdown", "pfs_snapshot_dir", "pfs_write_baseline", "pfs_fail_on_increase")
     is_recorded = config.getoption("pfs_instrument") is not None
@@ -127,6 +130,9 @@ def pfs_overhead(request: pytest.FixtureRequest) -> MeasureOverhead:
     Returns ``ratio``, its 95 % interval ``low`` and ``high``, and ``on`` and ``off``, seconds of a call. It measures `blocks`
     pairs of blocks of at least `block_seconds`, on and off in random order one after the other. The function is called many
     times; these calls count in no budget. All instruments of the process are switched off and on meanwhile.
+
+    With ``count="instructions"`` it counts instructions in the place of time: the processor's counter does, else valgrind, below
+    which the test then runs once more.
     """
     from pfs._ui.testing import plugin
 

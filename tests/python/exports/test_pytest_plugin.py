@@ -817,6 +817,96 @@ def test_errors(pfs_overhead):
     assert after(lines, "max_overhead_ratio: the test did not call pfs_overhead(function)", 0)
 
 
+# As on a machine whose processor does not count, as most virtual ones.
+NO_COUNTER = """
+from pfs._ui.testing import counted
+
+def refuse(event=None):
+    raise FileNotFoundError
+counted.Processor = refuse
+"""
+
+
+def counting(rounds: int, limit: float) -> str:
+    return f"""{NO_COUNTER}
+LOCK = pfs.Lock("app/LOCK")
+
+def work():
+    with LOCK:
+        for _ in range({rounds}):
+            pass
+
+@pytest.mark.pfs_budget(max_instructions={limit}, max_events=0)
+def test_counted(pfs_overhead, tmp_path):
+    less = pfs_overhead(lambda: None, count="instructions")
+    result = pfs_overhead(work, count="instructions")
+    assert less.ratio == less.low == less.high == 1.0  # it has no instrument
+    assert less.counted_by == result.counted_by == "valgrind"
+    assert less.on < result.off < result.on
+    with open("counts", "a") as file:
+        print(result.on, file=file)
+"""
+
+
+@pytest.mark.needs("valgrind")
+def test_one_instruction_in_fifty_is_seen(inner: Inner) -> None:
+    """Of those that valgrind counts, with and without it in a loaded run."""
+
+    def last() -> float:
+        return float((inner.pytester.path / "counts").read_text().split()[-1])
+
+    inner.run(counting(200, 1e9), passed=1)
+    before = last()
+    inner.run(counting(200, before * 1.005), "-p", "xdist", "-n", "1", passed=1)
+    lines = inner.run(counting(204, before * 1.005), failed=1)
+    assert 1.01 < last() / before < 1.02
+    (said,) = after(lines, "max_instructions=", 0)
+    assert re.fullmatch(
+        r"max_instructions=\S+: 1\.\d{4} \([\d,.]+ instructions a call, [\d,.]+ without, counted by valgrind\)", said
+    )
+
+
+def test_the_counter_of_the_processor(inner: Inner) -> None:
+    """A virtual machine has none of instructions; the kernel's own of nanoseconds goes the same way."""
+    inner.run(
+        """
+from pfs._ui.testing import counted
+counted.Processor.__init__.__defaults__ = ((1, 1),)  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK
+
+@pytest.mark.pfs_budget(max_instructions=1e12)
+def test_counted(pfs_overhead):
+    try:
+        counted.Processor().close()
+    except OSError as error:
+        pytest.skip(str(error))
+    descriptors = len(os.listdir("/proc/self/fd"))
+    result = pfs_overhead(lambda: sum(range(1000)), count="instructions")
+    assert result.counted_by == "perf_event_open"
+    assert 1_000 < result.on < 1_000_000_000  # nanoseconds
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+@pytest.mark.pfs_budget(max_instructions=1)
+def test_not_counted(pfs_overhead):
+    pfs_overhead(int, blocks=5)
+""",
+    )
+    assert inner.status == 1
+    inner.pytester.path.joinpath("test_inner.py").unlink()
+    lines = inner.run(
+        NO_COUNTER
+        + """
+def test_no_counter(pfs_overhead, monkeypatch):
+    with pytest.raises(pfs.InvalidValue, match="bad value 'cycles' for count: legal are time, instructions"):
+        pfs_overhead(int, count="cycles")
+    monkeypatch.setenv("PATH", "/none")
+    with pytest.raises(pfs.StateError, match="counters of the processor, which are not here, or valgrind"):
+        pfs_overhead(int, count="instructions")
+""",
+        passed=1,
+    )
+    assert lines
+
+
 def test_interval_is_of_the_median() -> None:
     import random
 

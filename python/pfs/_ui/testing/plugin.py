@@ -17,7 +17,7 @@ from pfs._read.nearest import hint
 from pfs._read.show import as_plain_text, bytes_text, count_text, time_text
 from pfs._read.source import OWN
 from pfs._ui.testing import shared, unchanged
-from pfs._ui.testing.budget import INI, Budget, Exceeded, as_rows, parse_ini
+from pfs._ui.testing.budget import INI, MEASURED, Budget, Exceeded, as_rows, parse_ini
 from pfs._ui.testing.children import close, follow, followed
 from pfs._ui.testing.lines import lines_of
 from pfs._ui.testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
@@ -192,8 +192,9 @@ class Session:
             if mark.args:
                 raise InvalidValue(f"pfs_budget takes keywords only, not {', '.join(map(repr, mark.args))}")
             budget.set(mark.kwargs)
-        if "max_overhead_ratio" in budget.limits and "pfs_overhead" not in getattr(item, "fixturenames", ()):
-            raise InvalidValue("max_overhead_ratio limits what the fixture pfs_overhead measures, and this test does not use it")
+        for name in budget.limits.keys() & MEASURED.keys():
+            if "pfs_overhead" not in getattr(item, "fixturenames", ()):
+                raise InvalidValue(f"{name} limits what the fixture pfs_overhead measures, and this test does not use it")
         return budget
 
     def check(self, item: pytest.Item) -> None:
@@ -226,8 +227,6 @@ class Session:
                     self._write_files(item, view, done)
         lines = lines_of(meter.own, followed().sources()[-1])
         broken = budget.broken(done, meter.overheads, lines, findings) + self._increases(item.nodeid, done, lines)
-        if "max_overhead_ratio" in budget.limits and not meter.overheads:
-            broken.append(Exceeded("max_overhead_ratio: the test did not call pfs_overhead(function)"))
         if broken:
             item.stash[_EXCEEDED] = broken
             pytest.fail("pfs: " + "\n\n".join(map(str, broken)), pytrace=False)
@@ -259,15 +258,26 @@ class Session:
     def overhead(self, node: Any) -> Callable[..., Overhead]:
         """Implements the fixture pfs_overhead."""
 
-        def measured(function: Callable[[], object], *, blocks: int = 30, block_seconds: float = 0.002) -> Overhead:
-            from pfs._ui.testing.overhead import measure
+        counted: list[Overhead] = []
 
+        def measured(
+            function: Callable[[], object], *, blocks: int = 30, block_seconds: float = 0.002, count: str = "time"
+        ) -> Overhead:
+            from pfs._ui.testing.overhead import COUNTS, count_instructions, measure
+
+            if not callable(function):
+                raise InvalidValue(f"bad value {function!r}: pfs_overhead measures a function without arguments")
+            if count not in COUNTS:
+                raise InvalidValue(f"bad value {count!r} for count: legal are {', '.join(COUNTS)}")
             meter = node.stash.get(_METER, None)
-            if meter is None:
-                return measure(function, blocks, block_seconds)
-            with meter.paused():
-                result = measure(function, blocks, block_seconds)
-            meter.overheads.append(result)
+            with meter.paused() if meter is not None else nullcontext():
+                if count == "instructions":
+                    result = count_instructions(function, node, counted)
+                    counted.append(result)
+                else:
+                    result = measure(function, blocks, block_seconds)
+            if meter is not None:
+                meter.overheads.append(result)
             return result
 
         return measured
