@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from pfs._process.run import launch
 from tests.python.run.test_run import LIBRARY, PFS, listed, own_folder, pytestmark
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
@@ -128,3 +130,24 @@ int main(void) {
     report = tmp_path / "report.json"
     assert outcome(*PFS, "run", "--json", "-o", report, "--", program)[0] == 0
     assert [row["count"] for row in json.loads(report.read_text())["classes"] if row["class"] == "mutexes"] == [77]
+
+
+@pytest.mark.parametrize(
+    ("version", "is_loaded"), [("glibc 2.28", True), ("glibc 2.33", True), ("glibc 2.34", False), ("glibc 3.0", False)]
+)
+def test_functions_of_threads_can_be_called_where_they_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, is_loaded: bool
+) -> None:
+    """Before glibc 2.34 a program without libpthread found the recorder's by weak references, and each call returned -1."""
+    monkeypatch.setattr(os, "confstr", {"CS_GNU_LIBC_VERSION": version}.get)
+    variables = launch.environment(str(tmp_path))
+    libraries = variables["LD_PRELOAD"].split(":")
+    assert libraries[0].endswith("/libperfschema-run.so")  # its replacements come first
+    assert ("libpthread.so.0" in libraries) == is_loaded
+    assert variables["PFS_RUN_PRELOAD"] in variables["LD_PRELOAD"]  # programs that are not recorded lose both
+    children = f"import os; print(os.environ['LD_PRELOAD'] == {variables['LD_PRELOAD']!r})"
+    assert outcome("env", *(f"{name}={value}" for name, value in variables.items()), "python3", "-c", children) == (
+        0,
+        "True\n",
+        "",
+    )

@@ -75,9 +75,9 @@ def environment(
         StateError: this installation cannot record.
     """
     recorder, before = _library(), os.environ.get("LD_PRELOAD")
-    preload = f"{recorder}:{recorder.replace('-run.so', '-run-memory.so')}" if "memory" in only else recorder
+    memory = [recorder.replace("-run.so", "-run-memory.so")] if "memory" in only else []
+    preload = ":".join([*sanitizers, recorder, *memory, *_library_of_threads()])
     if sanitizers:
-        preload = ":".join([*sanitizers, preload])
         children = "fork" if children == "all" else children
     return {
         "LD_PRELOAD": f"{preload}:{before}" if before else preload,
@@ -92,6 +92,15 @@ def environment(
             "PFS_RUN_PYTHON", ",".join(part for part in python if part != "none") or "none", ",".join(PYTHON_PARTS)
         ),
     }
+
+
+def _library_of_threads() -> list[str]:
+    """Returns what a program must have whose weak references to functions of threads find the recorder's.
+
+    Before glibc 2.34 the C library has no such functions. The recorder could not make their calls.
+    """
+    version = (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc ").split(".")
+    return ["libpthread.so.0"] if [int(number) for number in version] < [2, 34] else []
 
 
 def _cycle_rate() -> str:
