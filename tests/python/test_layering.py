@@ -148,10 +148,10 @@ PASSES_ENVIRON_ON = {"cpp/run/calls/exec.cpp"}
 
 
 def plain_getenv(root: Path) -> list[str]:
-    """A setuid program must take nothing from the environment of its caller: secure_getenv()."""
+    """A setuid program must take nothing from the environment of its caller: secure_getenv(), or Setting()."""
     theirs = [path for path in sources(root) if path.relative_to(root).parts[1] in PRIVILEGED]
     texts = {str(path.relative_to(root)): path.read_text() for path in theirs}
-    wrong = [name for name, text in texts.items() if re.search(r"\bgetenv\b", text)]
+    wrong = [name for name, text in texts.items() if re.search(r'\bgetenv\b|secure_getenv\("PFS_', text)]
     return wrong + [name for name, text in texts.items() if name not in PASSES_ENVIRON_ON and re.search(r"\benviron\b", text)]
 
 
@@ -217,6 +217,7 @@ def test_every_room_exists_and_is_known() -> None:
         ("gil_released_outside_its_helper", "cpp/bindings/bad.cpp", "auto state = PyEval_SaveThread();\n"),
         ("gil_released_outside_its_helper", "cpp/bindings/bad.cpp", "PyGILState_Ensure();\n"),
         ("plain_getenv", "cpp/run/bad.cpp", 'const char* folder = std::getenv("PFS_DIR");\n'),
+        ("plain_getenv", "cpp/run/bad.cpp", 'const char* folder = secure_getenv("PFS_DIR");\n'),
         ("plain_getenv", "cpp/src/shm/bad.cpp", "extern char** environ;\n"),
         ("elements_used_unchecked", "cpp/src/snapshot/bad.cpp", "add(*snapshot.array<ArrayId::kHolds>().at(i));\n"),
         (
@@ -232,7 +233,7 @@ def test_checks_see_a_sin(tmp_path: Path, check: str, path: str, text: str) -> N
     for file in (good, bad):
         file.parent.mkdir(parents=True, exist_ok=True)
     good.write_text('#include "record/good.h"\n#include "base/clock.h"\n#include <sys/times.h>\n#include "perfschema/pfs.h"\n')
-    good.write_text(good.read_text() + 'secure_getenv("PFS_DIR");\n')
+    good.write_text(good.read_text() + 'secure_getenv("PATH");\n')
     assert CHECKS[check](tmp_path) == []
     bad.write_text(text)
     found = CHECKS[check](tmp_path)

@@ -25,6 +25,7 @@
 #include <string_view>
 
 #include "base/placement.h"
+#include "base/settings.h"
 #include "capi/call.h"
 #include "record/context/thread_time.h"
 #include "record/family/file_name.h"
@@ -276,7 +277,7 @@ int ExecuteInPath(const char* file, char* const* arguments, char* const* environ
 }  // namespace
 
 PFS_IN_EVERY_PROCESS static void SetFrom(const char* variable, StartPath* path) {
-  const char* const text = secure_getenv(variable);
+  const char* const text = Setting(variable);
   if (text == nullptr || std::strlen(text) >= PATH_MAX) return;
   path->Set([text](char* to, size_t bytes) {
     const size_t there = std::min(bytes, std::strlen(text));

@@ -11,11 +11,13 @@
 #include <cstring>
 
 #include "base/placement.h"
+#include "base/settings.h"
 #include "record/context/thread_time.h"
 #include "record/engine/runtime.h"
 #include "run/calls/objects.h"
 #include "run/calls/sandbox.h"
 #include "run/loader/exported.h"
+#include "run/loader/modules.h"
 #include "run/loader/real.h"
 #include "run/loader/sites.h"
 #include "run/protocols/conversations.h"

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/placement.h"
+#include "base/settings.h"
 #include "run/loader/real.h"
 #include "run/protocols/clients.h"
 #include "run/protocols/decoder.h"
@@ -259,7 +260,7 @@ void CommandText::AddPath(std::string_view path) {
 }
 
 PFS_IN_EVERY_PROCESS void StartConversations() {
-  const char* const wanted = secure_getenv("PFS_RUN_DECODE");
+  const char* const wanted = Setting("PFS_RUN_DECODE");
   if (wanted == nullptr) return;
   for (std::string_view rest = wanted; !rest.empty();) {
     const std::string_view name = rest.substr(0, rest.find(','));

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/placement.h"
+#include "base/settings.h"
 #include "run/loader/real.h"
 #include "run/python/python_api.h"
 #include "run/python/python_frames.h"
@@ -89,8 +90,8 @@ char layer[512];
 // when its first line runs: the layer takes the folder out again (python/pfs/_auto/sitecustomize.py). A / at the end says
 // that PYTHONPATH was empty: behind a colon it would be the working directory.
 void AddPythonLayer() {
-  const char* const parts = secure_getenv("PFS_RUN_PYTHON");
-  const char* const preload = secure_getenv("PFS_RUN_PRELOAD");
+  const char* const parts = Setting("PFS_RUN_PYTHON");
+  const char* const preload = Setting("PFS_RUN_PRELOAD");
   if (preload == nullptr || (parts != nullptr && std::strcmp(parts, "none") == 0)) return;
   std::string_view package(preload);  // [...:]/.../pfs/lib/libperfschema-run.so[:...]
   package = package.substr(0, package.find("/libperfschema-run.so"));

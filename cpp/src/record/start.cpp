@@ -10,6 +10,7 @@
 #include <new>
 
 #include "base/private_memory.h"
+#include "base/settings.h"
 #include "record/context/actors.h"
 #include "record/context/principals.h"
 #include "record/context/thread_time.h"
@@ -90,7 +91,7 @@ void CachePointers() {
 
 // Applies PFS_OPTIONS. A bad entry must not stop the program: the good entries apply, and the status reports the bad one.
 void ParseEnvironment(Options* to) {
-  const char* const environment = secure_getenv("PFS_OPTIONS");
+  const char* const environment = Setting("PFS_OPTIONS");
   if (environment == nullptr) return;
   const Status bad = to->Parse(environment);
   if (bad.ok()) return;
@@ -100,7 +101,7 @@ void ParseEnvironment(Options* to) {
 }
 
 void StartClocks(ShmHeader* header) {
-  const char* const told = secure_getenv("PFS_CYCLE_RATE");
+  const char* const told = Setting("PFS_CYCLE_RATE");
   const std::string_view boot(reinterpret_cast<const char*>(header->boot_id),
                               strnlen(reinterpret_cast<const char*>(header->boot_id), sizeof header->boot_id));
   const uint64_t rate = told != nullptr ? KnownCycleRate(told, boot) : 0;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/settings.h"
 #include "shm/layout.h"
 
 namespace perfschema {
@@ -85,7 +86,7 @@ struct Settings {
 };
 
 std::string FromEnvironment(const char* name) {
-  const char* const text = secure_getenv(name);  // secure: ignored in a setuid program
+  const char* const text = Setting(name);  // secure: ignored in a setuid program
   return text != nullptr ? text : "";
 }
 
@@ -101,17 +102,17 @@ const Settings* g_first_settings = nullptr;  // what was read first. Never destr
 // Returns whether PFS_DIR was there and is not any more. A server may overwrite its environment, to show a title in ps, and its forked
 // children must find the same place: what this process or an ancestor first read counts then. Needs no memory.
 bool IsOverwritten() {
-  const char* const directory = secure_getenv("PFS_DIR");
+  const char* const directory = Setting("PFS_DIR");
   return (directory == nullptr || *directory == 0) && g_first_settings != nullptr && !g_first_settings->directory.empty();
 }
 
 bool SaysKeep() {
-  const char* const keep = secure_getenv("PFS_KEEP");
+  const char* const keep = Setting("PFS_KEEP");
   return keep != nullptr && std::strcmp(keep, "1") == 0;
 }
 
 bool SaysRun() {
-  const char* const library = secure_getenv("PFS_RUN_PRELOAD");
+  const char* const library = Setting("PFS_RUN_PRELOAD");
   return library != nullptr && *library != 0;
 }
 
@@ -288,7 +289,7 @@ std::string SegmentDirectory() {
 bool ChosenDirectoryWasRefused() { return directory_was_refused && !TheSettings().directory.empty() && !TheSettings().is_of_run; }
 
 bool MakeDirectoryOf(uid_t user) {
-  const char* const chosen = IsOverwritten() ? g_first_settings->directory.c_str() : secure_getenv("PFS_DIR");
+  const char* const chosen = IsOverwritten() ? g_first_settings->directory.c_str() : Setting("PFS_DIR");
   if (user == 0 || user == static_cast<uid_t>(-1) || chosen == nullptr || *chosen == 0 || geteuid() != 0) return false;
   const int error = errno;
   bool is_there = false;
@@ -346,7 +347,7 @@ void Note::Remove() {
 
 void Note::OfThisProcess(const char* kind, const char* what) {
   const bool is_run = IsOverwritten() ? g_first_settings->is_of_run : SaysRun();
-  const char* const folder = IsOverwritten() ? g_first_settings->directory.c_str() : secure_getenv("PFS_DIR");
+  const char* const folder = IsOverwritten() ? g_first_settings->directory.c_str() : Setting("PFS_DIR");
   if (!is_run || folder == nullptr) return;
   char name[24];
   std::snprintf(name, sizeof name, "%d.unseen", getpid());

@@ -15,6 +15,7 @@
 #include <span>
 #include <utility>
 
+#include "base/settings.h"
 #include "perfschema/pfs.h"
 #include "shm/attach.h"
 #include "shm/extents.h"
@@ -148,7 +149,7 @@ ByteRun SegmentView::RunAt(uint64_t offset, uint64_t wanted) const {
 
 Status Segment::Create(const Options& options, std::string* reason, bool is_private) {
   const Plan plan(options);
-  const char* mode = secure_getenv("PFS_SEGMENT");
+  const char* mode = Setting("PFS_SEGMENT");
   wants_file_ = !is_private && (mode == nullptr || std::strcmp(mode, "private") != 0);
   if (!range_.Find(plan.bytes, AddressRange::Prefer::kFree) || !range_.MapAnonymous(0, kHeaderCapacity)) {
     *reason = Reason("cannot map", std::to_string(kHeaderCapacity) + " bytes", errno);
