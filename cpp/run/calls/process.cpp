@@ -37,6 +37,7 @@ namespace {
 enum class Children { kNone, kFork, kAll };
 
 PFS_IN_EVERY_PROCESS void InForkedChild() {
+  if (g_forking.child_is_unrecorded) return InUnheardChild();
   if (!RunIsOff()) RememberPid();
 }
 void InForkedChildWithoutPfs() {
@@ -56,7 +57,7 @@ int StartInCopy(void* at) {
 }
 
 PFS_IN_EVERY_PROCESS Children WantedChildren() {
-  const char* const text = secure_getenv("PFS_RUN_CHILDREN");
+  const char* const text = Setting("PFS_RUN_CHILDREN");
   if (text != nullptr && std::strcmp(text, "none") == 0) return Children::kNone;
   return text != nullptr && std::strcmp(text, "fork") == 0 ? Children::kFork : Children::kAll;
 }
@@ -64,7 +65,7 @@ PFS_IN_EVERY_PROCESS Children WantedChildren() {
 // Takes this library out of LD_PRELOAD, so that programs which this one starts run without it.
 void LeavePreload() {
   const char* const before = secure_getenv("LD_PRELOAD");
-  const char* const mine = secure_getenv("PFS_RUN_PRELOAD");
+  const char* const mine = Setting("PFS_RUN_PRELOAD");
   if (before == nullptr || mine == nullptr) return;
   const char* const at = std::strstr(before, mine);
   if (at == nullptr) return;
@@ -101,15 +102,15 @@ PFS_IN_EVERY_PROCESS void HearOfForksEarly() {
   if (HasThreads()) (void)HearOfForksInParent();
 }
 
-// glibc gives constructors the arguments of main().
-__attribute__((constructor)) void StartRun(int count, char** arguments, char**) {
+// Does the part of the start that takes no lock of the program. Returns false if this process has no threads.
+PFS_IN_EVERY_PROCESS bool BeginStart(int count, char** arguments) {
   NoteProcessBegin();
   HearOfForksEarly();
   RememberPid();
   g_is_alone_in_object = true;
   const Children children = WantedChildren();
-  if (children != Children::kAll) LeavePreload();
-  if (!HasThreads()) return;
+  if (children != Children::kAll && !g_came_late) LeavePreload();
+  if (!HasThreads()) return false;
   StartSites();
   StartTags();
   StartPython(count, arguments);
@@ -117,6 +118,12 @@ __attribute__((constructor)) void StartRun(int count, char** arguments, char**) 
   if (children == Children::kAll) StartExec();
   pthread_atfork(nullptr, nullptr, children == Children::kNone ? InForkedChildWithoutPfs : InForkedChild);
   (void)HearOfForks();
+  return true;
+}
+
+// glibc gives constructors the arguments of main().
+PFS_IN_EVERY_PROCESS __attribute__((constructor)) void StartRun(int count, char** arguments, char**) {
+  if (g_came_late || !BeginStart(count, arguments)) return;
   // Not earlier: an allocator's constructor takes locks before the static objects of the core exist.
   g_runtime.run_is_off = false;
   if (HasForeignAllocator()) (void)EnsureStarted();
@@ -139,6 +146,37 @@ using namespace perfschema::run;
 extern "C" void* __dso_handle __attribute__((visibility("hidden")));
 extern "C" PFS_IN_EVERY_PROCESS int pthread_atfork(void (*prepare)(), void (*in_parent)(), void (*in_child)()) {
   return PFS_REAL(__register_atfork)(prepare, in_parent, in_child, &__dso_handle);
+}
+
+// What `pfs join` and `pfs leave` call, in a thread that they have made for it: it holds no lock. Both return 0, or 1 if this process
+// cannot be recorded. `settings`: as HandOverSettings() takes them; those of the first join stay.
+PFS_REPLACES int pfs_run_join(const char* settings) {
+  using perfschema::g_came_late;
+  if (!RunIsOff()) return 0;
+  if (perfschema::g_is_off_for_good) return 1;
+  static bool has_begun = false;
+  if (g_came_late && !has_begun) {
+    if (!perfschema::HandOverSettings(settings)) return 1;
+    has_begun = BeginStart(0, nullptr);
+  }
+  // Here, with the handler of exit(): in a forked child that would wait for a lock of the C library, which a thread of the parent may hold.
+  if (!perfschema::EnsureStarted()) return 1;
+  perfschema::g_runtime.run_is_off = false;
+  if (!g_came_late) return 0;
+  BindProgram(true);
+  // A thread that was binding a call has stored the C library's address after that.
+  constexpr timespec kInFlight{0, 10'000'000};
+  nanosleep(&kInFlight, nullptr);
+  BindProgram(true);
+  NoteFreeThreadedPython();
+  return 0;
+}
+PFS_REPLACES int pfs_run_leave() {
+  if (RunIsOff()) return 0;
+  perfschema::g_runtime.run_is_off = true;
+  StopTags();
+  if (perfschema::g_came_late) BindProgram(false);
+  return 0;
 }
 
 PFS_REPLACES int __register_atfork(void (*prepare)(), void (*in_parent)(), void (*in_child)(), void* object) {

@@ -1,19 +1,29 @@
 // run/loader/modules.cpp: libraries whose calls pass this one by.
 //
+// If this library came late, that is all of them. BindProgram() binds their calls. A library that is loaded later is bound when the program
+// looks for its functions: at the next dlsym().
+//
 // RTLD_DEEPBIND makes a library find its functions in its own dependencies first: in libc and not here. The flag stays as it is. When the
 // library is there, its calls of libc, and those of what it needs, are bound to the replacements. dlmopen() gives a library a libc of its
 // own: the error log says that it is not seen. The dynamic linker takes the return address of dlopen() for the caller, whose search path
 // counts: so these leave by a jump, with the stack as it was, unless the path needs no search.
+#include "run/loader/modules.h"
+
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "perfschema/pfs.h"
 #include "run/loader/exported.h"
 #include "run/loader/own_calls.h"
 #include "run/loader/real.h"
+#include "run/loader/small_lock.h"
 
 using namespace perfschema::run;
 
@@ -49,7 +59,63 @@ void BindAll(const link_map& library) {
   }
 }
 
+// Calls `visit` while the list of objects does not change. It must not call the dynamic linker. Returns how many objects have been loaded
+// since the program began.
+template <typename Visit>
+uint64_t WithObjects(Visit visit) {
+  struct Call {
+    Visit& visit;
+    uint64_t loaded;
+  } call{visit, 0};
+  constexpr auto kOnce = [](dl_phdr_info* first, size_t, void* at) {
+    auto& its = *static_cast<Call*>(at);
+    its.loaded = first->dlpi_adds;
+    its.visit();
+    return 1;
+  };
+  dl_iterate_phdr(kOnce, &call);
+  return call.loaded;
+}
+
+SmallLock binding;                           // two threads must not bind one object
+constinit std::atomic<uint64_t> loaded = 0;  // objects, when all were bound
+
 }  // namespace
+
+namespace perfschema::run {
+
+void BindProgram(bool is_here) {
+  const CLibrary c_library;
+  const link_map* const own = OwnObject();
+  std::vector<std::string> names;
+  const uint64_t seen = WithObjects([&] {
+    for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
+      const bool has_file = std::strchr(object->l_name, '/') != nullptr || object == FirstObject();
+      if (has_file && object != own && !c_library.Has(object->l_ld)) names.emplace_back(object->l_name);
+    }
+  });
+  for (const std::string& name : names) {
+    // An object that another thread is loading has been relocated when this returns, and it stays as long as the handle.
+    void* const handle = dlopen(name.empty() ? nullptr : name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == nullptr) continue;
+    {
+      const SmallLock::Guard guard(binding);
+      const auto& object = *static_cast<const link_map*>(handle);
+      WithObjects([&] { is_here ? c_library.BindCallsHere(object) : c_library.BindCallsBack(object); });
+    }
+    dlclose(handle);
+  }
+  loaded.store(seen, std::memory_order_relaxed);
+}
+
+}  // namespace perfschema::run
+
+extern "C" __attribute__((used, visibility("hidden"))) void pfs_run_bind_new() {
+  if (IsPlain()) return;
+  const int error = errno;
+  if (WithObjects([] {}) != loaded.load(std::memory_order_relaxed)) BindProgram(true);
+  errno = error;
+}
 
 extern "C" __attribute__((used, visibility("hidden"))) void pfs_run_note_unseen(const char* path) {
   if (IsPlain() || path == nullptr) return;
@@ -64,7 +130,7 @@ constexpr uintptr_t kNotOpened = 1;
 
 // Loads a library with RTLD_DEEPBIND. Returns kNotOpened if the caller must do so by a jump.
 extern "C" __attribute__((used, visibility("hidden"))) void* pfs_run_open_apart(const char* path, int flags) {
-  if (IsPlain() || path == nullptr) return reinterpret_cast<void*>(kNotOpened);
+  if (IsPlain() || path == nullptr || perfschema::g_came_late) return reinterpret_cast<void*>(kNotOpened);
   if (std::strchr(path, '/') == nullptr || std::strchr(path, '$') != nullptr) {
     pfs_run_note_unseen(path);
     return reinterpret_cast<void*>(kNotOpened);
@@ -114,6 +180,20 @@ dlmopen:
   ldr x16, [x16, #:lo12:pfs_real_dlmopen]
   br x16
 .size dlmopen, . - dlmopen
+.hidden pfs_run_late_dlsym
+.globl pfs_run_late_dlsym
+.type pfs_run_late_dlsym, %function
+pfs_run_late_dlsym:
+  stp x29, x30, [sp, #-32]!
+  mov x29, sp
+  stp x0, x1, [sp, #16]
+  bl pfs_run_bind_new
+  ldp x0, x1, [sp, #16]
+  ldp x29, x30, [sp], #32
+  adrp x16, pfs_real_dlsym
+  ldr x16, [x16, #:lo12:pfs_real_dlsym]
+  br x16
+.size pfs_run_late_dlsym, . - pfs_run_late_dlsym
 .popsection
 )");
 #else
@@ -153,6 +233,19 @@ dlmopen:
   pop %rdi
   jmp *pfs_real_dlmopen(%rip)
 .size dlmopen, . - dlmopen
+.hidden pfs_run_late_dlsym
+.globl pfs_run_late_dlsym
+.type pfs_run_late_dlsym, @function
+pfs_run_late_dlsym:
+  push %rdi
+  push %rsi
+  sub $8, %rsp
+  call pfs_run_bind_new
+  add $8, %rsp
+  pop %rsi
+  pop %rdi
+  jmp *pfs_real_dlsym(%rip)
+.size pfs_run_late_dlsym, . - pfs_run_late_dlsym
 .popsection
 )");
 #endif

@@ -8,9 +8,12 @@
 #include <string_view>
 
 #include "base/placement.h"
+#include "record/engine/runtime.h"
 #include "run/loader/exported.h"
 #include "run/loader/memory.h"
 #include "run/loader/sites.h"
+
+extern "C" void pfs_run_late_dlsym() __attribute__((visibility("hidden")));  // modules.cpp
 
 namespace perfschema::run {
 namespace {
@@ -89,8 +92,10 @@ void* CLibrary::FunctionOf(const char* name) const {
 bool CLibrary::SetRelocated(const link_map& object, int protection) const {
   const auto get_value = reinterpret_cast<unsigned long (*)(unsigned long)>(FunctionOf("getauxval"));
   const uintptr_t page = get_value(AT_PAGESZ);
+  const std::span segments = object.l_addr != 0 ? SegmentsOf(object)  // a program that is not relocatable has no base
+                                                : std::span(reinterpret_cast<const ElfW(Phdr)*>(get_value(AT_PHDR)), get_value(AT_PHNUM));
   bool is_done = true;
-  for (const ElfW(Phdr) & segment : SegmentsOf(object)) {
+  for (const ElfW(Phdr) & segment : segments) {
     if (segment.p_type != PT_GNU_RELRO) continue;
     const uintptr_t begin = (object.l_addr + segment.p_vaddr) & -page, end = (object.l_addr + segment.p_vaddr + segment.p_memsz) & -page;
     is_done &= ProtectMemory(begin, end - begin, static_cast<uintptr_t>(protection)) == 0;
@@ -124,12 +129,53 @@ PFS_IN_EVERY_PROCESS void CLibrary::BindCallsOf(const link_map& object) const {
   Bind(object, [this](const void* now, const char* name) { return Has(now) ? nullptr : FunctionOf(name); });
 }
 
+namespace {
+
+constexpr SymbolName kSearch("dlsym");
+
+// Returns the function of that name that a program without this library would call.
+void* FunctionWithoutUs(const SymbolName& name) {
+  const link_map* const own = OwnObject();
+  void* found = nullptr;
+  for (const link_map* object = FirstObject(); object != nullptr && found == nullptr; object = object->l_next) {
+    if (object != own) found = Exported(*object).FindFunction(name);
+  }
+  return found;
+}
+
+}  // namespace
+
 void CLibrary::BindCallsHere(const link_map& object) const {
   const Exported own(*OwnObject());
-  Bind(object, [&](const void* now, const char* name) -> void* {
-    // A function that has not been called yet leads back into the object.
-    return Has(now) || MapOf(now) == &object ? own.FindFunction(SymbolName(std::string_view(name))) : nullptr;
+  Bind(object, [&](const void* now, const char* text) -> void* {
+    const SymbolName name{std::string_view(text)};
+    void* const ours = g_came_late && name.hash == kSearch.hash ? reinterpret_cast<void*>(&pfs_run_late_dlsym) : own.FindFunction(name);
+    if (ours == nullptr || now == ours || Has(now)) return ours;
+    const link_map* giver = MapOf(now);
+    if (giver == &object) {  // it has not been called yet
+      if (!g_came_late) return ours;
+      now = FunctionWithoutUs(name);
+      if (now == nullptr || Has(now)) return ours;
+      giver = MapOf(now);
+    }
+    const bool is_of_client = g_came_late && giver != nullptr && FunctionOf(text) == nullptr;
+    return is_of_client && now == Exported(*giver).FindFunction(name) ? ours : nullptr;
   });
+}
+
+void CLibrary::BindCallsBack(const link_map& object) const {
+  const link_map* const own = OwnObject();
+  Bind(object, [&](const void* now, const char* text) -> void* {
+    if (MapOf(now) != own) return nullptr;
+    void* const function = FunctionOf(text);
+    return function != nullptr ? function : FunctionWithoutUs(SymbolName{std::string_view(text)});
+  });
+}
+
+bool CLibrary::IsBefore(const link_map& object) const {
+  const link_map* before = object.l_prev;
+  while (before != nullptr && (count_ == 0 || before != parts_[0].object)) before = before->l_prev;
+  return before != nullptr;
 }
 
 }  // namespace perfschema::run

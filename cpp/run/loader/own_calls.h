@@ -23,8 +23,13 @@ class CLibrary {
   void* FunctionOf(const char* name) const;
   // Binds the calls of an object to it. REQUIRES: the object has been relocated.
   void BindCallsOf(const link_map& object) const;
-  // Binds the calls of an object that lead to it, or nowhere yet, to the replacements here. REQUIRES: as before.
+  // Binds the calls of an object to the replacements here: those that lead to it or nowhere yet, and those of a client to the client's own
+  // functions. What leads to another object's function of its names stays: that object replaces it. REQUIRES: as before.
   void BindCallsHere(const link_map& object) const;
+  // Binds the calls that lead here to where they led. REQUIRES: as before.
+  void BindCallsBack(const link_map& object) const;
+  // Returns whether it comes before an object in the order in which the dynamic linker looks for symbols.
+  bool IsBefore(const link_map& object) const;
 
  private:
   template <typename Find>

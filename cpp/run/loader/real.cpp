@@ -3,6 +3,9 @@
 // The pointer of each function first leads to a stub that finds all functions and then makes the call. So the order of constructors does
 // not matter. The search is dlsym(RTLD_NEXT) for all of them at once, without the lock of the dynamic linker (run/loader/exported.h).
 //
+// A library that came late by dlopen() is behind the C library in the order of the search. Calls are led here one by one then, those that
+// lead to the C library (run/loader/modules.cpp), so the functions are the C library's.
+//
 // The next object that defines a function may be another library than the C library: fakeroot, a sanitizer. It gets the calls that the
 // program makes. It must not get those that this library makes for itself: it may call a replacement, which would call it again.
 #include "run/loader/real.h"
@@ -158,6 +161,7 @@ extern "C" void* pfs_own_all[] __attribute__((visibility("hidden")));
 
 PFS_IN_EVERY_PROCESS void pfs_run_find_all() {
   using namespace perfschema::run;
+  using perfschema::g_came_late;
   PFS_SET_IN_EVERY_PROCESS static constinit bool is_done = false;
   if (is_done) return;
   is_done = true;
@@ -166,9 +170,11 @@ PFS_IN_EVERY_PROCESS void pfs_run_find_all() {
   if (own != nullptr) library.BindCallsOf(*own);  // first: a call would be the program's function
   const int error = errno;
   void* found[kFunctions] = {};
-  if (own != nullptr) FindAll(own->l_next, kNames, kPlaces, found);
+  g_came_late = own != nullptr && library.IsBefore(*own);
+  if (own != nullptr && !g_came_late) FindAll(own->l_next, kNames, kPlaces, found);
   for (size_t i = 0; i < kFunctions; ++i) {
     const char* const name = kNames + kPlaces[i].at;
+    if (g_came_late) found[i] = library.FunctionOf(name);
     pfs_real_all[i] = pfs_own_all[i] = found[i] != nullptr ? found[i] : Substitute(name);
     if (found[i] == nullptr || library.Has(found[i])) continue;
     if (void* const function = library.FunctionOf(name); function != nullptr) pfs_own_all[i] = function;

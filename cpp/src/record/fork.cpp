@@ -153,7 +153,11 @@ void NoteHolds(ShmInstance* instances) {
 void BeforeFork() {
   // Holding the lock over fork() means that no object is half made in the child. A handler that forks inside the slow
   // path cannot take it.
-  g_forking.holds_lock = is_heard_in_child && !t_locals.in_cold_lock && LockCold();
+  const bool may_lock = is_heard_in_child && !t_locals.in_cold_lock;
+  g_forking.holds_lock = may_lock && LockCold();
+  g_forking.child_is_unrecorded = g_came_late && may_lock && !g_forking.holds_lock;
+  // The program's own handlers run before AfterForkInChild() then. Until that, the child has its parent's memory.
+  if (g_came_late) t_locals.may_share_memory = true;
   g_forking.locks_are_held = true;
   g_forking.child_may_wait = false;
   if (IsStillForked()) g_runtime.segment.NoteGrandchild();
@@ -205,6 +209,7 @@ void PutThreadAside() {
 
 // Most children exec or end soon: they wait for their first event, and touch few pages until then. Each page costs a microsecond.
 PFS_IN_EVERY_PROCESS void AfterForkInChild() {
+  if (g_forking.child_is_unrecorded) return EndInUnheardChild();
   ThreadState* const thread = t_locals.state;
   const bool is_recorded = g_runtime.on && !IsStillForked();
   const bool must_go_on = is_recorded && thread != nullptr && !HasNothingOpen(*thread);

@@ -139,8 +139,24 @@ void LeaveSegment() { Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask,
 
 }  // namespace
 
+// The thread that forks takes the cold lock before an allocator's handler waits for the allocator's locks, if pfs came late. A thread that
+// has one of these must not wait for the cold lock for long.
+static bool LockInLateProcess() {
+  constexpr long kSecond = 1'000'000'000;
+  timespec until{};
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += kNapsForOutsider * kNapNanos;
+  until.tv_sec += until.tv_nsec / kSecond;
+  until.tv_nsec %= kSecond;
+  return pthread_mutex_timedlock(&g_forking.cold_mutex, &until) == 0;
+}
+
 bool LockCold() {
-  pthread_mutex_lock(&g_forking.cold_mutex);
+  if (__builtin_expect(!g_came_late, 1)) {
+    pthread_mutex_lock(&g_forking.cold_mutex);
+  } else if (!LockInLateProcess()) {
+    return false;
+  }
   g_forking.is_inside = false;
   bool is_open = true;
   if (outsider_descriptor >= 0) {

@@ -18,7 +18,7 @@
 namespace perfschema {
 
 // These functions serve ColdLock and fork(). Unlike ColdLock they do not handle signal handlers and cancellation.
-// LockCold() returns false if an outsider holds the lock and does not release it.
+// LockCold() returns false if an outsider holds the lock and does not release it, or, if pfs came late, another thread.
 bool LockCold();
 void UnlockCold();
 // Resets the lock in a forked child, whose segment no outsider has entered. `was_locked`: the parent held the lock

@@ -13,7 +13,7 @@ thread_local constinit uint32_t t_no_signals __attribute__((tls_model("initial-e
 thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec"))) = {};
 constinit Runtime g_runtime = {};
 bool g_is_off_for_good = false;
-PFS_SET_IN_EVERY_PROCESS constinit bool g_is_alone_in_object = false;
+PFS_SET_IN_EVERY_PROCESS constinit bool g_is_alone_in_object = false, g_came_late = false;
 
 bool IsInterruptedInColdPath() {
   if (!WasLeft(t_locals.in_cold_lock.place(), AboveHandlersOf(__builtin_dwarf_cfa()))) return true;

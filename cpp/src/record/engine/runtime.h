@@ -101,6 +101,7 @@ struct Forking {
   // Some thread holds a lock exclusively, and the child may release it without a call. Also true if not checked.
   bool locks_are_held = true;
   bool child_may_wait = false;                // with leaving its parent's memory, until its first event
+  bool child_is_unrecorded = false;           // the cold lock was not to be had: pfs came late
   bool child_had_lock = false;                // the child was forked under the cold lock: no object is half made
   std::atomic<bool> governor_may_run{false};  // set before the governor's mutex is first locked
   // State of the thread that called fork(), until it resumes. Its number in the system is the child's.
@@ -162,6 +163,8 @@ PFS_ALWAYS_INLINE ShmInstanceList& ListOf(const ShmInstance& object) {
 inline bool IsStillForked() { return g_runtime.phase.load(std::memory_order_relaxed) == Phase::kForked; }
 // Set by libperfschema-run.so: all variables of this object are those of pfs, and none is the program's.
 extern bool g_is_alone_in_object PFS_HIDDEN;
+// Set by libperfschema-run.so: the program was there first (`pfs join`). Handlers of fork() that others registered run in another order.
+extern bool g_came_late PFS_HIDDEN;
 // Whether pfs is off for good: in a child without memory of its own, and in a process that dies if pfs makes a system call.
 extern bool g_is_off_for_good PFS_HIDDEN;
 
