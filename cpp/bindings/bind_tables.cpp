@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "background/sampling.h"
 #include "base/like.h"
 #include "gil.h"
 #include "perfschema/pfs.h"
@@ -193,16 +194,19 @@ py::tuple Part(const Column& column, ColumnData&& data, size_t rows) {
                         texts);
 }
 
+py::tuple ReadingOf(const NamedTable& table, const std::vector<size_t>& chosen, TableData&& data) {
+  py::list parts;
+  for (size_t i = 0; i < chosen.size(); ++i) parts.append(Part(table.def->columns[chosen[i]], std::move(data.columns[i]), data.rows));
+  return py::make_tuple(data.rows, data.skipped, parts);
+}
+
 using Moment = std::optional<uint64_t>;
 
 py::tuple Read(const std::string& name, const ColumnList& columns, const AttachedSegment* segment, bool elapsed, const Moment& now,
                bool only_used) {
   const NamedTable& table = GetTable(name);
   const std::vector<size_t> chosen = GetColumns(table, columns);
-  TableData data = ReadColumns(table, chosen, segment, {now, elapsed, false, only_used});
-  py::list parts;
-  for (size_t i = 0; i < chosen.size(); ++i) parts.append(Part(table.def->columns[chosen[i]], std::move(data.columns[i]), data.rows));
-  return py::make_tuple(data.rows, data.skipped, parts);
+  return ReadingOf(table, chosen, ReadColumns(table, chosen, segment, {now, elapsed, false, only_used}));
 }
 
 py::object Cell(const SqlType& type, const ColumnData& data, size_t row) {
@@ -279,6 +283,32 @@ void Truncate(const std::string& name) {
 
 }  // namespace
 
+// Returns (whether the program still runs, rows, skipped, parts).
+py::tuple RunSampling(Sampling& sampling, double seconds) {
+  TableData data{};
+  Status status = WithoutGil([&] { return sampling.Run(static_cast<uint64_t>(seconds * 1e9), &data); });
+  const bool runs = status.code() != Code::kNotFound;
+  if (runs) RaiseIfBad(std::move(status), "AttachError");
+  const NamedTable& table = GetTable("active_sessions");
+  return py::make_tuple(runs) + ReadingOf(table, GetColumns(table, std::nullopt), std::move(data));
+}
+
+void BindSampling(py::module_& m) {
+  py::class_<Sampling>(m, "Sampling")
+      .def(py::init([](const AttachedSegment* segment, double hz) {
+             const SegmentView view = ViewOf(segment);
+             if (!view.ok()) throw StatusError(Status(Code::kState, "pfs is off in this process: there is nothing to sample"));
+             return std::make_unique<Sampling>(view, hz);
+           }),
+           py::arg("segment").none(true), py::arg("hz"), py::keep_alive<1, 2>())
+      .def("run", RunSampling, py::arg("seconds"))
+      .def("stop", &Sampling::Stop)
+      .def_property_readonly("scheduling", &Sampling::scheduling)
+      .def_property_readonly("samples", &Sampling::samples)
+      .def_property_readonly("missed", &Sampling::missed)
+      .def_property_readonly("processor_time", &Sampling::processor_time);
+}
+
 void BindTables(PyObject* module) {
   auto m = py::reinterpret_borrow<py::module_>(module);
   py::class_<AttachedSegment>(m, "Segment", "A segment file, mapped for reading during the lifetime of the object.")
@@ -288,6 +318,7 @@ void BindTables(PyObject* module) {
       .def_property_readonly("identity",
                              [](const AttachedSegment& segment) { return segment.identity(); })  // a copy, which keeps nothing mapped
       .def_property_readonly("pid", [](const AttachedSegment& segment) { return segment.identity().pid; });
+  BindSampling(m);
   m.def("tables", TableNames);
   m.def("table_info", Traits, py::arg("table"));
   m.def(

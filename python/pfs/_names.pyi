@@ -3,6 +3,7 @@ from typing import Literal, TypeAlias
 
 TableName: TypeAlias = Literal[
     "accounts",
+    "active_sessions",
     "blocked",
     "busiest",
     "call_sites",

@@ -103,6 +103,10 @@ void ForEachStatement(const Snapshot& snapshot, uint32_t view, const std::functi
                       const Expect& expect = {});
 void ForEachTransaction(const Snapshot& snapshot, uint32_t view, const std::function<void(const TransactionRow&)>& use,
                         const Expect& expect = {});
+// Sets the schema and the name of a wait's object. `state`: the record's, which has kRecordHasName; the others: words of its details.
+// Nothing is set if the name is gone.
+void DescribeObject(const Snapshot& snapshot, uint64_t state, uint64_t flags_and_name, uint64_t version_and_type,
+                    std::optional<Text<64>>* schema, std::optional<Text<512>>* name);
 // Show what is new in the records of traced events since the last call with this cursor (snapshot/traced.h). The rows are of the kinds
 // above.
 void ForEachTracedWait(const Snapshot& snapshot, TraceCursor* cursor, const TraceUse& use);

@@ -33,16 +33,7 @@ struct WaitEvent {
     FillRow(snapshot, head, *instrument, &row.event);
     if (!head.is_open() && (head.state & kRecordHasSpins) != 0) row.spins = static_cast<uint32_t>(head.end_info >> 32);
     if ((head.state & kRecordHasName) != 0) {
-      std::string_view name;
-      if (snapshot.CopyName(static_cast<uint32_t>(extra.flags_and_name >> 32), static_cast<uint32_t>(extra.version_and_type), &name)) {
-        const size_t end = (head.state & kRecordHasSchema) != 0 ? name.find('\0') : std::string_view::npos;
-        if (end != std::string_view::npos) {
-          if (end != 0) row.object_schema = name.substr(0, end);
-          name.remove_prefix(end + 1);
-          name = name.substr(0, name.find('\0'));
-        }
-        if (end == std::string_view::npos || !name.empty()) row.object_name = name;
-      }
+      DescribeObject(snapshot, head.state, extra.flags_and_name, extra.version_and_type, &row.object_schema, &row.object_name);
     }
     const std::string_view object_type = kFamilies[static_cast<int>(instrument->family)].object_type;
     if (!object_type.empty()) row.object_type = object_type;
@@ -66,6 +57,19 @@ struct WaitEvent {
     use(row);
   }
 };
+
+void DescribeObject(const Snapshot& snapshot, uint64_t state, uint64_t flags_and_name, uint64_t version_and_type,
+                    std::optional<Text<64>>* schema, std::optional<Text<512>>* name) {
+  std::string_view full;
+  if (!snapshot.CopyName(static_cast<uint32_t>(flags_and_name >> 32), static_cast<uint32_t>(version_and_type), &full)) return;
+  const size_t end = (state & kRecordHasSchema) != 0 ? full.find('\0') : std::string_view::npos;
+  if (end != std::string_view::npos) {
+    if (end != 0) *schema = full.substr(0, end);
+    full.remove_prefix(end + 1);
+    full = full.substr(0, full.find('\0'));
+  }
+  if (end == std::string_view::npos || !full.empty()) *name = full;
+}
 
 void ForEachWait(const Snapshot& snapshot, uint32_t view, const std::function<void(const WaitRow&)>& use, const Expect& expect) {
   EventReader<WaitEvent>(snapshot).ForEach(view, use, expect);

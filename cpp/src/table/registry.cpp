@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "base/nearest.h"
 #include "record/declared/facts.h"
@@ -130,6 +131,16 @@ Status ReadTable(const NamedTable& table, const SegmentView& view, std::span<con
   if (view.file() == nullptr) return {};
   view.file()->CountRows(data->skipped, data->repaired);
   return view.file()->Check();
+}
+
+TableData TableOf(const NamedTable& table, const void* rows, size_t count) {
+  std::vector<size_t> all(table.def->columns.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  FrameSink sink(*table.def, all);
+  for (size_t i = 0; i < count; ++i) sink.OnRow(static_cast<const char*>(rows) + i * table.def->scan.row_bytes);
+  TableData data;
+  sink.Finish(&data);
+  return data;
 }
 
 Status TruncateTable(const NamedTable& table) {

@@ -78,6 +78,8 @@ PFS_API Status FindTable(std::string_view name, const NamedTable** table);  // k
 // Reads a table. `columns` = indices, empty = all. A view that is not ok() reads as empty, except for tables that are
 // available while pfs is off.
 PFS_API Status ReadTable(const NamedTable& table, const SegmentView& view, std::span<const size_t> columns, TableData* data);
+// Returns rows of a table that were made elsewhere: `count` of the structs that its scan gives, one behind the other.
+PFS_API TableData TableOf(const NamedTable& table, const void* rows, size_t count);
 // Truncates a table of this process. kNotAllowed says what is allowed.
 PFS_API Status TruncateTable(const NamedTable& table);
 // Changes rows of this process that meet all conditions. It checks everything before it changes anything.

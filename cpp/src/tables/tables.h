@@ -6,6 +6,7 @@
 // clang-format off
 #define PFS_FOR_EACH_TABLE(X)                     \
   X(accounts)                                     \
+  X(active_sessions)                              \
   X(blocked)                                      \
   X(busiest)                                      \
   X(call_sites)                                   \

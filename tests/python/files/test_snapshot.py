@@ -253,7 +253,8 @@ def test_nothing_happened(program: Subject) -> None:
     before, after = take(program), take(program)
     difference = pfs.Snapshot.diff(before, after)
     assert list(difference) == pfs.tables()
-    assert [name for name, frame in difference.items() if len(frame)] == ["thread_time"]  # time passes all the same
+    # Time passes all the same.
+    assert [name for name, frame in difference.items() if len(frame)] == ["active_sessions", "thread_time"]
     assert difference.truncated == []
 
 

@@ -57,6 +57,7 @@ def rich_world() -> None:
 
 # Tables that tell of the reader, or ask more than the segment.
 BY_NATURE = {
+    "active_sessions": "the kernel is asked what threads that live do, and time passes",
     "performance_timers": "frequencies and overheads are measured when they are read",
     "thread_time": "the kernel is asked about threads that live, and time passes",
     "session_account_connect_attrs": "those of the reader's account; somebody outside has none",

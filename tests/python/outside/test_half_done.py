@@ -75,7 +75,7 @@ assert library.pfs_program(2, b"shop", b"price")
 _SECTION = re.compile(r"^\s+HalfWord ([^;]*);", re.MULTILINE)
 _IS_SECTION = re.compile(r"(^|_)seq$|^lap$")
 # Of a reader, and of the time of reading.
-_OWN = {"performance_timers", "global_status", "session_status"}
+_OWN = {"active_sessions", "performance_timers", "global_status", "session_status"}
 _FROM_STATEMENTS = {"threads", "processlist"}  # their INFO, DB, COMMAND and STATE are those of the statement that runs
 _WITHOUT = {"threads": {"PROCESSLIST_TIME"}, "processlist": {"TIME"}, "thread_time": {"SUM_TIMER_WAIT"}}
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "Readable", "in_words"]
 
 # Tables that people ask in a hurry: names and places in them are always in words.
-TABLES = frozenset(("blocked", "lock_reasons", "running"))
+TABLES = frozenset(("active_sessions", "blocked", "lock_reasons", "running"))
 _NAMES = frozenset(("EVENT_NAME", "HOLDER", "HOLDER_EVENT_NAME", "LOCK_NAME", "THREAD"))
 
 _IN_NAME = re.compile(r"(?:code|data)\+0x[0-9a-f]+$")
