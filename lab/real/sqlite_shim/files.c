@@ -145,8 +145,8 @@ static int file_sync(sqlite3_file* base, int flags) {
 
 static int file_size(sqlite3_file* base, sqlite3_int64* size) {
   struct stat about;
-  if (pfs_fstat(((recorded_file*)base)->fd, &facts) != 0) return SQLITE_IOERR_FSTAT;
-  *size = facts.st_size;
+  if (pfs_fstat(((recorded_file*)base)->fd, &about) != 0) return SQLITE_IOERR_FSTAT;
+  *size = about.st_size;
   return SQLITE_OK;
 }
 
