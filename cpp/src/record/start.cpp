@@ -144,7 +144,18 @@ void LeaveZerosOutOfCores() {
   LeaveOutOfCores(reinterpret_cast<void*>(begin), reinterpret_cast<uintptr_t>(_end) - begin);
 }
 
+// Returns the bytes of a processor's second-level cache; 0 = unknown.
+uint64_t SecondLevelCacheBytes() {
+#if defined(_SC_LEVEL2_CACHE_SIZE)  // musl has none; glibc knows it on x86 only
+  if (const long known = sysconf(_SC_LEVEL2_CACHE_SIZE); known > 0) return static_cast<uint64_t>(known);
+#endif
+  char kib[32];
+  return ReadSmallFile("/sys/devices/system/cpu/cpu0/cache/index2/size", kib, sizeof kib) ? std::strtoull(kib, nullptr, 10) << 10 : 0;
+}
+
 void StartNow() {
+  int64_t& wait_rows = options.values[static_cast<uint32_t>(OptionId::events_waits_history_long_size)];
+  if (wait_rows == -1) wait_rows = WaitRowsFor(SecondLevelCacheBytes());
   if (options.Get(OptionId::performance_schema) == 0) {
     NoteReason("performance_schema is OFF");
     return;

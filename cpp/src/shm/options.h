@@ -18,7 +18,8 @@ namespace perfschema {
   X(performance_schema, 1, 0, 1, 1, "Master switch, fixed at start.")                                                            \
   X(cycle_timer, 1, 0, 1, 1, "0 forbids the cycle counter as a timer.")                                                          \
   X(events_waits_history_size, -1, -1, 1024, 10, "Rows per thread of events_waits_history.")                                     \
-  X(events_waits_history_long_size, -1, -1, 1048576, 10000, "Rows of events_waits_history_long.")                                \
+  X(events_waits_history_long_size, -1, -1, 1048576, 10000,                                                                      \
+    "Rows of events_waits_history_long; -1 = as many as fit a quarter of a processor's second-level cache, 1000 to 10000.")      \
   X(accounts_size, -1, -1, 16384, 1024, "Rows of accounts; 0 = users and hosts only.")                                           \
   X(hosts_size, -1, -1, 16384, 1024, "Rows of hosts.")                                                                           \
   X(users_size, -1, -1, 16384, 1024, "Rows of users.")                                                                           \

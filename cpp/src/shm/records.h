@@ -25,6 +25,7 @@
 // The places for long texts get memory when a record of the space has such a text.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -192,6 +193,14 @@ struct ShmWaitRecord : ShmRecord {
   const ShmWaitDetails& details() const { return *reinterpret_cast<const ShmWaitDetails*>(this + 1); }
 };
 static_assert(sizeof(ShmWaitRecord) == 64 && sizeof(ShmWaitDetails) == 64);
+
+// Returns how many rows of events_waits_history_long -1 stands for, beside a second-level cache of that size; 0 = unknown. Whatever
+// places they take, their chunks are no more than a quarter of it: a pool that leaves the cache costs a miss an event.
+inline int64_t WaitRowsFor(uint64_t cache_bytes) {
+  const int64_t most = kOptions[static_cast<uint32_t>(kPools[0].history_long_size)].autosize;
+  const uint64_t row_bytes = kPlacesWithDetails * sizeof(ShmWaitRecord) * 5 / 4;  // as ChunksInPool
+  return cache_bytes == 0 ? most : std::clamp<int64_t>(static_cast<int64_t>(cache_bytes / 4 / row_bytes), 1000, most);
+}
 
 struct ShmStageRecord : ShmRecord {
   Word work_completed, work_estimated;  // kRecordHasProgress

@@ -8,6 +8,7 @@ import os
 import re
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -542,8 +543,12 @@ def test_E5_only_finished_events_are_in_histories() -> None:
 
 @fresh_process("performance_schema_events_waits_history_size=-1,performance_schema_events_waits_history_long_size=-1")
 def test_E7_sizes_of_a_fresh_process() -> None:
-    """E7: autosized to 10 rows a thread and 10000 in all."""
-    assert (pfs.variables["events_waits_history_size"], pfs.variables["events_waits_history_long_size"]) == (10, 10000)
+    """E7: autosized to 10 rows a thread, and in all to what a quarter of the second-level cache holds."""
+    known = os.sysconf("SC_LEVEL2_CACHE_SIZE") if "SC_LEVEL2_CACHE_SIZE" in os.sysconf_names else 0
+    of_system = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
+    cache = known if known > 0 else int(of_system.read_text().strip("K\n")) << 10 if of_system.exists() else 0
+    long = min(max(cache // 640, 1000), 10000) if cache else 10000
+    assert (pfs.variables["events_waits_history_size"], pfs.variables["events_waits_history_long_size"]) == (10, long)
 
 
 @fresh_process()

@@ -667,7 +667,7 @@ def test_H9_failed_open_counts_by_event_name_only() -> None:
     assert count(WAITS_BY_THREAD) == 1
 
 
-@fresh_process()
+@fresh_process("performance_schema_events_waits_history_long_size=10000")
 def test_events_on_names_have_the_name_whether_or_not_there_is_a_file() -> None:
     """mkdir, rmdir, a failed open, stat of nothing; and every name is given back."""
     key = key_of("file", "h/data")

@@ -54,7 +54,7 @@ int main(int count, char** arguments) {
 def test_blocked_are_all_that_had_to_wait_and_no_free_lock(
     tmp_path: Path, options: tuple[str, ...], arguments: tuple[str, ...]
 ) -> None:
-    """The history has the last 10,000 events, and 100,000 or 12,000 events come after the first wait."""
+    """The history has at most the last 10,000 events, and 100,000 or 12,000 events come after the first wait."""
     (tmp_path / "locks.c").write_text(LOCKS)
     subprocess.run(["cc", "-O1", "-g", "-o", tmp_path / "locks", tmp_path / "locks.c", "-lpthread"], check=True)
     rows = report_of(tmp_path, tmp_path / "locks", *arguments, options=options)["blocked"]

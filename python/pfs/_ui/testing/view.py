@@ -138,7 +138,7 @@ class View:
 
     def events(self, name: TableName | str = "events_waits_history_long", *, children: bool = False) -> pd.DataFrame:
         """Returns the events of this test that a table of events still has. A history keeps the last events of all threads, by
-        default 10,000, so take counts and sums from the summaries.
+        default 1,000 to 10,000, so take counts and sums from the summaries.
 
         Raises:
             UnknownTable: no table has this name.
