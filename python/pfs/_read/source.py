@@ -14,19 +14,23 @@ if TYPE_CHECKING:
     Conditions = Sequence[tuple[str, str, bool]]
     Assignments = Sequence[tuple[str, str | None]]
 
-    class Source(Protocol):
-        """Reads and changes tables. Setup tables, mappings and frames use it. Arguments and results are those of pfs._core."""
+    class Rows(Protocol):
+        """Reads rows of tables."""
 
         @property
         def pid(self) -> int: ...
         # elapsed: running events get TIMER_END = now and TIMER_WAIT = the time so far; now: None asks the timer.
         def now(self) -> int: ...
-        def read(
-            self, table: str, columns: Sequence[str] | None, elapsed: bool = False, now: int | None = None
-        ) -> tuple[int, int, list[_core.Part]]: ...
         def rows(
             self, table: str, columns: Sequence[str] | None, elapsed: bool = False, now: int | None = None
         ) -> list[tuple[Any, ...]]: ...
+
+    class Source(Rows, Protocol):
+        """Reads and changes tables. Setup tables, mappings and frames use it. Arguments and results are those of pfs._core."""
+
+        def read(
+            self, table: str, columns: Sequence[str] | None, elapsed: bool = False, now: int | None = None
+        ) -> tuple[int, int, list[_core.Part]]: ...
         # any_order: nobody sees the order of the rows, so that events need not be sorted.
         def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> _core.ArrowTable: ...
         def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int: ...
@@ -79,7 +83,7 @@ class OwnProcess:
 OWN = OwnProcess()
 
 
-def losses(source: Source) -> dict[str, int]:
+def losses(source: Rows) -> dict[str, int]:
     """Returns how many events, objects and rows could not be recorded since the start, by status variable of pfs."""
     rows = source.rows("global_status", ("VARIABLE_NAME", "VARIABLE_VALUE"))
     return {name: int(count) for name, count in rows if name.startswith(OF_PFS) and name.endswith("_lost") and count is not None}

@@ -17,6 +17,7 @@ from pfs._read.arrow import plain_texts
 from pfs._save.foreign import batches_of, check_sizes, foreign, members, rows_of
 from pfs._save.held import Columns, declared
 from pfs._save.parquet import array_of_numbers, columns_of_arrow, need_pyarrow
+from pfs._save.places import SUMMARY
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ __all__ = [
     "write_archive",
 ]
 
-_SUMMARY = "snapshot.json"
 _LARGE = 1 << 16
 _ATTRS = b"PANDAS_ATTRS"  # pandas calls them so in Parquet files
 
@@ -78,7 +78,7 @@ class ArchiveWriter:
 
     def finish(self, summary: Mapping[str, object]) -> None:
         """Writes what the file says about its snapshot."""
-        self._archive.writestr(_SUMMARY, json.dumps(summary, indent=1))
+        self._archive.writestr(SUMMARY, json.dumps(summary, indent=1))
 
 
 @contextmanager
@@ -142,9 +142,9 @@ def read_archive_summary(path: str | os.PathLike[str]) -> dict[str, Any]:
         InvalidValue: the file holds no snapshot.
     """
     with members(path, "holds no snapshot") as archive:
-        found = json.loads(archive.read(_SUMMARY))
+        found = json.loads(archive.read(SUMMARY))
         if not isinstance(found, dict):
-            raise InvalidValue(f"{os.fspath(path)} holds no snapshot: {_SUMMARY} is no object")
+            raise InvalidValue(f"{os.fspath(path)} holds no snapshot: {SUMMARY} is no object")
         return found
 
 

@@ -22,6 +22,7 @@ from pfs._save.foreign import foreign
 from pfs._save.frames import FORMAT, NOBODY, Origin, Process, Reading, is_summary, summary_of
 from pfs._save.held import Columns, Held, HeldTables, declared
 from pfs._save.parquet import need_pyarrow, saved_folder, storable
+from pfs._save.places import SUMMARY
 from pfs._sql.query import Tables, run
 from pfs._sql.sources import FolderTables
 from pfs._sql.views.declared import question_of
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from pfs._sql.result import Result
 
 __all__ = ["Merged", "Snapshot", "other_process", "read_snapshot", "saved_tables", "snapshot", "take"]
-
-_SUMMARY = "snapshot.json"
 
 
 class Snapshot(Reading):
@@ -198,15 +197,15 @@ class Snapshot(Reading):
         need_pyarrow()
         folder = Path(path)
         folder.mkdir(mode=self._mode | 0o100 | (self._mode & 0o044) >> 2, parents=True, exist_ok=True)
-        if any(folder.iterdir()) and not (folder / _SUMMARY).exists():
+        if any(folder.iterdir()) and not (folder / SUMMARY).exists():
             raise InvalidValue(f"{folder} is not empty and holds no snapshot: give a new folder")
-        (folder / _SUMMARY).unlink(missing_ok=True)
+        (folder / SUMMARY).unlink(missing_ok=True)
         for old in folder.glob("*.parquet"):
             old.unlink()
         for name, table in self.items():
             with paths.replaced(folder / f"{name}.parquet", self._mode) as file:
                 storable(as_declared(name, table)).to_parquet(file, engine="pyarrow", index=False)
-        with paths.replaced(folder / _SUMMARY, self._mode) as file:  # it is written last: a folder with it is complete
+        with paths.replaced(folder / SUMMARY, self._mode) as file:  # it is written last: a folder with it is complete
             file.write(json.dumps(self._summary(self), indent=1).encode() + b"\n")
 
 
@@ -314,7 +313,7 @@ def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
 def other_process(path: str | os.PathLike[str], process: _core.Identity) -> str:
     """Says what a path holds if it exists and is no snapshot of this process: "holds a snapshot of process 12 (app)". Else ""."""
     folder = Path(path)
-    if not folder.exists() or (folder.is_dir() and not (folder / _SUMMARY).exists()):
+    if not folder.exists() or (folder.is_dir() and not (folder / SUMMARY).exists()):
         return ""  # Snapshot.to_folder refuses a folder with other files
     try:
         saved = _read_summary(folder)
@@ -361,15 +360,15 @@ class _Saved(NamedTuple):
 def _read_summary(folder: Path) -> _Saved:
     from pfs._read.frame import moment
 
-    fails = f"holds no snapshot: {_SUMMARY} cannot be read"
+    fails = f"holds no snapshot: {SUMMARY} cannot be read"
     if folder.suffix == ".zip" and not folder.is_dir():
         from pfs._save.archive import read_archive_summary
 
         summary = read_archive_summary(folder)
-    elif not (folder / _SUMMARY).exists():
-        raise InvalidValue(f"{folder} holds no snapshot: there is no {_SUMMARY}")
+    elif not (folder / SUMMARY).exists():
+        raise InvalidValue(f"{folder} holds no snapshot: there is no {SUMMARY}")
     else:
-        with foreign(folder, fails), paths.reading(folder / _SUMMARY, follow=True) as file:
+        with foreign(folder, fails), paths.reading(folder / SUMMARY, follow=True) as file:
             summary = json.loads(file.read())
     with foreign(folder, fails):
         if summary["format"] != FORMAT:

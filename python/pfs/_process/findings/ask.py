@@ -14,13 +14,15 @@ from pfs._process.findings.find import Finding, find
 from pfs._process.findings.limits import MOST
 from pfs._process.recorded import hidden, recorded
 from pfs._process.run import tree
+from pfs._process.saved import SavedSource
 from pfs._process.segment import SegmentSource
+from pfs._save.places import is_snapshot
 from pfs.errors import AttachError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "FromNow", "findings", "found_in", "of_sources"]
+__all__ = ["COLUMNS", "FromNow", "findings", "found_in", "of_sources", "parents_of", "processor_time", "segments_in"]
 
 COLUMNS = ("NAME", "SENTENCE", "PLACE", "PROCESS_ID", "TIME", "SHARE", "OF", "IS_BOUND", "ADVICE")
 
@@ -33,7 +35,8 @@ def findings(source: Schema | int | str | os.PathLike[str] | None = None) -> pd.
     Each is at least 5 % of the time in which the program was busy, and 5 ms. docs/reference/findings.md lists the rules.
 
     Args:
-        source: None is this process; else a `Schema`, a process id, or the path of a segment or of the folder of a run.
+        source: None is this process; else a `Schema`, a process id, or the path of a segment, of the folder of a run, or of a
+            saved snapshot.
 
     Returns:
         A row for each finding: NAME is the rule, SENTENCE says what happens, PLACE is the line or NULL. TIME is what the fault
@@ -61,6 +64,8 @@ def found_in(source: Schema | int | str | os.PathLike[str] | None = None, since:
             return of_sources(_own(), since)
     if isinstance(source, Schema):
         return of_sources([source._source], since)
+    if not isinstance(source, int) and is_snapshot(source):
+        return of_sources([SavedSource.of(source)], since)
     if isinstance(source, int) or not os.path.isdir(source):
         with attach(source) as schema:
             return of_sources([schema._source], since)
@@ -79,12 +84,12 @@ class FromNow:
         return [one for source, then in self._begun for one in of_sources([source], then)][:MOST]
 
 
-def of_sources(sources: Sequence[SegmentSource], since: int | None = None) -> list[Finding]:
+def of_sources(sources: Sequence[SegmentSource | SavedSource], since: int | None = None) -> list[Finding]:
     """Returns the findings of some processes together."""
     facts = Facts()
     for source in sources:
         facts.add(source, since)
-    used = [_processor_time(source) if since is None else None for source in sources]
+    used = [processor_time(source) if since is None else None for source in sources]
     known = [time for time in used if time is not None]
     return find(facts, cpu=sum(known) if len(known) == len(used) else None)
 
@@ -97,20 +102,35 @@ def _own() -> list[SegmentSource]:
 
 
 def _of_folder(folder: str) -> list[Finding]:
-    there = [found for part in processes.with_runs(folder) for found in processes.scan_all([part])]
-    if not there:
-        raise AttachError(f"there is no segment in {folder}")
+    there = segments_in(folder)
     facts = Facts()
     for found in there:
         if not found.doubt:
             with attach(found.path) as schema:
                 facts.add(schema._source)
-    for part in {os.path.dirname(found.path) for found in there}:
-        facts.set_parents(tree.parents(part))
+    facts.set_parents(parents_of(there))
     return find(facts)
 
 
-def _processor_time(source: SegmentSource) -> int | None:
+def segments_in(folder: str) -> list[processes.Found]:
+    """Returns the segments in a folder and in the folders of runs below it.
+
+    Raises:
+        AttachError: there are none.
+    """
+    there = [found for part in processes.with_runs(folder) for found in processes.scan_all([part])]
+    if not there:
+        raise AttachError(f"there is no segment in {folder}")
+    return there
+
+
+def parents_of(there: Sequence[processes.Found]) -> dict[int, int]:
+    """Returns which process started which, as far as the folders of the segments say it."""
+    folders = sorted({os.path.dirname(found.path) for found in there})
+    return {child: parent for folder in folders for child, parent in tree.parents(folder).items()}
+
+
+def processor_time(source: SegmentSource | SavedSource) -> int | None:
     """Returns the picoseconds of processors that a process has used until now, or None."""
     if source.state != "alive":
         return None

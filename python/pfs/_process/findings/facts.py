@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pfs._process.findings.queues import Wait, add_queues, threads_waited_for
@@ -32,9 +33,25 @@ from pfs._read.show import command_text, storable
 from pfs.errors import StateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Protocol
 
-    from pfs._process.segment import SegmentSource
+    from pfs._read.source import Rows
+
+    class Identity(Protocol):
+        """Says which process wrote the tables. `started` is microseconds since 1970."""
+
+        @property
+        def started(self) -> int: ...
+        @property
+        def command(self) -> bytes: ...
+
+    class Recorded(Rows, Protocol):
+        """A source whose process is known: a segment, or a snapshot."""
+
+        @property
+        def identity(self) -> Identity: ...
+
 
 __all__ = ["Facts"]
 
@@ -122,7 +139,7 @@ class Facts:
         self._names: list[Readable] = []
         self._rows = 0
 
-    def add(self, source: SegmentSource, since: int | None = None) -> None:
+    def add(self, source: Recorded, since: int | None = None) -> None:
         """Adds a process. `since`: only what began at this time or later, as far as the history has it."""
         p = len(self._names)
         names = Readable(source)
@@ -154,12 +171,32 @@ class Facts:
         except StateError:  # a module that no lock or file is named after
             return source
 
+    def lines(self) -> Iterator[tuple[str, str, str, float]]:
+        """Yields the instrument, its name and the place in words, and the time of waits there.
+
+        The sum of an instrument is exact; its places have the shares that they have in the history.
+        """
+        sums = self.db.execute("select p, name, dt, place from total where dt > 0 and kind <> 'noise'").fetchall()
+        shares: dict[tuple[int, str], list[tuple[str | None, int]]] = defaultdict(list)
+        for p, name, place, time in self.db.execute("select p, name, place, sum(dt) from wait group by 1, 2, 3"):
+            shares[p, name].append((place, time))
+        for p, name, whole, longest in sums:
+            there = shares.get((p, name), [])
+            seen = sum(time for _, time in there)
+            for place, time in there if seen else [(longest, whole)]:
+                with suppress(StateError):  # a module that no lock or file is named after
+                    place = self._names[p].source(place)
+                shown = name
+                with suppress(StateError):
+                    shown = self._names[p].name(name)
+                yield name, shown, place or "", time * whole / seen if seen else whole
+
     def _insert(self, table: str, rows: Iterable[Any]) -> None:
         rows = [list(map(_stored, row)) for row in rows]
         if rows:
             self.db.executemany(f"insert into {table} values({', '.join('?' * len(rows[0]))})", rows)
 
-    def _add_sums(self, p: int, source: SegmentSource) -> dict[str, tuple[int, int]]:
+    def _add_sums(self, p: int, source: Recorded) -> dict[str, tuple[int, int]]:
         """Returns the count and the sum of each name's waits."""
         sums = source.rows("events_waits_summary_global_by_event_name", _SUMS)
         self._insert("total", [(p, name, kind_of(name, at), n, dt, at, 0) for name, n, dt, at in sums if n])
@@ -173,7 +210,7 @@ class Facts:
         self._insert("call", [(p, kind_of(name, place), op, place, *rest) for name, op, place, *rest in calls])
         return {name: (n, dt) for name, n, dt, _ in sums}
 
-    def _add_history(self, p: int, source: SegmentSource, total: dict[str, tuple[int, int]], since: int) -> int:
+    def _add_history(self, p: int, source: Recorded, total: dict[str, tuple[int, int]], since: int) -> int:
         """Returns for how long the first thread was idle: a process that has children waits for them."""
         waits = []
         count: dict[str, int] = defaultdict(int)

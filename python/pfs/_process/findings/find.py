@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pfs._process.findings.facts import Facts
     from pfs._process.findings.rules import Rule
 
-__all__ = ["Finding", "find", "text_of"]
+__all__ = ["Finding", "find", "saves", "text_of"]
 
 _WIDTH = 80
 _LONGEST_STATEMENT = 60
@@ -113,15 +113,19 @@ def _finding(rule: Rule, values: dict[str, Any], time: int, whole: int, facts: F
     return Finding(rule.name, sentence, place, pid, time, whole, rule.of, rule.is_bound, rule.do)
 
 
+def saves(one: Finding) -> str:
+    """Returns what a fault takes, or what mending it saves at most: ``at most 2.1 s of 3 s``."""
+    of = "" if one.of == "wall" else " of processor time"
+    return f"{'at most' if one.is_bound else 'takes'} {time_text(one.time)} of {time_text(one.whole)}{of}"
+
+
 def text_of(findings: Sequence[Finding]) -> str:
     """Returns the findings for a terminal, or an empty text."""
     if not findings:
         return ""
     lines = ["Fix first"]
     for number, one in enumerate(findings, 1):
-        part = f"{'at most' if one.is_bound else 'takes'} {time_text(one.time)} of {time_text(one.whole)}"
-        of = "" if one.of == "wall" else " of processor time"
-        lines += _wrapped(f"{number}. {one.sentence}: {part}{of}.", "  ")
+        lines += _wrapped(f"{number}. {one.sentence}: {saves(one)}.", "  ")
         lines += _wrapped(f"{one.advice} [{one.name}]", "     ")
     return "\n".join(lines)
 

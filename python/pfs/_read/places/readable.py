@@ -17,7 +17,7 @@ from pfs._read.places.symbols import Place, place_of, symbol_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pfs._read.source import Source
+    from pfs._read.source import Rows
 
 __all__ = ["TABLES", "Readable", "in_words"]
 
@@ -43,7 +43,7 @@ def in_words(place: Place) -> str | None:
 class Readable:
     """Makes names and sources of one process readable. It reads the places of a process when a name first needs them."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Rows) -> None:
         self._source = source
         self._own = names_for(getattr(source, "path", None))
         self._about: dict[str, str] | None = None  # DOCUMENTATION by name of instrument

@@ -32,14 +32,15 @@ def failing(found: Iterable[Finding], rules: Sequence[str]) -> int:
 
 
 @click.command()
-@click.argument("process", metavar="PID|NAME|SEGMENT|FOLDER", type=Process(saved=True))
+@click.argument("process", metavar="PID|NAME|SEGMENT|FOLDER|FILE", type=Process(saved=True))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @fail_on_option
 @click.pass_context
 def findings(context: click.Context, process: int | str, as_json: bool, fail_on: list[str]) -> None:
     """Says what to mend first, at which line, and what it takes.
 
-    It reads a process, or all processes of a run whose folder is given. The report of pfs run begins with the same lines.
+    It reads a process, a snapshot, or all processes of a run whose folder is given. The report of pfs run begins with the same
+    lines.
 
     \b
     pfs findings 4711
