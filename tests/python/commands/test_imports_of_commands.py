@@ -62,6 +62,7 @@ def imported(program: Subject, *arguments: str) -> set[str]:
         "set PID wait/io/% --enabled yes",
         "truncate PID file_summary_by_instance",
         "gc --dry-run",
+        "report PID --format html",
         "ddl threads",
         "run -- true",
         "run -- PYTHON",

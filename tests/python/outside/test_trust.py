@@ -85,6 +85,7 @@ def test_a_change_runs_no_code_of_the_current_directory(
 
 COMMANDS = {
     "findings": ["findings", "PID"],
+    "report": ["report", "PID", "-o", "OUT/report.html"],
     "ps": ["ps"],
     "truncate": ["truncate", "PID", TABLE],
     "set": ["set", "PID", "wait/io/%", "--enabled", "no"],

@@ -103,21 +103,23 @@ def contents(report: Report, limit: int, everything: bool = False) -> list[str |
     def opened(wait: OpenWait, _: list[int]) -> list[str]:
         return [
             time_text(wait.time),
-            wait.thread.removeprefix("thread/"),
+            clean(wait.thread.removeprefix("thread/")),
             clean(wait.source),
             clean(wait.holder or "").removeprefix("thread/"),
             clean(wait.holder_source or ""),
             clean(wait.name.removeprefix("wait/").removeprefix("synch/")),
         ]
 
+    said = []
     if (took := report.took) is not None:
         used = time_text(took.user + took.system)
-        parts.append(
+        said.append(
             f"Took {time_text(took.wall)}, {used} of processors ({time_text(took.user)} user, {time_text(took.system)} system)"
         )
     where = [[*row[:2], clean(row[2]), row[3]] for row in where_rows(report, limit)]
-    if where and took is not None:
-        parts[-1] = f"{parts[-1]}\nThreads lived {where[0][0]}: {where[0][3]}"
+    if where:
+        said.append(f"Threads lived {where[0][0]}: {where[0][3]}")
+    parts += ["\n".join(said)] if said else []
     if (dead := [wait for wait in report.open if wait.deadlock is not None]) != []:
         together = (
             f"{len(dead)} threads wait for each other"
@@ -126,7 +128,8 @@ def contents(report: Report, limit: int, everything: bool = False) -> list[str |
         )
         parts.append(f"DEADLOCK: {together} for {time_text(max(wait.time for wait in dead))}")
     not_ended = [(wait, [wait.time]) for wait in report.longest_open(limit)]
-    add("Not ended when the program did", "time|thread|line|held by|which is at|name", opened, not_ended, 0)
+    title = "Waits that go on" if report.lives else "Not ended when the program did"
+    add(title, "time|thread|line|held by|which is at|name", opened, not_ended, 0)
 
     def other(title: str, sums: dict[str, list[int]], time: int | None = None, least: float = 1) -> None:
         add(title, "time|count|longest|name", waits, some(sums, 1, least), 1, time)
@@ -154,7 +157,7 @@ def contents(report: Report, limit: int, everything: bool = False) -> list[str |
     add("Memory", columns, memory, largest(report.memory, 3, limit), 3)
     if not everything and (free := sum(n[0] for n in report.locks.values())) and not any(n[1] for n in report.locks.values()):
         parts.append(f"No thread had to wait for a lock: {count_text(free)} were taken.")
-    if len(parts) == (report.took is not None) + bool(where):
+    if len(parts) == bool(said) + bool(where):
         parts.append("pfs saw no event." if report.processes else "pfs saw no event: no process has made a segment.")
     if report.lost:
         parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))

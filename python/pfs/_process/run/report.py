@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,19 +14,18 @@ from pfs._process.findings.find import Finding, find
 from pfs._process.recorded import GIL, JOIN, is_idle, is_lock_wait
 from pfs._read.places.elf import LEFT
 from pfs._read.places.readable import Readable
-from pfs._read.show import storable
+from pfs._read.show import command_text, storable
 from pfs._read.source import losses
 from pfs.errors import Error
 
 if TYPE_CHECKING:
-    from pfs._process.attach import Schema
+    from pfs._process.findings.facts import Recorded
     from pfs._process.processes import Found
     from pfs._process.run.launch import Took
     from pfs._process.run.program import Unrecorded
-    from pfs._process.segment import SegmentSource
-    from pfs._read.source import Source
+    from pfs._read.source import Rows
 
-__all__ = ["MOST_ROWS", "Report", "add_up", "class_of", "gather", "largest"]
+__all__ = ["MOST_ROWS", "Report", "add", "add_up", "class_of", "gather", "largest"]
 
 MOST_ROWS = 1000  # of a list
 
@@ -103,11 +103,19 @@ class Report:
     idle: dict[str, list[int]] = field(default_factory=dict)  # conditions at which threads have nothing to do: as locks
     waits: dict[str, list[int]] = field(default_factory=dict)  # for children, time, signals ...: as locks
     blocked: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # by lock and line of the wait: as locks
+    holders: dict[tuple[str, str, str], list[int]] = field(
+        default_factory=dict
+    )  # by lock, line that took it, and act: count, time
     open: list[OpenWait] = field(default_factory=list)
     files: dict[str, list[int]] = field(default_factory=dict)  # time, reads, bytes, writes, bytes
     sockets: dict[str, list[int]] = field(default_factory=dict)  # the same, by instrument
     statements: dict[str, list[int]] = field(default_factory=dict)  # count, time, rows, affected, errors
     memory: dict[str, list[int]] = field(default_factory=dict)  # allocations, bytes, bytes in use at the end, most in use
+    overhead: dict[int, int] = field(default_factory=dict)  # by process that has a ceiling: millionths of its processor time
+    segments: int = 0  # bytes that pfs took
+    read: list[str] = field(default_factory=list)  # files: who may not read them may not read the report
+    lives: bool = False  # the process still runs
+    host: str = field(default_factory=lambda: os.uname().nodename)  # where the processes ran
     lost: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # what the library says that it cannot see
     unread: list[str] = field(default_factory=list)  # segments, and programs' files, that could not be read
@@ -141,6 +149,10 @@ class Report:
                 {"time": time, "count": count, "longest": longest, "name": storable(name), "source": storable(line)}
                 for (name, line), (count, time, longest) in self.longest_blocked(limit)
             ],
+            "holders": [
+                {"time": time, "count": count, "name": storable(name), "source": storable(line), "does": storable(act)}
+                for (name, line, act), (count, time) in self.longest_held(limit)
+            ],
             "files": rows(self.files, "file", io, 0),
             "sockets": rows(self.sockets, "name", io, 0),
             "statements": rows(self.statements, "digest_text", ("count", "time", "rows_sent", "rows_affected", "errors"), 1),
@@ -154,11 +166,16 @@ class Report:
             ],
         }
 
-    def finish(self, took: Took, parents: Mapping[int, int]) -> None:
-        """Says how long the run took, and which process started which. Looks for findings."""
+    def finish(self, took: Took | None, parents: Mapping[int, int], cpu: int | None = None) -> None:
+        """Says how long the run took, and which process started which. Looks for findings.
+
+        Args:
+            took: None: nobody has measured the run. `cpu` is its processor time then, if that is known.
+        """
         self.took = took
         self.facts.set_parents(parents)
-        self.findings = find(self.facts, took.wall, took.user + took.system)
+        wall = took.wall if took is not None else None
+        self.findings = find(self.facts, wall, took.user + took.system if took is not None else cpu)
 
     def most_unrecorded(self, limit: int) -> list[tuple[Unrecorded, int]]:
         """Returns processes and programs that are not recorded: the most frequent of each reason."""
@@ -171,6 +188,10 @@ class Report:
     def longest_blocked(self, limit: int) -> list[tuple[tuple[str, str], list[int]]]:
         """Returns the locks and lines with the longest single waits."""
         return sorted(self.blocked.items(), key=lambda item: (-item[1][2], item[0]))[:limit]
+
+    def longest_held(self, limit: int) -> list[tuple[tuple[str, str, str], list[int]]]:
+        """Returns what holders of locks did while other threads waited: the longest."""
+        return sorted(self.holders.items(), key=lambda item: (-item[1][1], item[0]))[:limit]
 
 
 def gather(there: Iterable[Found], before: Report | None = None, ended: Mapping[int, int] | None = None) -> Report:
@@ -189,28 +210,32 @@ def gather(there: Iterable[Found], before: Report | None = None, ended: Mapping[
             with attach(found.path) as schema:
                 if ended is not None and schema.pid in ended:
                     schema._source.ran_until(ended[schema.pid])
-                _add(report, schema)
-                report.facts.add(schema._source)
+                add(report, schema._source)
+                report.segments += found.size
+                report.read.append(found.path)
         except Error as error:
             report.unread.append(f"{found.path}: {error}")
         if len(report.blocked) > 2 * MOST_ROWS:
             report.blocked = dict(report.longest_blocked(MOST_ROWS))
+        if len(report.holders) > 2 * MOST_ROWS:
+            report.holders = dict(report.longest_held(MOST_ROWS))
     left = (f"symbols and lines of {path}: {why}" for path, why in LEFT.items())
     report.unread += [text for text in left if text not in report.unread]
     return report
 
 
-def _add(report: Report, schema: Schema) -> None:
-    source = schema._source
+def add(report: Report, source: Recorded) -> None:
+    """Adds a process to a report, and to the facts for its findings."""
     waits = source.rows(_WAITS, ("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_TIMER_WAIT", "MAX_SOURCE"))
     waits = [row for row in waits if row[1] > 0]
-    report.processes.append({"pid": schema.pid, "command": schema.command, "events": sum(row[1] for row in waits)})
+    command = command_text(source.identity.command)
+    report.processes.append({"pid": source.pid, "command": command, "events": sum(row[1] for row in waits)})
     names = Readable(source)
     sums: dict[str, list[int]] = {}
     of_first: dict[str, list[int]] = {}
     for name, *numbers in (row[:4] for row in waits):
         add_up(sums, name, numbers, longest=2)
-    for thread, name, time in _add_open(report, source, schema.pid, names):
+    for thread, name, time in _add_open(report, source, source.pid, names):
         for there in (sums, of_first) if thread == _FIRST_THREAD else (sums,):
             add_up(there, name, (1, time, time), longest=2)
     idle = _idle_in(source, sums, of_first)
@@ -246,12 +271,18 @@ def _add(report: Report, schema: Schema) -> None:
         if count > 0:
             report.lost[name] = report.lost.get(name, 0) + count
     _add_blocked(report, source, {name: (longest, at) for name, *_, longest, at in waits}, names, told_apart)
+    if report.blocked:
+        _add_holders(report, source, names)
+    for periods, overhead in source.rows("setup_overhead", ("PERIODS", "OVERHEAD_PPM")):
+        if periods > 0:
+            report.overhead[source.pid] = overhead
     for code, severity, text in source.rows("error_log", ("ERROR_CODE", "PRIO", "DATA")):
         if code == "PFS-RUN" and severity == "Warning" and text not in report.notes:
             report.notes.append(text)
+    report.facts.add(source)
 
 
-def _idle_in(source: SegmentSource, sums: Mapping[str, Sequence[int]], of_first: dict[str, list[int]]) -> set[str]:
+def _idle_in(source: Recorded, sums: Mapping[str, Sequence[int]], of_first: dict[str, list[int]]) -> set[str]:
     """Returns the instruments at which threads have nothing to do. `of_first`: the first thread's open waits."""
     ran = source.now()
 
@@ -268,7 +299,7 @@ def _idle_in(source: SegmentSource, sums: Mapping[str, Sequence[int]], of_first:
     return set(filter(idle, found))
 
 
-def _add_open(report: Report, source: Source, pid: int, names: Readable) -> list[tuple[int, str, int]]:
+def _add_open(report: Report, source: Rows, pid: int, names: Readable) -> list[tuple[int, str, int]]:
     """Adds the waits that had not ended, and returns thread, name and time of each: they count as those that had.
 
     Threads without work wait until the program ends. So waits that no lock blocks are shown only if the first thread waits, too.
@@ -289,7 +320,7 @@ def _add_open(report: Report, source: Source, pid: int, names: Readable) -> list
     return [(row[0], row[4], row[6]) for row in running]
 
 
-def _add_files(report: Report, source: Source, names: Readable) -> None:
+def _add_files(report: Report, source: Rows, names: Readable) -> None:
     """Adds the files, and for each instrument what the calls on files did that have no row: those that were removed or
     overwritten, and names that could not be opened."""
     left: dict[str, list[int]] = {}
@@ -314,7 +345,7 @@ class _ToldApart:
 
     _MOST = 8
 
-    def __init__(self, source: Source, waited: Collection[str]) -> None:
+    def __init__(self, source: Rows, waited: Collection[str]) -> None:
         """`waited`: the names that threads waited for."""
         found: dict[str, dict[int, list[int]]] = {}
         columns = ("EVENT_NAME", "OBJECT_INSTANCE_BEGIN", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_TIMER_WAIT")
@@ -340,7 +371,7 @@ class _ToldApart:
 
 
 def _add_blocked(
-    report: Report, source: Source, longest: dict[str, tuple[int, str | None]], names: Readable, told_apart: _ToldApart
+    report: Report, source: Rows, longest: dict[str, tuple[int, str | None]], names: Readable, told_apart: _ToldApart
 ) -> None:
     """Adds the waits for locks. The history has the last events only, so the longest wait of a lock may be missing there.
 
@@ -361,6 +392,16 @@ def _add_blocked(
     for name, (time, at) in longest.items():
         if time > seen.get(name, 0):
             add(name, at, time)
+
+
+def _add_holders(report: Report, source: Rows, names: Readable) -> None:
+    """Adds what the holders of locks did while other threads waited for them."""
+    columns = ("LOCK_NAME", "HOLDER_SOURCE", "EVENT_NAME", "OPERATION", "OBJECT_NAME", "SOURCE", "COUNT_STAR", "SUM_TIMER_WAIT")
+    for lock, held_at, event, operation, thing, at, *numbers in source.rows("lock_reasons", columns):
+        if is_lock_wait(lock, held_at or ""):
+            did = f"{operation or ''} {thing or names.name(event)}".lstrip() if event else "in no wait, as computing"
+            act = f"{did} at {names.source(at)}" if at else did
+            add_up(report.holders, (names.name(lock), names.source(held_at) or "", act), numbers)
 
 
 def add_up(sums: dict[Key, list[int]], name: Key, numbers: Sequence[int], longest: int = -1) -> None:

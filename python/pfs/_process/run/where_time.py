@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
     from pfs._process.run.report import Report
 
-__all__ = ["in_percent", "where_rows"]
+__all__ = ["NOT_SEEN", "in_percent", "where_rows", "words_of"]
 
 _MOST_ROLES = 5
 _MOST_STATES, _LEAST_SHARE = 4, 0.01  # further and smaller ones are added up
-_NOT_SEEN = "(not seen)"
+NOT_SEEN = "(not seen)"
 _OWN_STATES = {"runnable": "waiting for a processor", "elsewhere": "blocked elsewhere"}
 
 
-def _words(state: str) -> str:
+def words_of(state: str) -> str:
     """Returns a state of thread_time in the words of the report."""
     kind = state.removeprefix("wait/system/")
     return _OWN_STATES.get(state) or class_of(f"wait/system//{kind}-" if kind != state else f"{state}/") or state
@@ -29,7 +29,7 @@ def _words(state: str) -> str:
 def in_percent(times: Mapping[str, int]) -> str:
     """Returns ``computing 60 %, time (sleep) 40 %``: the shares of states, the largest first."""
     total = sum(times.values()) or 1
-    shares = sorted(((time / total, _words(state)) for state, time in times.items()), reverse=True)
+    shares = sorted(((time / total, words_of(state)) for state, time in times.items()), reverse=True)
     parts = [(share, state) for share, state in shares[:_MOST_STATES] if share >= _LEAST_SHARE]
     parts.append((1 - sum(share for share, _ in parts), "others"))
     return ", ".join(f"{state} {share:.0%}".replace("%", " %") for share, state in parts if share >= _LEAST_SHARE)
@@ -42,7 +42,7 @@ def where_rows(report: Report, limit: int) -> list[list[str]]:
     roles: dict[str, dict[str, int]] = {}
     for (name, state), (_, time) in report.times.items():
         roles.setdefault(name, {})[state] = time
-    unseen = sum(roles.pop(_NOT_SEEN, {}).values())
+    unseen = sum(roles.pop(NOT_SEEN, {}).values())
     threads = {name: max(report.times[name, state][0] for state in states) for name, states in roles.items()}
     computed = sum(states.get("computing", 0) for states in roles.values())
     if report.took is not None:
@@ -61,5 +61,5 @@ def where_rows(report: Report, limit: int) -> list[list[str]]:
         for name, count, states in rows
     ]
     if unseen > least:
-        texts.append([time_text(unseen), "", _NOT_SEEN, "computing in processes and threads that pfs did not record"])
+        texts.append([time_text(unseen), "", NOT_SEEN, "computing in processes and threads that pfs did not record"])
     return texts

@@ -14,6 +14,7 @@ from typing import IO
 import click
 
 from pfs._base import paths
+from pfs._export.report import form_of
 from pfs._process import processes
 from pfs._process.run import launch, tree
 from pfs._process.run import program as programs
@@ -103,7 +104,7 @@ def showing(folder: str, interval: float) -> Iterator[None]:
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False, allow_dash=True),
-    help="Write the report there instead of to stderr.",
+    help="Write the report there instead of to stderr: as HTML, Markdown or JSON if the name ends in .html, .md or .json.",
 )
 @click.option(
     "--names", metavar="FILE", type=click.File("r"), callback=names_of, help="Your own names of locks and other places."
@@ -178,9 +179,7 @@ def run(
             took = launch.Took.so_far() - before
         found = processes.scan_all(processes.with_users(folder))
         if reads:
-            import json  # not before the program has run: it does not wait for what only a report needs
-
-            from pfs._process.run import report as reports
+            from pfs._process.run import report as reports  # not before the program has run: it does not wait for that
             from pfs._process.run.report_text import text_of
 
             gathered = reports.gather(found, watch.report, watch.ended)
@@ -188,22 +187,25 @@ def run(
             gathered.finish(took, tree.parents(folder))
             if fail_on and code == 0:
                 code = failing(gathered.findings, fail_on)
-            if as_json:
-                text = json.dumps(
-                    {"command": list(map(storable, command)), "exit_code": code} | gathered.as_json(limit), indent=1
-                )
-            else:
+            form = "json" if as_json else form_of(output)
+            if form == "text":
                 unseen = "".join(
                     f"\npfs cannot see: {what}" for what in program.unseen + ([program.blind] if program.blind else [])
                 )
                 title = f"\npfs run: {' '.join(command)}: {some(len(gathered.processes), 'process')}"
-                text = storable(f"{title}{unseen}\n\n{text_of(gathered, limit, everything)}\n")
+                text = storable(f"{title}{unseen}\n\n{text_of(gathered, limit, everything)}\n\n")
+            else:
+                from pfs._export.report.document import document
+                from pfs._export.report.forms import written
+
+                gathered.notes += program.unseen
+                text = written(document(gathered, limit, everything, command, code), form, limit)
             if shows:
                 if output in (None, "-"):
-                    click.echo(text, err=output is None)
+                    click.echo(text.removesuffix("\n"), err=output is None)
                 else:
                     with paths.replaced(output, paths.mode_of(segment.path for segment in found)) as file:
-                        file.write(text.encode() + b"\n")
+                        file.write(text.encode())
         if keep:
             click.echo(f"Segments: {folder}", err=True)
     context.exit(launch.end_as(code))

@@ -1,0 +1,41 @@
+"""Makes the report of a process, of all processes of a run, or of a snapshot."""
+
+from __future__ import annotations
+
+import os
+
+from pfs._process.attach import attach
+from pfs._process.findings.ask import parents_of, processor_time, segments_in
+from pfs._process.run.report import Report, add, gather
+from pfs._process.saved import SavedSource
+from pfs._save.places import is_snapshot
+
+__all__ = ["report_of"]
+
+
+def report_of(source: int | str) -> Report:
+    """Returns the report of a process id, a segment, a folder of segments, or a saved snapshot.
+
+    Raises:
+        AttachError: there is no such process, segment or folder.
+        InvalidValue: the snapshot is not complete, or has the rows of several processes.
+    """
+    report, parents, cpu = Report(), dict[int, int](), None
+    if isinstance(source, str) and is_snapshot(source):
+        saved = SavedSource.of(source)
+        report.host = saved.host
+        report.read.append(source)
+        add(report, saved)
+    elif isinstance(source, str) and os.path.isdir(source):
+        there = segments_in(source)
+        gather(there, report)
+        parents = parents_of(there)
+    else:
+        with attach(source) as schema:
+            add(report, schema._source)
+            report.read.append(schema.path)
+            report.lives = schema.is_alive is True
+            report.segments = os.stat(schema.path).st_blocks * 512
+            cpu = processor_time(schema._source)
+    report.finish(None, parents, cpu)
+    return report
