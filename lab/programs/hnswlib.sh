@@ -1,7 +1,7 @@
 #!/bin/bash
 # Fetches hnswlib 0.8.0 from PyPI, puts pfs into it, fills an index with and without pfs, and prints the tables. Run it by hand:
 #   bash lab/programs/hnswlib.sh [POINTS]
-# It needs g++ 12 or later, and perfschema[cli] in the current environment.
+# It needs g++ 12 or later, and perfschema in the current environment.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 points=${1:-30000}

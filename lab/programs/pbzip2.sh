@@ -1,7 +1,7 @@
 #!/bin/bash
 # Fetches the source of pbzip2 1.1.13 from Debian, puts pfs into it, compresses a file and prints the tables. Run it by hand:
 #   bash lab/programs/pbzip2.sh FILE
-# It needs g++, libbz2-dev, dpkg-dev, and perfschema[cli] in the current environment. apt gets a list and a cache of its own.
+# It needs g++, libbz2-dev, dpkg-dev, and perfschema in the current environment. apt gets a list and a cache of its own.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 file=$(realpath "$1")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the reports of lab/pages/run_programs.md: nginx, PostgreSQL under pgbench, a compiler, xz. Arguments choose some of them.
-# Needs `pip install 'perfschema[run]'` and, on Debian, nginx-light, apache2-utils, postgresql, gcc, xz-utils.
+# Needs `pip install perfschema` and, on Debian, nginx-light, apache2-utils, postgresql, gcc, xz-utils.
 set -euo pipefail
 work=$(mktemp -d)
 chmod 755 "$work"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests of other programs without pfs and under `pfs run`, and compares the results: parts of redis' own test suite, from Debian's
 # source, and scripts of sqlite3's command line. Run it by hand: bash lab/programs/run_suites.sh [redis] [sqlite]
-# Needs `pip install 'perfschema[run]'` and Debian's redis-server, sqlite3, tcl, dpkg-dev. apt gets a list and a cache of its own.
+# Needs `pip install perfschema` and Debian's redis-server, sqlite3, tcl, dpkg-dev. apt gets a list and a cache of its own.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -2,6 +2,6 @@
 
 import sys
 
-from pfs._ui.main import main
+from pfs._ui.cli.commands import main
 
 sys.exit(main())

@@ -18,7 +18,7 @@ from tests.python._programs.subject import clean_environment
 
 TOOLS = ("ip", "unshare", "nsenter", "hostname")
 _SHIFTED = "import sys, time; real = time.time; realns = time.time_ns; s = int(sys.argv.pop(1)); time.time = lambda: real() + s; \
-time.time_ns = lambda: realns() + s * 10**9; from pfs._ui.main import main; sys.exit(main())"
+time.time_ns = lambda: realns() + s * 10**9; from pfs._ui.cli.commands import main; sys.exit(main())"
 
 
 def faketime() -> str | None:

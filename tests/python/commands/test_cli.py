@@ -68,7 +68,7 @@ def test_a_command_is_found_by_its_name() -> None:
 
 def test_a_program_does_not_wait_for_what_other_commands_import() -> None:
     """What draws and what reads segments is imported when it is needed: for a report, when the program has ended."""
-    shows = "import sys; from pfs._ui.cli.commands import run; run(sys.argv[1:]); print(*sys.modules)"
+    shows = "import sys; from pfs._ui.cli.commands import main; main(sys.argv[1:]); print(*sys.modules)"
     late = {"rich", "pandas", "pfs._process.attach", "pfs._process.run.report", "pfs._ui.cli.processes"}
     for options, expected in (["--no-report"], set()), ([], late & {"pfs._process.attach", "pfs._process.run.report"}):
         command = [sys.executable, "-c", shows, "run", *options, "--", "/bin/true"]
@@ -93,36 +93,29 @@ def test_config() -> None:
     pfs_command("config", "--nothing", status=2)
 
 
-@pytest.fixture
-def without_click(tmp_path: Path) -> dict[str, str]:
-    (tmp_path / "click.py").write_text("raise ImportError")
-    return {"PYTHONPATH": str(tmp_path)}
-
-
-def test_without_click_config_works_and_the_rest_says_how_to_get_it(without_click: dict[str, str]) -> None:
-    with_click = pfs_command("config", "--cflags", "--libs").stdout
-    assert pfs_command("config", "--cflags", "--libs", environment=without_click).stdout == with_click
-    assert pfs_command("--version", environment=without_click).stdout == f"pfs {pfs.__version__}\n"
-    for arguments in (["demo"], ["describe"], ["config"], ["config", "--nothing"], []):
-        done = pfs_command(*arguments, status=2, environment=without_click)
-        assert done.stderr.count("\n") == 1
-        assert "pip install 'perfschema[cli]'" in done.stderr
-
-
 @pytest.mark.parametrize("files", ["../../bin/pfs,,\nother/main.py,,\n", "pfs/__init__.py,,\n"])
-def test_version_warns_of_another_distribution_called_pfs(without_click: dict[str, str], tmp_path: Path, files: str) -> None:
+def test_version_warns_of_another_distribution_called_pfs(tmp_path: Path, files: str) -> None:
     other = tmp_path / "pfs-0.6.1.dist-info"
     other.mkdir()
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: pfs\nVersion: 0.6.1\n")
     (other / "RECORD").write_text(files)
-    with_click = tmp_path / "click.py"
-    for _ in range(2):
-        done = pfs_command("--version", environment=without_click)
-        assert done.stdout == f"pfs {pfs.__version__}\n"
-        assert "the distribution 'pfs' 0.6.1 is installed, too" in done.stderr
-        assert ("the module pfs" in done.stderr) == files.startswith("pfs/")
-        assert done.stderr.count("\n") == 1
-        with_click.unlink(missing_ok=True)
+    done = pfs_command("--version", environment={"PYTHONPATH": str(tmp_path)})
+    assert done.stdout == f"pfs {pfs.__version__}\n"
+    assert "the distribution 'pfs' 0.6.1 is installed, too" in done.stderr
+    assert ("the module pfs" in done.stderr) == files.startswith("pfs/")
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_shows_first_what_most_users_need() -> None:
+    lines = pfs_command("--help", environment={"COLUMNS": "100"}).stdout.splitlines()
+    first, more = lines.index("First commands:"), lines.index("More commands:")
+    assert [line.split()[0] for line in lines[first + 1 : more - 1]] == ["run", "top", "ps", "show", "sql"]
+    assert len(lines[more + 1 :]) > 10
+
+
+def test_the_command_has_the_name_of_the_distribution_too() -> None:
+    command = str(Path(sys.executable).with_name("perfschema"))
+    assert subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout == f"pfs {pfs.__version__}\n"
 
 
 def test_demo_shows_its_tables(library: Path) -> None:

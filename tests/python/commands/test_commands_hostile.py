@@ -22,7 +22,7 @@ import pyarrow  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import pfs
-import pfs._ui.main
+import pfs._ui.cli.commands
 from pfs import _core
 from pfs._process import processes
 from pfs._process.run.report import gather
@@ -66,7 +66,7 @@ def run_command(arguments: list[str]) -> tuple[int, str]:
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         try:
-            code = pfs._ui.main.main(arguments)
+            code = pfs._ui.cli.commands.main(arguments)
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 1
     return code, out.getvalue()

@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 
 import pfs
-import pfs._ui.main
+import pfs._ui.cli.commands
 from pfs._process import by_name
 from pfs._ui.cli.processes import ps
 from tests.python._programs.subject import COMMAND, PID_NAMESPACE, Subject, forge, subject
@@ -55,7 +55,7 @@ def command(program: Subject, *arguments: str, status: int = 0) -> str:
     assert pfs.status  # it starts pfs, whose own file must not be beside that of the program
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), redirect_stderr(complained):
         patch.setenv("PFS_DIR", str(program.path.parent))
-        code = pfs._ui.main.main(list(arguments))
+        code = pfs._ui.cli.commands.main(list(arguments))
     assert code == status, output.getvalue() + errors.getvalue()
     return (output if status == 0 else errors).getvalue().decode()
 
@@ -283,7 +283,7 @@ def test_segments_of_another_user_are_said_to_be(closed: str) -> None:
     as_nobody = (
         "import os, sys; from pfs._ui.cli import commands, processes; import pfs._process.attach, pwd; "
         "os.setgroups([]); os.setegid(65534); os.seteuid(65534); "
-        "sys.exit([commands.run(['show', process, 'threads']) for process in sys.argv[1:]])"
+        "sys.exit([commands.main(['show', process, 'threads']) for process in sys.argv[1:]])"
     )
     with tempfile.TemporaryDirectory() as top:
         folder = Path(top) / "segments"

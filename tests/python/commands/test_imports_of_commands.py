@@ -15,7 +15,7 @@ from tests.python._programs.subject import Subject, subject
 SHOW = """
 import sys
 sys.argv = ["pfs", *sys.argv[1:]]
-from pfs._ui.main import main
+from pfs._ui.cli.commands import main
 try:
     main()
 except SystemExit as end:

@@ -583,7 +583,7 @@ def test_the_program_does_not_run_while_it_is_read(worker: Subject) -> None:
 
 def test_without_the_extra_it_says_how_to_install_it(worker: Subject) -> None:
     for name in ("opentelemetry", "urllib3"):
-        code = f"import sys; sys.modules[{name!r}] = None; from pfs._ui.main import main; sys.exit(main())"
+        code = f"import sys; sys.modules[{name!r}] = None; from pfs._ui.cli.commands import main; sys.exit(main())"
         arguments = [sys.executable, "-c", code, "otel", str(worker.path), "-o", "-"]
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
         assert done.returncode == 1

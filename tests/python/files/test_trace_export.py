@@ -318,7 +318,7 @@ def test_chrome_needs_no_package(tmp_path: Path) -> None:
     thread.write(tmp_path)
     code = (
         "import sys; sys.modules['perfetto'] = None\n"
-        "from pfs._ui.main import main\n"
+        "from pfs._ui.cli.commands import main\n"
         "for form in ('chrome', 'perfetto'):\n"
         f"    print(main(['trace', 'export', {str(tmp_path)!r}, '-f', form, '-o', {str(tmp_path / 'out')!r} + form]))"
     )

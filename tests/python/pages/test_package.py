@@ -58,7 +58,7 @@ def test_commands_without_frames_load_neither_pandas_nor_numpy(fresh: Run) -> No
     """They take half a second on a slow machine, which `pfs --help`, `pfs set` and `pfs top` need not wait for."""
     out = fresh("""
         import contextlib, io, os, sys
-        import pfs, pfs._ui.main
+        import pfs, pfs._ui.cli.commands
         pid = str(os.getpid())
         pfs.status  # it starts pfs
         for command in (
@@ -67,7 +67,7 @@ def test_commands_without_frames_load_neither_pandas_nor_numpy(fresh: Run) -> No
             ["top", pid, "--count", "1", "--interval", "0.1"], ["show", pid, "threads"],
         ):
             with contextlib.redirect_stdout(io.StringIO()) as printed:
-                assert pfs._ui.main.main(command) == 0, (command, printed.getvalue())
+                assert pfs._ui.cli.commands.main(command) == 0, (command, printed.getvalue())
             heavy = {"numpy", "pandas", "pyarrow", "duckdb"} & set(sys.modules)
             assert not heavy, (command, heavy)
         pfs.table("threads")
@@ -184,11 +184,23 @@ def test_the_readme_of_the_package_has_no_link_into_the_tree(root: Path) -> None
     assert re.findall(r"\]\((?!https?:)[^)]*\)", text) == []
 
 
-def test_runtime_dependencies_are_numpy_and_pandas_only() -> None:
+def test_one_install_has_what_the_first_commands_need() -> None:
     from importlib.metadata import requires
 
     needed = {re.split(r"[<>=!~; ]", text)[0] for text in requires("perfschema") or [] if "extra ==" not in text}
-    assert needed == {"numpy", "pandas"}
+    assert needed == {"click", "numpy", "pandas", "pyelftools", "rich"}
+
+
+def test_the_extra_all_has_those_for_users(root: Path) -> None:
+    """An extra that is neither for users nor for the tests and the site of pfs does not exist."""
+    import tomllib
+
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    found, open_ = set(), ["all"]
+    while open_:
+        found.add(extra := open_.pop())
+        open_ += [name for need in extras[extra] if need.startswith("perfschema[") for name in need[11:-1].split(",")]
+    assert found == set(extras) - {"databases", "dev", "docs", "test", "web"}
 
 
 def test_package_has_library_headers_cmake_pkgconfig_and_demo() -> None:

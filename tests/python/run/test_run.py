@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,6 +139,61 @@ def test_bad_command_lines() -> None:
     assert "there is no such program: nosuch" in run(*PFS, "run", "--", "nosuch").stderr
     wrong = run(*PFS, "run", "--only", "lokcs", "--", "true")
     assert (wrong.returncode, "legal are locks, files, sockets, statements, waits, memory" in wrong.stderr) == (2, True)
+
+
+def test_a_file_of_python_is_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that may not be executed: its first line names the interpreter, else the one of pfs runs it."""
+    monkeypatch.chdir(tmp_path)
+    said = "import sys; print(sys.argv, sys.orig_argv[0])\n"
+    app = tmp_path / "app.py"
+    app.write_text(said)
+    for name in ("app.py", "./app.py", str(app)):
+        done = run(*PFS, "run", name, "-x")
+        assert done.stdout == f"{[name, '-x']} {sys.executable}\n", done.stderr
+        assert f"pfs run: {name} -x: 1 process" in done.stderr
+    app.write_text(f"#!/usr/bin/env {Path(sys.executable).name}\n{said}")
+    found = shutil.which(Path(sys.executable).name)
+    assert run(*PFS, "run", "app.py").stdout == f"['app.py'] {found}\n"
+    app.write_text('#!/bin/sh\necho "a program: $0"\n')
+    app.chmod(0o755)
+    assert run(*PFS, "run", "app.py").stdout == "a program: ./app.py\n"
+    (tmp_path / "bin").mkdir()
+    app.rename(tmp_path / "bin/app.py")
+    app.write_text("print('here')")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert run(*PFS, "run", "app.py").stdout == f"a program: {tmp_path}/bin/app.py\n"
+    assert "there is no such program: none.py" in run(*PFS, "run", "none.py").stderr
+
+
+def test_a_shim_of_pyenv_is_the_program_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the processes of its scripts, in the environment that they make."""
+    for folder in ("shims", "libexec", "versions/9/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    files = {
+        "shims/tool": f'#!/bin/bash\nset -e\nprogram="${{0##*/}}"\nexec "{tmp_path}/libexec/pyenv" exec "$program" "$@"\n',
+        "libexec/pyenv": f"""#!/usr/bin/env bash
+[ -z "$BROKEN" ] || {{ echo "version 9 is not installed" >&2; exit 1; }}
+export PYENV_ROOT="{tmp_path}" PYENV_VERSION=$(echo 9) LINES_OF="a
+b"
+path="{tmp_path}/versions/9/bin/$2"
+[ $1 = exec ] || {{ echo "$path"; exit; }}
+shift
+[ -x "$path" ] || exec "$@"
+export PATH="{tmp_path}/versions/9/bin:$PATH"
+exec "$path" "${{@:2}}"
+""",
+        "versions/9/bin/tool": '#!/bin/sh\necho "$PYENV_VERSION ${PATH%%:*} $LINES_OF $*"; exit 3\n',
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/shims:{os.environ['PATH']}")
+    done = run(*PFS, "run", "--", "tool", "x y", "z")
+    assert (done.returncode, done.stdout) == (3, f"9 {tmp_path}/versions/9/bin a\nb x y z\n")
+    assert "pfs run: tool x y z: 1 process\n" in done.stderr
+    monkeypatch.setenv("BROKEN", "1")
+    done = run(*PFS, "run", "--no-report", "--", "tool")
+    assert (done.returncode, done.stderr) == (1, "version 9 is not installed\n")
 
 
 # ---- The numbers

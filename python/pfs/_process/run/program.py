@@ -7,10 +7,12 @@ import re
 import shutil
 import stat
 import struct
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["REASONS", "Program", "Unrecorded", "look"]
+__all__ = ["REASONS", "Program", "Unrecorded", "behind_shim", "command_of", "look"]
 
 _MOST_SCRIPTS = 5  # as the kernel follows "#!"
 _LOAD, _INTERPRETER = 1, 3  # p_type of ELF
@@ -23,6 +25,8 @@ _OWN_LOCKS = {
 # A run-time library of a sanitizer, as the dynamic linker has its name. It must be the first of all that are loaded.
 _SANITIZER = re.compile(rb"\0(lib(?:a|hwa|l|t)san\.so\.\d+)\0")
 
+
+_PYENV = re.compile(rb'^exec "([^"]*/pyenv)" exec "\$program" "\$@"$', re.MULTILINE)
 
 Unrecorded = tuple[str, str]  # a program, or "" for processes; why it is not recorded
 _MACHINE = os.uname().machine
@@ -48,6 +52,47 @@ class Program:
     blind: str = ""  # empty = it can be seen
     unseen: list[str] = field(default_factory=list)
     sanitizers: list[str] = field(default_factory=list)  # libraries that must be loaded before all others
+
+
+def command_of(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Returns what to run for a command line: a file of Python, ``app.py``, need be neither executable nor in the PATH. The
+    interpreter of its first line runs it, else the one that runs pfs."""
+    file = words[0]
+    if (
+        not file.endswith(".py")
+        or not os.path.isfile(file)
+        or ("/" not in file and shutil.which(file, path=environment.get("PATH")))
+    ):
+        return list(words)
+    path = os.path.join(os.curdir, file) if "/" not in file else file
+    if os.access(path, os.X_OK):
+        return [path, *words[1:]]
+    interpreter = _script_interpreter(path)
+    return [interpreter if interpreter and os.path.exists(interpreter) else sys.executable, *words]
+
+
+def behind_shim(words: Sequence[str], environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Returns the command and the environment that a shim of pyenv ends in. Its scripts are some 45 processes, which say nothing
+    of the program."""
+    path = shutil.which(words[0], path=environment.get("PATH")) or ""
+    given, tool = (list(words), dict(environment)), os.path.basename(path)
+
+    def said(*command: str) -> str:
+        return os.fsdecode(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
+
+    try:
+        with open(path, "rb") as file:
+            match = _PYENV.search(file.read(1 << 14))
+        if match is None or tool.startswith(("pip", "easy_install")):  # pyenv adds work of its own to these
+            return given
+        pyenv = os.fsdecode(match[1])
+        program = said(pyenv, "which", tool).strip()
+        found = dict(line.split("=", 1) for line in said(pyenv, "exec", "env", "-0").split("\0") if "=" in line)
+    except (OSError, subprocess.CalledProcessError):
+        return given  # the shim says what is wrong, such as a version that is not installed
+    if program.startswith(found.get("PYENV_ROOT", "/")):
+        found["PATH"] = f"{os.path.dirname(program)}:{found.get('PATH', os.defpath)}"
+    return [program, *words[1:]], found
 
 
 def look(name: str, environment: Mapping[str, str]) -> Program:

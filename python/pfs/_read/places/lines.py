@@ -1,7 +1,7 @@
 """Turns a place in a file of code into a line of its source, from the section .debug_line of the file or of its debug file.
 
 The lines of a compilation unit are decoded when a place in that unit is looked up first. Inlined code of a system header, such as
-a lock of C++, has the line of its caller. It needs pyelftools (``pip install perfschema[run]``); without it no line is found.
+a lock of C++, has the line of its caller. It needs pyelftools.
 pyelftools takes any time for a file that is made for it, so what it reads is counted. Files of other users than root and this one
 have no lines.
 """

@@ -12,7 +12,7 @@ import click
 from pfs._ui.cli.config import print_version
 from pfs.errors import Error
 
-__all__ = ["pfs_command", "run"]
+__all__ = ["main", "pfs_command"]
 
 # The commands, each with the module beside this one that defines it and its name there. A module is imported when its command is
 # called: `pfs run` does not wait for what the others need.
@@ -42,8 +42,19 @@ COMMANDS = {
 }
 
 
+FIRST = ("run", "top", "ps", "show", "sql")  # in --help
+
+
 class Commands(click.Group):
     """Imports a command when it is asked for it. All of them are imported for --help."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rest = [name for name in COMMANDS if name not in FIRST]
+        for title, names in (("First commands", FIRST), ("More commands", rest)):
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(title):
+                width = formatter.width - 6 - max(map(len, COMMANDS))
+                formatter.write_dl([(name, one.get_short_help_str(width)) for name, one in commands if one is not None])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -77,15 +88,15 @@ def pfs_command() -> None:
     """
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Runs one command line.
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command line, else that of this process.
 
     Returns its exit code: 0 good, 1 an error of pfs, 2 a wrong command line; that of the program after ``pfs run``.
     """
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 shows "?" instead of "µ"
     try:
-        code = pfs_command.main(list(arguments), prog_name="pfs", standalone_mode=False)
+        code = pfs_command.main(None if arguments is None else list(arguments), prog_name="pfs", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:

@@ -1,7 +1,4 @@
-"""``pfs config`` prints where the C and C++ parts of the package are, ``pfs --version`` its version.
-
-They need neither click nor rich.
-"""
+"""``pfs config`` prints where the C and C++ parts of the package are, ``pfs --version`` its version."""
 
 from __future__ import annotations
 

@@ -142,6 +142,7 @@ def run(
     The exit code is that of the program; 3 if it is 0 and --fail-on finds something. Options of pfs stand before the program.
 
     \b
+    pfs run app.py
     pfs run -- xz -T2 -k file
     pfs run --decode redis -- redis-server redis.conf
     pfs run --names locks.txt -- ./app
@@ -153,8 +154,9 @@ def run(
             "--top and the program would write to one terminal: send the program's output elsewhere (> FILE), or call pfs top in "
             "another terminal."
         )
+    words, outside = programs.behind_shim(programs.command_of(command, os.environ), os.environ)
     try:
-        program = programs.look(command[0], os.environ)
+        program = programs.look(words[0], outside)
     except OSError as error:
         raise click.ClickException(f"{error.strerror}: {error.filename}") from None
     if program.blind and not force:
@@ -165,15 +167,15 @@ def run(
         if names is not None and os.path.isdir(folder):
             with open(paths.made(os.path.join(folder, own_names.BESIDE)), "w", encoding="utf-8") as file:
                 file.write(names)
-        environment = os.environ | launch.environment(
+        environment = outside | launch.environment(
             folder, only, decode, python, all_on, children, program.sanitizers, keeps_dead=reads or keep
         )
         with Watch(folder, takes=reads and not keep) as watch:
             before = launch.Took.so_far()
             try:
-                child = subprocess.Popen(command, env=environment, close_fds=False)
+                child = subprocess.Popen(words, env=environment, close_fds=False)
             except OSError as error:
-                raise click.ClickException(f"{error.strerror}: {command[0]}") from None
+                raise click.ClickException(f"{error.strerror}: {words[0]}") from None
             with showing(folder, interval) if wants_top else contextlib.nullcontext():
                 code = launch.wait_for(child)
             took = launch.Took.so_far() - before
