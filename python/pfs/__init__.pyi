@@ -28,6 +28,9 @@ from pfs._process.processes import processes as processes
 from pfs._process.processes import gc as gc
 from pfs._process.attach import attach as attach
 from pfs._process.attach import Schema as Schema
+from pfs._process.history.samples import record as record
+from pfs._process.history.samples import samples as samples
+from pfs._process.history.samples import Recording as Recording
 from pfs._save.snapshot import snapshot as snapshot
 from pfs._save.snapshot import read_snapshot as read_snapshot
 from pfs._save.snapshot import Snapshot as Snapshot
@@ -119,6 +122,9 @@ __all__ = [
     "gc",
     "attach",
     "Schema",
+    "record",
+    "samples",
+    "Recording",
     "snapshot",
     "read_snapshot",
     "Snapshot",

@@ -34,6 +34,8 @@ SLOW = {
     "_many.dask.frames",
     "_read.arrow",
     "_many.fleet.collector",
+    "_process.history.sampled",
+    "_process.history.weights",
     "_sql.columns",
     "_save.archive",
     "_save.averages",

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pfs._process.attach import Schema, attach
+from pfs._process.history.store import folders_of
+from pfs._process.history.tables import VIEWS, HistoryTables
 from pfs._process.recorded import tell_where
 from pfs._read.source import OWN
 from pfs._save.snapshot import Snapshot, read_snapshot, saved_tables
@@ -40,7 +42,7 @@ def sql(statement: str, source: Asked = None, dialect: Dialect = "duckdb") -> Re
     Args:
         statement: one SELECT in the dialect of DuckDB. Names of tables and columns ignore case.
         source: where to look: None is this process; else a `Schema`, a `Snapshot`, a process id, or the path of a segment, of the
-            folder of a snapshot, or of its file.
+            folder of a snapshot, of its file, or of samples, which are the table ``active_session_history``.
         dialect: ``"mysql"`` accepts MySQL's syntax: backquotes, LIKE that ignores case, IFNULL, ``LIMIT 5, 10``.
 
     Returns:
@@ -57,6 +59,8 @@ def sql(statement: str, source: Asked = None, dialect: Dialect = "duckdb") -> Re
         if len(result) == 0:
             tell_where("the answer")
         return result
+    if not isinstance(source, Schema | Snapshot) and (folders := folders_of(source)):
+        return run(statement, HistoryTables(folders), dialect, VIEWS)
     if not isinstance(source, Schema | Snapshot) and (tables := tables_of(source)) is not None:
         return run(statement, tables, dialect)  # DuckDB reads the files itself
     with asked(source) as found:

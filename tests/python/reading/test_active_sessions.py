@@ -77,7 +77,7 @@ def until(condition: Callable[[], Any], seconds: float = 30) -> Any:
     return found
 
 
-def sessions(schema: pfs.Schema) -> dict[str, dict[str, Any]]:
+def sessions(schema: pfs.Schema) -> dict[str, dict[Any, Any]]:
     """The rows by the last word of the thread's name."""
     rows = schema.table("active_sessions")
     return {
@@ -86,7 +86,7 @@ def sessions(schema: pfs.Schema) -> dict[str, dict[str, Any]]:
     }
 
 
-def complete(schema: pfs.Schema) -> dict[str, dict[str, Any]] | None:
+def complete(schema: pfs.Schema) -> dict[str, dict[Any, Any]] | None:
     found = sessions(schema)
     waiting = all(found.get(name, {}).get("BLOCKING_THREAD_ID") for name in ("between", "behind", "left", "right"))
     return found if waiting and found["hold"]["EVENT_NAME"] and found["query"]["DIGEST"] and "busy" in found else None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import time
 from typing import TYPE_CHECKING
 
 import click
 
-from pfs._ui.cli.options import Interval, sql_text_option
+from pfs._ui.cli.options import Interval, Size, sql_text_option
 from pfs._ui.cli.stopping import Stop
 from pfs.errors import InvalidValue
 
@@ -18,20 +17,6 @@ if TYPE_CHECKING:
     from pfs._many.fleet.collector import Collector
 
 __all__ = ["collect"]
-
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-class _Size(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """Parses 500M or 2G."""
-
-    name = "size"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(r"(\d{1,12})([KMGT]?)", str(value).upper())
-        if found is None:
-            self.fail(f"bad value '{value}' for a size: legal are bytes, or a number with K, M, G or T, such as 500M", param, ctx)
-        return int(found[1]) * _UNITS[found[2]]
 
 
 @click.command()
@@ -47,7 +32,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     show_default=True,
     help="At most this many cuts of this node stay.",
 )
-@click.option("--keep-size", metavar="SIZE", type=_Size(), help="At most this many bytes of this node stay, such as 2G.")
+@click.option("--keep-size", metavar="SIZE", type=Size(), help="At most this many bytes of this node stay, such as 2G.")
 @click.option("--also", metavar="TABLE", multiple=True, help="A table that does not add up, too; % stands for any text.")
 @sql_text_option
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")

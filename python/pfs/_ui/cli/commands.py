@@ -29,6 +29,7 @@ COMMANDS = {
     "metrics": "metrics:metrics",
     "otel": "otel:otel",
     "ps": "processes:ps",
+    "record": "record:record",
     "report": "report:report",
     "run": "run:run",
     "serve": "serve:serve",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
@@ -16,8 +17,10 @@ from pfs._read.units import seconds
 from pfs.errors import InvalidValue
 
 __all__ = [
+    "Age",
     "Interval",
     "Process",
+    "Size",
     "TableName",
     "columns_option",
     "human_option",
@@ -32,6 +35,8 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_AGES = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 FORMATS = ("table", "csv", "json", "parquet")
 
 
@@ -96,6 +101,30 @@ class Interval(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             most = "" if self._most == 2.0**32 else f" to {self._most:g} s"
             self.fail(f"{value!r} is no time from {self._least:g} s{most}", param, ctx)
         return found
+
+
+class Size(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Parses 500M or 2G."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"(\d{1,12})([KMGT]?)", str(value).upper())
+        if found is None:
+            self.fail(f"bad value '{value}' for a size: legal are bytes, or a number with K, M, G or T, such as 500M", param, ctx)
+        return int(found[1]) * _SIZES[found[2]]
+
+
+class Age(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Parses 90s, 10min, 12h or 7d. Its value is seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"(\d{1,6})(s|m|min|h|d)", str(value))
+        if found is None:
+            self.fail(f"bad value '{value}' for a time: legal are a number with s, min, h or d, such as 10min", param, ctx)
+        return int(found[1]) * _AGES[found[2]]
 
 
 def _number(value: Any) -> Any:

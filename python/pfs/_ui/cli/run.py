@@ -71,6 +71,18 @@ def showing(folder: str, interval: float) -> Iterator[None]:
         thread.join()
 
 
+@contextlib.contextmanager
+def sampling(folder: str, path: str | None, hz: float) -> Iterator[None]:
+    """Samples all processes of a run."""
+    if path is None:
+        yield
+        return
+    from pfs._process.history.samples import recording_of
+
+    with recording_of(lambda: processes.scan_all(processes.with_users(folder)), path, hz):
+        yield
+
+
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
     "--only",
@@ -113,6 +125,10 @@ def showing(folder: str, interval: float) -> Iterator[None]:
 @click.option("-i", "--interval", type=Interval(0.1, 60), default="1s", show_default=True, help="Of --top.")
 @click.option("--keep", is_flag=True, help="Keep the segments, and say where they are.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows of each list.")
+@click.option(
+    "--record", "samples", metavar="FOLDER", help="Sample all processes meanwhile, and keep the samples there: see pfs record."
+)
+@click.option("--hz", type=click.FloatRange(0.1, 1000), default=20, show_default=True, help="Samples a second, of --record.")
 @fail_on_option
 @click.option("--force", is_flag=True, help="Run a program, too, in which pfs sees nothing.")
 @click.argument("command", metavar="-- PROGRAM [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -132,6 +148,8 @@ def run(
     interval: float,
     keep: bool,
     limit: int,
+    samples: str | None,
+    hz: float,
     fail_on: list[str],
     everything: bool,
     force: bool,
@@ -176,7 +194,7 @@ def run(
                 child = subprocess.Popen(words, env=environment, close_fds=False)
             except OSError as error:
                 raise click.ClickException(f"{error.strerror}: {words[0]}") from None
-            with showing(folder, interval) if wants_top else contextlib.nullcontext():
+            with showing(folder, interval) if wants_top else contextlib.nullcontext(), sampling(folder, samples, hz):
                 code = launch.wait_for(child)
             took = launch.Took.so_far() - before
         found = processes.scan_all(processes.with_users(folder))

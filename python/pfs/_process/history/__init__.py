@@ -1,0 +1,1 @@
+"""Samples of what threads do: takes them, keeps them in files, and answers questions about them."""
