@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -400,11 +402,11 @@ def run(*arguments: str, status: int = 0) -> str:
 
 
 @contextmanager
-def listening(*arguments: str) -> Iterator[tuple[str, int]]:
+def listening(*arguments: str, scheme: str = "http") -> Iterator[tuple[str, int]]:
     with command("--listen", "127.0.0.1:0", *arguments) as process:
         assert process.stderr is not None
         url = process.stderr.readline().split()[-1]
-        assert url.startswith("http://127.0.0.1:")
+        assert url.startswith(f"{scheme}://127.0.0.1:")
         try:
             yield url, int(url.split(":")[2].partition("/")[0])
         finally:
@@ -448,6 +450,69 @@ def test_scrapes_over_http(folder: Path) -> None:
             fetched(url + "/etc/passwd")
         with pytest.raises(urllib.error.HTTPError, match="501"):
             fetched(url, method="DELETE")
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[str, str]:
+    made = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    new = [
+        "openssl",
+        "req",
+        "-x509",
+        "-nodes",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-subj",
+        "/CN=localhost",
+    ]
+    subprocess.run([*new, "-addext", "subjectAltName=IP:127.0.0.1", "-out", made[0], "-keyout", made[1]], check=True)
+    return made
+
+
+def test_scrapes_over_tls_with_a_password(folder: Path, tmp_path: Path, certificate: tuple[str, str]) -> None:
+    """A client that says nothing, or no TLS, holds nobody up."""
+    secret = tmp_path / "password"
+    secret.write_text("geh:eim\n")
+    secret.chmod(0o600)
+    options = ("--tls-cert", certificate[0], "--tls-key", certificate[1], "--password-file", str(secret))
+    with subject(folder) as program, listening(*options, scheme="https") as (url, port):
+        program.do(WORK.format(n=2))
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(8)]
+        silent[0].sendall(b"GET /-/healthy HTTP/1.0\r\n\r\n")
+        trusts = ssl.create_default_context(cafile=certificate[0])
+
+        def get(path: str, user: str = "") -> str:
+            headers = {"Authorization": "Basic " + base64.b64encode(user.encode()).decode()} if user else {}
+            request = urllib.request.Request(url.removesuffix("/metrics") + path, headers=headers)
+            with urllib.request.urlopen(request, timeout=60, context=trusts) as answer:
+                return str(answer.read().decode())
+
+        assert get("/-/healthy") == "pfs metrics is up\n"
+        assert "app/LOCK" in get("/metrics", "pfs:geh:eim")
+        for user in ("", "pfs:geh:ei", "pfs:", "root:geh:eim"):
+            with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+                get("/metrics", user)
+            assert refused.value.headers["WWW-Authenticate"] == 'Basic realm="pfs metrics"'
+            assert b"app/LOCK" not in refused.value.read()
+        with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            urllib.request.urlopen(url, timeout=60)
+        for client in silent:
+            client.close()
+    with subject(folder), listening() as (url, _):
+        assert fetched(url.removesuffix("metrics") + "-/healthy")[1] == "pfs metrics is up\n"
+
+
+def test_bad_files_of_tls_and_password(folder: Path, tmp_path: Path, certificate: tuple[str, str]) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("x\n")
+    listen = ("--listen", "127.0.0.1:0")
+    assert "can be read by others" in run(*listen, "--password-file", str(secret), status=1)
+    assert "need --listen" in run("--password-file", str(secret), status=2)
+    assert "both of --tls-cert and --tls-key" in run(*listen, "--tls-cert", certificate[0], status=2)
+    assert "legal are a certificate and its key" in run(*listen, "--tls-cert", str(secret), "--tls-key", certificate[1], status=1)
+    assert "No such file or directory" in run(*listen, "--tls-cert", certificate[0], "--tls-key", "/none", status=1)
 
 
 def test_slow_and_broken_clients_stop_nobody(folder: Path) -> None:

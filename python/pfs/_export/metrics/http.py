@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
+import ssl
 import threading
+from base64 import b64encode
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET, AF_INET6, SHUT_RDWR, socket
@@ -12,7 +15,7 @@ from pfs._export.metrics.exporter import Exporter
 from pfs._export.metrics.text import OPENMETRICS, PLAIN, text_of
 from pfs.errors import InvalidValue
 
-__all__ = ["Server", "address_of"]
+__all__ = ["Server", "address_of", "credentials_of", "tls_of"]
 
 _MOST_CLIENTS = 16
 _PATIENCE = 5.0  # seconds for one read or write of a client
@@ -31,12 +34,40 @@ def address_of(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def credentials_of(password: str) -> bytes:
+    """Returns the header of a client that knows the password of the user ``pfs``."""
+    return b"Basic " + b64encode(b"pfs:" + password.encode())
+
+
+def tls_of(certificate: str, key: str) -> ssl.SSLContext:
+    """Returns what encrypts, with the certificates and the key of two PEM files.
+
+    Raises:
+        InvalidValue: they are no such files, or do not belong together.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key, password=lambda: "")  # it asks nobody
+    except ssl.SSLError as error:
+        raise InvalidValue(
+            f"bad files '{certificate}' and '{key}': legal are a certificate and its key ({error.reason})"
+        ) from None
+    return context
+
+
 class _Handler(BaseHTTPRequestHandler):
     timeout = _PATIENCE
     server: Server
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
+        if path == "/-/healthy":
+            self._answer(200, "pfs metrics is up\n", "text/plain; charset=utf-8")
+            return
+        given = self.headers.get("Authorization", "").encode("latin-1", "replace")
+        if self.server.credentials and not hmac.compare_digest(given, self.server.credentials):
+            self._answer(401, "user and password are wrong\n", "text/plain; charset=utf-8")
+            return
         if path not in ("/", "/metrics"):
             self._answer(404, "the metrics are at /metrics\n", "text/plain; charset=utf-8")
             return
@@ -50,6 +81,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(code)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
+        if code == 401:
+            self.send_header("WWW-Authenticate", 'Basic realm="pfs metrics"')
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
@@ -67,11 +100,21 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, host: str, port: int, exporter: Exporter) -> None:
+    def __init__(
+        self, host: str, port: int, exporter: Exporter, tls: ssl.SSLContext | None = None, credentials: bytes = b""
+    ) -> None:
         self.exporter = exporter
+        self.credentials = credentials
+        self._tls = tls
         self.address_family = AF_INET6 if ":" in host else AF_INET
         self._places = threading.BoundedSemaphore(_MOST_CLIENTS)
         super().__init__((host, port), _Handler)
+
+    def get_request(self) -> tuple[socket, Any]:
+        client, address = super().get_request()
+        if self._tls is not None:  # the first read of the client's thread shakes hands
+            client = self._tls.wrap_socket(client, server_side=True, do_handshake_on_connect=False)
+        return client, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._places.acquire(blocking=False):

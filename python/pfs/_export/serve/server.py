@@ -11,16 +11,15 @@ import socket
 import stat
 from collections.abc import Callable
 
-from pfs._base import paths
 from pfs._export.serve.connection import Connection, Password
 from pfs._export.serve.session import Client, Context
 from pfs._export.serve.stream import PATIENCE, ConnectionClosed, Stream
 from pfs._export.serve.tls import context as context_of_tls
 from pfs._export.serve.variables import MOST_CLIENTS
 from pfs._export.serve.wire import Refusal
-from pfs.errors import Error, InvalidValue
+from pfs.errors import Error
 
-__all__ = ["open_tcp", "open_unix", "password_in", "serve"]
+__all__ = ["open_tcp", "open_unix", "serve"]
 
 _TOO_MANY = 1040
 
@@ -57,21 +56,6 @@ class _Server:
 def _hang_up(client: Client, stream: Stream) -> None:
     if client.user is None:
         stream.hang_up()
-
-
-def password_in(path: str) -> str:
-    """Returns the password that is the first line of a file.
-
-    Raises:
-        InvalidValue: others may read the file, or the line is empty.
-    """
-    with paths.reading(path, follow=True) as file:
-        if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-            raise InvalidValue(f"{path} can be read by others: legal is a file of mode 0600")
-        password = file.readline().decode().rstrip("\r\n")
-    if not password:
-        raise InvalidValue(f"{path} has no password in its first line")
-    return password
 
 
 def open_unix(path: str) -> socket.socket:

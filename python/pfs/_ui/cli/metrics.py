@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pfs._export.metrics import DEFAULT_TOP
-from pfs._ui.cli.options import Interval, Process
+from pfs._ui.cli.options import Interval, Process, password_in
 from pfs._ui.cli.stopping import Stop
 
 if TYPE_CHECKING:
@@ -19,6 +19,13 @@ __all__ = ["metrics"]
 @click.command()
 @click.argument("process", metavar="[PID|NAME]", type=Process(), required=False)
 @click.option("--listen", metavar="HOST:PORT", help="Answer scrapes over HTTP until stopped, such as 127.0.0.1:9404.")
+@click.option("--tls-cert", metavar="FILE", help="The certificate of --listen, which then speaks HTTPS; with --tls-key.")
+@click.option("--tls-key", metavar="FILE", help="The key of the certificate.")
+@click.option(
+    "--password-file",
+    metavar="FILE",
+    help="Its first line is the password of the user pfs. Only its owner may read it. /-/healthy asks nobody.",
+)
 @click.option("--textfile", metavar="FILE", help="Write this file, as node_exporter reads it: a name that ends in .prom.")
 @click.option("-i", "--interval", type=Interval(0.1), help="Write --textfile again and again until stopped.")
 @click.option(
@@ -36,6 +43,9 @@ __all__ = ["metrics"]
 def metrics(
     process: int | str | None,
     listen: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    password_file: str | None,
     textfile: str | None,
     interval: float | None,
     top: int,
@@ -56,6 +66,10 @@ def metrics(
     """
     if listen is not None and textfile is not None:
         raise click.UsageError("Give one of --listen and --textfile.")
+    if listen is None and (tls_cert is not None or tls_key is not None or password_file is not None):
+        raise click.UsageError("--tls-cert, --tls-key and --password-file need --listen.")
+    if (tls_cert is None) != (tls_key is None):
+        raise click.UsageError("Give both of --tls-cert and --tls-key.")
     if interval is not None and textfile is None:
         raise click.UsageError("--interval needs --textfile.")
     if process is not None and (directory is not None or all_users):
@@ -66,7 +80,7 @@ def metrics(
     stop = Stop() if listen is not None or interval is not None else None
     try:
         if listen is not None and stop is not None:
-            _listen(exporter, listen, stop)
+            _listen(exporter, listen, stop, (tls_cert, tls_key) if tls_cert and tls_key else None, password_file)
         elif textfile is not None:
             _write(exporter, textfile)
             if interval is not None and stop is not None:
@@ -81,14 +95,16 @@ def metrics(
         exporter.close()
 
 
-def _listen(exporter: Exporter, listen: str, stop: Stop) -> None:
-    from pfs._export.metrics.http import Server, address_of
+def _listen(exporter: Exporter, listen: str, stop: Stop, tls: tuple[str, str] | None, password_file: str | None) -> None:
+    from pfs._export.metrics.http import Server, address_of, credentials_of, tls_of
 
     host, port = address_of(listen)
-    with Server(host, port, exporter) as server:
+    secure = tls_of(*tls) if tls is not None else None
+    credentials = credentials_of(password_in(password_file)) if password_file is not None else b""
+    with Server(host, port, exporter, secure, credentials) as server:
         server.service_actions = stop.check  # type: ignore[method-assign]
         name = f"[{host}]" if ":" in host else host
-        click.echo(f"metrics at http://{name}:{server.server_address[1]}/metrics", err=True)
+        click.echo(f"metrics at http{'s' if tls else ''}://{name}:{server.server_address[1]}/metrics", err=True)
         server.serve_forever()
 
 

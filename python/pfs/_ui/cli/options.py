@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 import click
 
 from pfs import _core
+from pfs._base import paths
 from pfs._process import by_name
 from pfs._process.processes import listed
 from pfs._read.units import seconds
@@ -26,6 +28,7 @@ __all__ = [
     "human_option",
     "limit_option",
     "output_options",
+    "password_in",
     "process_argument",
     "some_of",
     "sort_option",
@@ -190,3 +193,18 @@ def human_option(command: F) -> F:
         "-H/-N", "--human/--no-human", default=None,
         help="Times and sizes with units, or plain numbers. The default is units on a terminal, numbers elsewhere.",
     )(command)  # fmt: skip
+
+
+def password_in(path: str) -> str:
+    """Returns the password that is the first line of a file.
+
+    Raises:
+        InvalidValue: others may read the file, or the line is empty.
+    """
+    with paths.reading(path, follow=True) as file:
+        if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+            raise InvalidValue(f"{path} can be read by others: legal is a file of mode 0600")
+        password = file.readline().decode().rstrip("\r\n")
+    if not password:
+        raise InvalidValue(f"{path} has no password in its first line")
+    return password

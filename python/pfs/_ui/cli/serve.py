@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import click
 
-from pfs._ui.cli.options import Process
+from pfs._ui.cli.options import Process, password_in
 from pfs.errors import Error
 
 __all__ = ["serve"]
@@ -66,7 +66,7 @@ def serve(
     served: sources.Source = sources.All(directory) if source is None else sources.source_of(source, write)
     if write and served.writer is None:
         raise click.UsageError("--write needs a process: a snapshot cannot be changed.")
-    password = None if password_file is None else server.password_in(password_file)
+    password = None if password_file is None else password_in(password_file)
     if port is not None:
         listening = server.open_tcp(host, port)
         name = "{}:{}".format(*listening.getsockname()[:2])
