@@ -89,14 +89,15 @@ void Sampling::TakeSample(uint64_t due, uint64_t now) {
   const bool lists_strangers = now >= strangers_ + kSecond;
   if (lists_strangers) strangers_ = now;
   last_ = now;
-  sampler_->Sample({.id = ++samples_,
-                    .weight = weight * kPicosPerNano,
-                    .lateness = (now - std::min(due, now)) * kPicosPerNano,
-                    .now = PresentOf(view_.header()),
-                    .unix_micros = static_cast<int64_t>(NanosOf(CLOCK_REALTIME) / 1000),
-                    .left_out = view_.file() == nullptr ? static_cast<uint64_t>(gettid()) : 0,
-                    .lists_strangers = lists_strangers},
-                   &rows_);
+  SessionSampler::Moment moment{};
+  moment.id = ++samples_;
+  moment.weight = weight * kPicosPerNano;
+  moment.lateness = (now - std::min(due, now)) * kPicosPerNano;
+  moment.unix_micros = static_cast<int64_t>(NanosOf(CLOCK_REALTIME) / 1000);
+  moment.now = PresentOf(view_.header());
+  moment.left_out = view_.file() == nullptr ? static_cast<uint64_t>(gettid()) : 0;
+  moment.lists_strangers = lists_strangers;
+  sampler_->Sample(moment, &rows_);
   processor_ += NanosOf(CLOCK_THREAD_CPUTIME_ID) - before;
 }
 
@@ -141,8 +142,11 @@ Status Sampling::Run(uint64_t nanoseconds, TableData* data) {
   }
   const NamedTable* table = nullptr;
   (void)FindTable("active_sessions", &table);
-  *data = TableOf(*table, rows_.data(), rows_.size());
-  rows_.clear();
+  *data = TableOf(*table, [&](RawSink& sink) {
+    sink.Expect(rows_.size());
+    rows_.ForEach(RowSink<SessionRow>(sink));
+  });
+  rows_.Clear();
   sampler_->Forget();
   return status;
 }

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <memory>
-#include <vector>
 
 #include "snapshot/sessions.h"
 #include "table/registry.h"
@@ -39,7 +38,7 @@ class Sampling {
   const SegmentView view_;
   const uint64_t period_;
   std::unique_ptr<SessionSampler> sampler_;
-  std::vector<SessionRow> rows_;
+  SessionRows rows_;
   std::atomic<bool> is_stopped_{false};
   const char* scheduling_ = "normal";
   uint64_t next_ = 0, last_ = 0, strangers_ = 0, checked_ = 0;

@@ -16,6 +16,7 @@ namespace {
 constexpr uint64_t kMostTextBytes = 8 << 20;  // of texts that the sampler keeps before it reads them again
 constexpr uint64_t kMostDepth = 64;           // of a chain of locks
 constexpr uint64_t kTicksBetweenSearches = 4;
+constexpr uint64_t kSecond = 1'000'000'000'000;
 
 // Returns whether a thread that waits so waits for work, if no statement and no stage runs in it.
 bool IsIdle(uint32_t state, std::string_view operation) {
@@ -34,9 +35,41 @@ bool IsIdle(uint32_t state, std::string_view operation) {
   }
 }
 
-uint64_t Since(uint64_t start, uint64_t now) { return std::max(start, now) - start; }
+std::optional<uint64_t> Since(uint64_t start, uint64_t now) {  // `start`: 0 = not timed
+  return start == 0 ? std::optional<uint64_t>() : std::max(start, now) - start;
+}
 
 }  // namespace
+
+void SessionRows::Clear() {
+  rows_.clear();
+  moments_.clear();
+  places_.clear();
+}
+
+uint32_t SessionRows::Add(const SessionRow& row, bool has_weight) {
+  rows_.push_back(row);
+  const auto number = static_cast<uint32_t>(rows_.size() - 1);
+  places_.push_back({number, static_cast<uint32_t>(moments_.size() - 1), 0, 0, false, has_weight});
+  return number;
+}
+
+void SessionRows::Repeat(uint32_t number, const std::optional<uint64_t>& wait, const std::optional<uint64_t>& statement_wait) {
+  places_.push_back({number, static_cast<uint32_t>(moments_.size() - 1), wait.value_or(0), statement_wait.value_or(0), true, false});
+}
+
+void SessionRows::Fill(const Place& place, SessionRow* row) const {
+  *row = rows_[place.row];
+  const Moment& moment = moments_[place.moment];
+  row->sample_id = moment.id;
+  row->sample_micros = moment.unix_micros;
+  row->lateness = moment.lateness;
+  if (!place.has_weight) row->weight = moment.weight;
+  if (!place.is_repeated) return;
+  if (row->wait) row->wait = place.wait;
+  if (row->statement_wait) row->statement_wait = place.statement_wait;
+  row->cpu_time = row->runnable_time = {};
+}
 
 SessionSampler::SessionSampler(const SegmentView& view, bool keeps_files) : view_(view), kernel_(view.header(), keeps_files) {
   RenewSnapshot();
@@ -57,6 +90,7 @@ void SessionSampler::RenewSnapshot() {
 }
 
 void SessionSampler::Forget() {
+  for (Thread& thread : threads_) thread.number = kNone;
   if (snapshots_.size() == 1 && text_bytes_ < kMostTextBytes) return;
   text_bytes_ = 0;
   digests_.clear();
@@ -87,7 +121,6 @@ void SessionSampler::MeetThreads() {
   const ArrayView<ShmThread> shared(view_, ArrayId::kThreads);
   const uint64_t used = shared.used();
   if (threads_.size() < used) threads_.resize(used);
-  known_tids_.clear();
   for (uint64_t slot = 1; slot < used; ++slot) {
     const ShmThread* const shm = shared.at(slot);
     if (shm == nullptr) break;
@@ -96,12 +129,15 @@ void SessionSampler::MeetThreads() {
     const uint64_t tid = shm->os_id.load(kAcquire);
     if (thread.id != id || thread.kernel.tid != tid) {
       kernel_.Close(&thread.kernel);
+      slots_.erase(thread.id);
       thread = {};
       thread.id = id;
       thread.kernel.tid = tid;
+      thread.row.thread_id = id;
+      if (tid != 0) thread.row.os_id = tid;
+      if (id != 0) slots_[id] = static_cast<uint32_t>(slot);
     }
     if (id == 0) continue;
-    if (tid != 0) known_tids_.insert(tid);
     SessionRow& row = thread.row;
     if (const uint32_t seq = shm->seq.load(kAcquire); seq != thread.name_seq) {
       uint64_t name[std::size(ShmThread{}.name)];
@@ -109,15 +145,17 @@ void SessionSampler::MeetThreads() {
         row.thread_name = snapshot_->KeepWords(name);
         text_bytes_ += sizeof name;
         thread.name_seq = seq;
+        thread.is_changed = true;
+        row.processlist_id.reset();
+        if ((shm->flags.load(kAcquire) & kThreadForeground) != 0) row.processlist_id = shm->processlist_id.load(kAcquire);
       }
     }
-    row.thread_id = id;
-    row.os_id = tid == 0 ? std::optional<uint64_t>() : tid;
-    row.processlist_id.reset();
-    if ((shm->flags.load(kAcquire) & kThreadForeground) != 0) row.processlist_id = shm->processlist_id.load(kAcquire);
-    row.stage.reset();
-    if (const ClassRow* const stage = ClassAt(shm->stage.load(kAcquire)); stage != nullptr && stage->kind() == Kind::kStage)
-      row.stage = stage->name;
+    if (const uint32_t stage = shm->stage.load(kAcquire); stage != thread.stage) {
+      thread.stage = stage;
+      thread.is_changed = true;
+      row.stage.reset();
+      if (const ClassRow* const of = ClassAt(stage); of != nullptr && of->kind() == Kind::kStage) row.stage = of->name;
+    }
   }
 }
 
@@ -172,6 +210,7 @@ void SessionSampler::ScanPool(Kind kind, Open Thread::*open) {
 
 void SessionSampler::Meet(Kind kind, const ShmRecord& record, uint64_t capacity, Thread* thread) {
   SessionRow& row = thread->row;
+  thread->is_changed = true;
   const uint64_t what = record.what.load(kAcquire);
   const ClassRow* const instrument = ClassAt(what & 0xffff);
   if (kind == Kind::kWait) {
@@ -179,9 +218,12 @@ void SessionSampler::Meet(Kind kind, const ShmRecord& record, uint64_t capacity,
     row.operation.reset();
     if (instrument == nullptr) return;
     row.event_name = instrument->name;
-    row.wait_class = kWaitStateNames[WaitStateOf(instrument->name.view())];
+    const uint32_t state = WaitStateOf(instrument->name.view());
+    row.wait_class = kWaitStateNames[state];
     row.source = snapshot_->SourceText(what >> 32);
     if (const uint64_t operation = what >> 16 & 0xff; operation < std::size(kOperations)) row.operation = kOperations[operation].shown;
+    thread->may_be_idle = IsIdle(state, row.operation ? row.operation->view() : "");
+    thread->may_be_blocked = HasOneHolder(instrument->family);
     MeetWait(record, capacity, thread->waits.state, &row);
   } else if (kind == Kind::kStatement) {
     row.statement_name.reset();
@@ -232,42 +274,44 @@ SessionState SessionSampler::OffCpuState(const SessionRow& row, const KernelThre
   return Draw(waited, computed + waited) ? SessionState::kRunnable : SessionState::kOnCpu;
 }
 
-void SessionSampler::AddRow(const Moment& moment, Thread* thread, std::vector<SessionRow>* rows) {
+// Makes the thread's row that of the sample.
+void SessionSampler::Describe(const Moment& moment, Thread* thread) {
   SessionRow& row = thread->row;
-  row.sample_id = moment.id;
-  row.sample_micros = moment.unix_micros;
-  row.weight = moment.weight;
-  row.lateness = moment.lateness;
-  row.blocker = row.final_blocker = row.chain_depth = row.wait = row.cpu_time = row.runnable_time = {};
-  row.is_deadlocked = 0;
-  if (thread->statement.tick == tick_) {
-    row.statement_id = thread->statement.event_id;
-    row.statement_wait = {};
-    if (thread->statement.start != 0) row.statement_wait = Since(thread->statement.start, moment.now);
-  } else {
-    row.statement_id = row.statement_wait = {};
+  const auto change = [&](auto* value, const auto& now) {
+    thread->is_changed |= *value != now;
+    *value = now;
+  };
+  const auto id_of = [&](const Open& open) { return open.tick == tick_ ? std::optional<uint64_t>(open.event_id) : std::nullopt; };
+  row.cpu_time = row.runnable_time = {};
+  change(&row.statement_id, id_of(thread->statement));
+  change(&row.transaction_id, id_of(thread->transaction));
+  row.statement_wait = {};
+  if (row.statement_id) {
+    row.statement_wait = Since(thread->statement.start, moment.now);
+  } else if (thread->statement.event_id != 0) {
     row.statement_name = {};
     row.digest = {};
     row.digest_text = {};
     thread->statement = {};
   }
-  row.transaction_id = {};
-  if (thread->transaction.tick == tick_) row.transaction_id = thread->transaction.event_id;
   const bool waits = thread->waits.tick == tick_ && row.event_name;
   const bool is_same = waits && row.event_id == thread->waits.event_id;
-  if (kernel_.is_there() && thread->kernel.tid != 0 && !is_same) {
+  row.wait = waits ? Since(thread->waits.start, moment.now) : std::nullopt;
+  // A thread that waits is asked about once a second: the kernel costs ten times as much as the segment.
+  if (kernel_.is_there() && thread->kernel.tid != 0 && !is_same && (!waits || moment.now >= thread->kernel.read_at + kSecond)) {
     kernel_.Read(&thread->kernel, !waits);
+    thread->kernel.read_at = moment.now;
     row.cpu_time = thread->kernel.computed_now;
     row.runnable_time = thread->kernel.waited_now;
+    thread->is_changed = true;
   }
   if (waits) {
     row.event_id = thread->waits.event_id;
-    if (thread->waits.start != 0) row.wait = Since(thread->waits.start, moment.now);
-    row.state = SessionState::kWaiting;
-    if (!row.statement_id && !row.stage && IsIdle(WaitStateOf(row.event_name->view()), row.operation ? row.operation->view() : ""))
-      row.state = SessionState::kIdle;
+    change(&row.state, !row.statement_id && !row.stage && thread->may_be_idle ? SessionState::kIdle : SessionState::kWaiting);
   } else {
     thread->waits = {};
+    thread->is_changed = true;
+    thread->may_be_blocked = false;
     row.event_name = {};
     row.event_id = row.object = {};
     row.operation = {};
@@ -278,20 +322,19 @@ void SessionSampler::AddRow(const Moment& moment, Thread* thread, std::vector<Se
     constexpr Text<64> kNames[] = {"computing", "runnable", "", "elsewhere", "elsewhere", "not seen"};
     row.wait_class = kNames[static_cast<uint32_t>(row.state)];
   }
-  if (!row.source && thread->statement.tick == tick_)
-    row.source = snapshot_->SourceText(thread->statement.record->what.load(kAcquire) >> 32);
-  rows->push_back(row);
-  if (!waits) row.source = {};
+  if (!row.source && row.statement_id) row.source = snapshot_->SourceText(thread->statement.record->what.load(kAcquire) >> 32);
 }
 
 // Threads that pfs has not recorded. Their times are exact: each state has a row with the time that the kernel has counted.
-void SessionSampler::AddStrangers(const Moment& moment, std::vector<SessionRow>* rows) {
+void SessionSampler::AddStrangers(const Moment& moment, SessionRows* rows) {
+  std::unordered_set<uint64_t> known;
+  for (const Thread& thread : threads_) known.insert(thread.kernel.tid);
   const uint64_t since = strangers_at_ == 0 ? 0 : moment.now - strangers_at_;
   strangers_at_ = moment.now;
   std::unordered_map<uint64_t, KernelThreads::Thread> before = std::move(strangers_);
   strangers_.clear();
   for (const uint64_t tid : kernel_.List()) {
-    if (known_tids_.count(tid) != 0 || tid == moment.left_out) continue;
+    if (known.count(tid) != 0 || tid == moment.left_out) continue;
     KernelThreads::Thread& thread = strangers_[tid];
     if (const auto found = before.find(tid); found != before.end()) {
       thread = found->second;
@@ -302,9 +345,6 @@ void SessionSampler::AddStrangers(const Moment& moment, std::vector<SessionRow>*
     if (!thread.computed_now || since == 0) continue;
     const std::string name = kernel_.NameOf(tid);
     SessionRow row{};
-    row.sample_id = moment.id;
-    row.sample_micros = moment.unix_micros;
-    row.lateness = moment.lateness;
     row.os_id = tid;
     row.thread_name = snapshot_->Keep(name);
     text_bytes_ += name.size();
@@ -314,7 +354,7 @@ void SessionSampler::AddStrangers(const Moment& moment, std::vector<SessionRow>*
       row.state = state;
       row.wait_class = wait_class;
       row.weight = time;
-      if (time != 0) rows->push_back(row);
+      if (time != 0) rows->Add(row, true);
     };
     add(SessionState::kSleeping, "elsewhere", since - computed - waited);
     add(SessionState::kOnCpu, "computing", computed);
@@ -345,73 +385,93 @@ const ShmInstance* SessionSampler::InstanceOf(uint64_t identity) {
   return find();
 }
 
+SessionSampler::Thread* SessionSampler::ThreadOf(uint64_t thread_id) {
+  const auto found = slots_.find(thread_id);
+  return found == slots_.end() ? nullptr : &threads_[found->second];
+}
+
 // Finds who holds the locks. A wait that still runs after all owners were read ran all the time. So a chain is one, and no two moments
 // mixed.
-void SessionSampler::AddBlockers(std::vector<SessionRow>* rows, size_t first) {
+void SessionSampler::FindBlockers() {
   for (Lock& lock : locks_) {
-    lock.instance = InstanceOf(*(*rows)[lock.row].object);
-    if (lock.instance != nullptr) lock.owner = lock.instance->owner.load(kAcquire) & kOwnerThreadMask;
-  }
-  std::unordered_map<uint64_t, size_t> row_of;
-  for (size_t i = first; i < rows->size() && !locks_.empty(); ++i) {
-    if ((*rows)[i].thread_id) row_of.emplace(*(*rows)[i].thread_id, i);
+    const ShmInstance* const instance = InstanceOf(*lock.thread->row.object);
+    lock.owner = instance == nullptr ? 0 : instance->owner.load(kAcquire) & kOwnerThreadMask;
   }
   for (const Lock& lock : locks_) {
-    SessionRow& row = (*rows)[lock.row];
-    const bool goes_on =
-        lock.wait->record->state.load(kAcquire) == lock.wait->state && lock.wait->chunk->lap.load(kRelaxed) == lock.wait->lap;
-    if (!goes_on || lock.owner == 0 || lock.owner == *row.thread_id || row_of.count(lock.owner) == 0) continue;
-    const SessionRow& holder = (*rows)[row_of[lock.owner]];
-    // The holder was given to the next one while rows were made: it waits for this lock itself.
-    if (holder.object == row.object && holder.event_name && holder.event_name->view() == row.event_name->view()) continue;
+    SessionRow& row = lock.thread->row;
+    const Open& wait = lock.thread->waits;
+    const bool goes_on = wait.record->state.load(kAcquire) == wait.state && wait.chunk->lap.load(kRelaxed) == wait.lap;
+    row.blocker = row.final_blocker = row.chain_depth = {};
+    row.is_deadlocked = 0;
+    lock.thread->is_changed = true;
+    const Thread* const holder = ThreadOf(lock.owner);
+    if (!goes_on || lock.owner == *row.thread_id || holder == nullptr) continue;
+    // The holder has been given the lock since: its wait for it is over.
+    if (holder->waits.tick == tick_ && holder->row.object == row.object && holder->may_be_blocked) continue;
     row.blocker = lock.owner;
   }
   for (const Lock& lock : locks_) {
-    SessionRow& row = (*rows)[lock.row];
+    SessionRow& row = lock.thread->row;
     if (!row.blocker) continue;
+    const auto next = [&](uint64_t thread_id) {
+      const Thread* const thread = ThreadOf(thread_id);
+      const bool is_blocked = thread != nullptr && thread->waits.tick == tick_ && thread->may_be_blocked;
+      return is_blocked ? thread->row.blocker : std::nullopt;
+    };
     uint64_t at = *row.blocker, depth = 1;
     std::unordered_set<uint64_t> met = {*row.thread_id};
-    while (met.insert(at).second && depth < kMostDepth) {
-      const auto next = row_of.find(at);
-      if (next == row_of.end() || !(*rows)[next->second].blocker) break;
-      at = *(*rows)[next->second].blocker;
+    while (met.insert(at).second && depth < kMostDepth && next(at)) {
+      at = *next(at);
       ++depth;
     }
-    const auto last = row_of.find(at);
-    row.is_deadlocked = last != row_of.end() && (*rows)[last->second].blocker && depth < kMostDepth ? 1 : 0;
+    row.is_deadlocked = next(at) && depth < kMostDepth ? 1 : 0;
     row.final_blocker = at;
     row.chain_depth = depth;
   }
 }
 
-void SessionSampler::Sample(const Moment& moment, std::vector<SessionRow>* rows) {
+void SessionSampler::Sample(const Moment& moment, SessionRows* rows) {
   ++tick_;
-  const size_t first = rows->size();
+  rows->Begin(moment);
   MeetThreads();
   ScanPool(Kind::kWait, &Thread::waits);
   ScanPool(Kind::kStatement, &Thread::statement);
   ScanPool(Kind::kTransaction, &Thread::transaction);
   locks_.clear();
   for (Thread& thread : threads_) {
-    if (thread.id == 0 || (moment.left_out != 0 && thread.kernel.tid == moment.left_out)) continue;
-    AddRow(moment, &thread, rows);
-    const SessionRow& row = rows->back();
-    if (row.state != SessionState::kWaiting || !row.object) continue;
-    const std::string_view kind = row.wait_class.view();
-    if (kind == "wait/synch/mutex" || kind == "wait/synch/rwlock" || kind == "wait/synch/prlock" || kind == "wait/synch/sxlock")
-      locks_.push_back({rows->size() - 1, &thread.waits, nullptr, 0});
+    if (thread.id == 0) continue;
+    Describe(moment, &thread);
+    if (thread.may_be_blocked && thread.row.object) {
+      locks_.push_back({&thread, 0});
+    } else if (thread.row.blocker) {
+      thread.row.blocker = thread.row.final_blocker = thread.row.chain_depth = {};
+      thread.row.is_deadlocked = 0;
+    }
   }
-  AddBlockers(rows, first);
+  FindBlockers();
+  for (Thread& thread : threads_) {
+    if (thread.id == 0 || (moment.left_out != 0 && thread.kernel.tid == moment.left_out)) continue;
+    if (thread.is_changed || thread.number == kNone) {
+      thread.number = rows->Add(thread.row);
+    } else {
+      rows->Repeat(thread.number, thread.row.wait, thread.row.statement_wait);
+    }
+    thread.is_changed = false;
+  }
   if (moment.lists_strangers && kernel_.is_there()) AddStrangers(moment, rows);
 }
 
-std::vector<SessionRow> Sessions(const Snapshot& snapshot) {
-  std::vector<SessionRow> rows;
+SessionRows Sessions(const Snapshot& snapshot) {
+  SessionRows rows;
   if (!snapshot.ok()) return rows;
   SessionSampler sampler(snapshot);
   const uint64_t now = ReadMoment::Now(snapshot.header());
   const auto micros = static_cast<int64_t>(snapshot.header().epoch_unix_micros + now / 1'000'000);
-  sampler.Sample({.id = 1, .weight = 0, .lateness = 0, .now = now, .unix_micros = micros, .left_out = 0, .lists_strangers = false}, &rows);
+  SessionSampler::Moment moment{};
+  moment.id = 1;
+  moment.unix_micros = micros;
+  moment.now = now;
+  sampler.Sample(moment, &rows);
   return rows;
 }
 

@@ -49,6 +49,43 @@ struct SessionRow {
   std::optional<uint64_t> cpu_time, runnable_time;
 };
 
+// Holds the rows of samples. A thread that does the same as in its row before takes a few words, not a row.
+// Threads: external lock.
+class SessionRows {
+ public:
+  struct Moment {
+    uint64_t id, weight, lateness;
+    int64_t unix_micros;
+  };
+  size_t size() const { return places_.size(); }
+  bool empty() const { return places_.empty(); }
+  void Clear();
+  void Begin(const Moment& moment) { moments_.push_back(moment); }  // a sample
+  // Appends a row of the sample. `has_weight`: the row says for which time it stands. Returns its number for Repeat().
+  uint32_t Add(const SessionRow& row, bool has_weight = false);
+  // Appends a row that differs from row `number` in these times only.
+  void Repeat(uint32_t number, const std::optional<uint64_t>& wait, const std::optional<uint64_t>& statement_wait);
+  template <typename Use>
+  void ForEach(const Use& use) const {
+    SessionRow row;
+    for (const Place& place : places_) {
+      Fill(place, &row);
+      use(row);
+    }
+  }
+
+ private:
+  struct Place {
+    uint32_t row, moment;
+    uint64_t wait, statement_wait;
+    bool is_repeated, has_weight;
+  };
+  void Fill(const Place& place, SessionRow* row) const;
+  std::vector<SessionRow> rows_;
+  std::vector<Moment> moments_;
+  std::vector<Place> places_;
+};
+
 // Reads what the kernel says about the threads of a process. It may keep the files of /proc open, which halves the price of a reading.
 // Threads: external lock.
 class KernelThreads {
@@ -59,6 +96,7 @@ class KernelThreads {
     char state = 0;                 // R, S, D ...; 0 = not known
     uint64_t computed = 0, waited = 0;
     bool has_times = false;
+    uint64_t read_at = 0;                              // picoseconds since the epoch
     std::optional<uint64_t> computed_now, waited_now;  // picoseconds since the reading before; not set at the first one
   };
   KernelThreads(const ShmHeader& header, bool keeps_files);
@@ -87,16 +125,14 @@ class SessionSampler {
   SessionSampler(const SessionSampler&) = delete;
   SessionSampler& operator=(const SessionSampler&) = delete;
 
-  // Appends a row for each thread. `weight`, `lateness`: of the rows. `now`: picoseconds since the program's epoch. `left_out`: a thread of
-  // the system that has no row, 0 = none. `lists_strangers`: threads that pfs has not recorded have rows, too, with the time since they
-  // last had.
-  struct Moment {
-    uint64_t id, weight, lateness, now;
-    int64_t unix_micros;
+  // Appends a row for each thread. `now`: picoseconds since the program's epoch. `left_out`: a thread of the system that has no row, 0 =
+  // none. `lists_strangers`: threads that pfs has not recorded have rows, too, with the time since they last had.
+  struct Moment : SessionRows::Moment {
+    uint64_t now;
     uint64_t left_out;
     bool lists_strangers;
   };
-  void Sample(const Moment& moment, std::vector<SessionRow>* rows);
+  void Sample(const Moment& moment, SessionRows* rows);
   // The caller has no row any more: texts may go.
   void Forget();
 
@@ -112,7 +148,11 @@ class SessionSampler {
     uint64_t id = 0;
     uint32_t name_seq = 1;  // odd: not read yet
     Open waits, statement, transaction;
-    SessionRow row{};  // of the last sample: what is the same is not read again
+    SessionRow row{};                                  // of the last sample: what is the same is not read again
+    uint32_t number = kNone;                           // of that row in this batch
+    uint32_t stage = 0;                                // class of the row's
+    bool may_be_idle = false, may_be_blocked = false;  // by the kind of the wait
+    bool is_changed = true;                            // something besides the times
     KernelThreads::Thread kernel;
   };
   struct Seen {
@@ -124,11 +164,10 @@ class SessionSampler {
     std::optional<LongText> text;
   };
   struct Lock {
-    size_t row;
-    const Open* wait;
-    const ShmInstance* instance;
+    Thread* thread;
     uint64_t owner;
   };
+  static constexpr uint32_t kNone = ~uint32_t{0};
 
   void RenewSnapshot();
   const ClassRow* ClassAt(uint64_t index);
@@ -137,9 +176,10 @@ class SessionSampler {
   void Meet(Kind kind, const ShmRecord& record, uint64_t capacity, Thread* thread);
   void MeetWait(const ShmRecord& record, uint64_t capacity, uint64_t state, SessionRow* row);
   void MeetStatement(const ShmStatementRecord& record, SessionRow* row);
-  void AddRow(const Moment& moment, Thread* thread, std::vector<SessionRow>* rows);
-  void AddStrangers(const Moment& moment, std::vector<SessionRow>* rows);
-  void AddBlockers(std::vector<SessionRow>* rows, size_t first);
+  void Describe(const Moment& moment, Thread* thread);
+  void AddStrangers(const Moment& moment, SessionRows* rows);
+  void FindBlockers();
+  Thread* ThreadOf(uint64_t thread_id);
   const ShmInstance* InstanceOf(uint64_t identity);
   SessionState OffCpuState(const SessionRow& row, const KernelThreads::Thread& kernel);
   bool Draw(uint64_t part, uint64_t whole);
@@ -156,12 +196,12 @@ class SessionSampler {
   uint64_t instances_tick_ = 0;
   std::vector<Lock> locks_;
   std::unordered_map<uint64_t, KernelThreads::Thread> strangers_;
-  std::unordered_set<uint64_t> known_tids_;
+  std::unordered_map<uint64_t, uint32_t> slots_;  // by THREAD_ID
   uint64_t strangers_at_ = 0;
   uint64_t tick_ = 0, random_ = 0x9e3779b97f4a7c15u, text_bytes_ = 0;
 };
 
 // Returns one sample of the moment of the reading.
-std::vector<SessionRow> Sessions(const Snapshot& snapshot);
+SessionRows Sessions(const Snapshot& snapshot);
 
 }  // namespace perfschema

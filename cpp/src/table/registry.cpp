@@ -133,11 +133,11 @@ Status ReadTable(const NamedTable& table, const SegmentView& view, std::span<con
   return view.file()->Check();
 }
 
-TableData TableOf(const NamedTable& table, const void* rows, size_t count) {
+TableData TableOf(const NamedTable& table, const std::function<void(RawSink&)>& give) {
   std::vector<size_t> all(table.def->columns.size());
   std::iota(all.begin(), all.end(), size_t{0});
   FrameSink sink(*table.def, all);
-  for (size_t i = 0; i < count; ++i) sink.OnRow(static_cast<const char*>(rows) + i * table.def->scan.row_bytes);
+  give(sink);
   TableData data;
   sink.Finish(&data);
   return data;

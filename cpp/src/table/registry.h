@@ -37,6 +37,7 @@ enum class ColumnKind : uint8_t {
 inline constexpr uint32_t kSelect = 1, kInsert = 2, kUpdate = 4, kDelete = 8, kTruncate = 16;
 
 struct TableDef;
+class RawSink;
 
 // A table: its name in tables/tables.h, and its declaration (table/table_def.h).
 // Threads: immutable. Valid as long as the process runs.
@@ -78,8 +79,8 @@ PFS_API Status FindTable(std::string_view name, const NamedTable** table);  // k
 // Reads a table. `columns` = indices, empty = all. A view that is not ok() reads as empty, except for tables that are
 // available while pfs is off.
 PFS_API Status ReadTable(const NamedTable& table, const SegmentView& view, std::span<const size_t> columns, TableData* data);
-// Returns rows of a table that were made elsewhere: `count` of the structs that its scan gives, one behind the other.
-PFS_API TableData TableOf(const NamedTable& table, const void* rows, size_t count);
+// Returns rows of a table that were made elsewhere: `give` hands over the structs that its scan gives.
+PFS_API TableData TableOf(const NamedTable& table, const std::function<void(RawSink&)>& give);
 // Truncates a table of this process. kNotAllowed says what is allowed.
 PFS_API Status TruncateTable(const NamedTable& table);
 // Changes rows of this process that meet all conditions. It checks everything before it changes anything.

@@ -52,9 +52,7 @@ constexpr auto kColumns = columns(
                                "Processor time since the thread's last row that has it; NULL in a wait that goes on."),
     col<&SessionRow::runnable_time>("RUNNABLE_TIME", Unit::kPicoseconds, "Time without a processor, likewise."));
 
-void Scan(const Snapshot& snapshot, RowSink<SessionRow> out) {
-  for (const SessionRow& row : Sessions(snapshot)) out(row);
-}
+void Scan(const Snapshot& snapshot, RowSink<SessionRow> out) { Sessions(snapshot).ForEach(out); }
 
 }  // namespace
 
