@@ -73,7 +73,7 @@ class Schema(setup.Tables):
     def is_alive(self) -> bool | None:
         """Whether the process still runs. It is None if that cannot be known from here (another container, another boot)."""
         state = self._source.state
-        return None if state == "unknown" else state == "alive"
+        return None if state == "unknown" else state != "dead"
 
     def tables(self) -> list[str]:
         """Returns the names of all tables, sorted."""

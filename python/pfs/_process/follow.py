@@ -76,7 +76,7 @@ class Follower(Generic[F]):
             except (Error, OSError):  # of another version, or of another user
                 states["unreadable"] += 1
             else:
-                states[found.state] += 1
+                states[found.state.partition(" ")[0]] += 1  # a container's are alive, too
         return states
 
     def close(self) -> None:

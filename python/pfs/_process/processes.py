@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pfs import _core
 from pfs._base import paths
-from pfs._process import owners
+from pfs._process import elsewhere, owners
+from pfs._process.elsewhere import stat_of
 from pfs._read import show
 from pfs.errors import AttachError
 
@@ -43,8 +44,8 @@ __all__ = [
     "with_users",
 ]
 
-State = Literal["alive", "dead", "unknown"]
-STATES: tuple[State, ...] = ("alive", "dead", "unknown")
+State = Literal["alive", "alive (container)", "dead", "unknown"]
+STATES: tuple[State, ...] = ("alive", "alive (container)", "dead", "unknown")
 
 _SHARED = "/dev/shm"
 _MOST_PID = 2**22  # the limit of Linux
@@ -96,17 +97,40 @@ def closed(folders: Iterable[str]) -> str:
     return f"{len(shut)} folder{'s' * (len(shut) > 1)} cannot be read (permission): {', '.join(shut[:3])}" if shut else ""
 
 
-def liveness(identity: _core.Identity, name: str) -> State:
-    """Returns whether the process that wrote a segment still runs.
+def liveness(identity: _core.Identity, path: str, descriptor: int | None = None) -> tuple[State, int]:
+    """Returns whether the process that wrote a segment still runs, and its id here, which is 0 if it has none.
 
     A process is ``dead`` if its pid is free, belongs to a later process or to a zombie, or runs another program by now (exec)
-    that has not mapped a file called `name`. It is ``unknown`` if it ran in another pid namespace or before another boot, or if
-    /proc hides it.
+    that has not mapped a file of that name. Of a process of another pid namespace the file knows, too (``elsewhere``). It is
+    ``unknown`` if it ran before another boot, or if /proc hides it.
+
+    Args:
+        descriptor: the file, if it is open.
     """
     namespace, boot = _here()
+    if not 0 < identity.pid <= _MOST_PID or identity.boot_id != boot or not namespace or not boot:
+        return "unknown", 0
+    name = os.path.basename(path)
+    if identity.pid_namespace == namespace:
+        state = _liveness_here(identity, name)
+        return state, identity.pid if state == "alive" else 0
+    if pid := elsewhere.pid_of(identity):
+        return ("alive (container)", pid) if _maps(pid, name) else ("dead", 0)
+    try:
+        if descriptor is None:
+            with _opened(path) as opened:
+                is_open = elsewhere.is_open(opened) if is_of(path, identity) else None
+        else:
+            is_open = elsewhere.is_open(descriptor)
+    except OSError:
+        is_open = None
+    if is_open is None and elsewhere.sees_all():
+        return "dead", 0
+    return ("unknown" if is_open is None else "alive (container)" if is_open else "dead"), 0
+
+
+def _liveness_here(identity: _core.Identity, name: str) -> State:
     pid = identity.pid
-    if not 0 < pid <= _MOST_PID or identity.pid_namespace != namespace or identity.boot_id != boot or not namespace or not boot:
-        return "unknown"
     try:
         started, is_over = _kernel_says(pid)
     except (FileNotFoundError, ProcessLookupError):
@@ -116,12 +140,6 @@ def liveness(identity: _core.Identity, name: str) -> State:
     if started != identity.process_start_ticks or is_over:
         return "dead"
     return "alive" if _maps(pid, name) else "dead"
-
-
-def stat_of(pid: int) -> list[bytes]:
-    """Returns the fields of /proc/PID/stat from the state on."""
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        return file.read().rpartition(b")")[2].split()
 
 
 def _kernel_says(pid: int) -> tuple[int, bool]:
@@ -184,6 +202,7 @@ class Found:
     info: os.stat_result
     state: State
     doubt: str = ""  # why the segment is not trusted; the state is unknown then
+    pid_here: int = 0  # of a process that runs and that our pid namespace has
 
     @property
     def size(self) -> int:
@@ -193,9 +212,9 @@ class Found:
     @property
     def command(self) -> str:
         """The command line: all of it while the process runs, later its first 256 bytes."""
-        if self.state == "alive":
+        if self.pid_here:
             try:
-                with open(f"/proc/{self.identity.pid}/cmdline", "rb") as file:
+                with open(f"/proc/{self.pid_here}/cmdline", "rb") as file:
                     now = file.read(4096)
             except OSError:
                 now = b""
@@ -238,17 +257,17 @@ def _look(directory: int, folder: str, name: str, unfinished: bool = False) -> F
         with _opened(name, directory) as descriptor:
             info = os.fstat(descriptor)
             identity = _core.identity(descriptor)
-    except OSError:  # removed meanwhile, no plain file, or not readable
+            if identity is None:
+                return None
+            state, pid = liveness(identity, name, descriptor)
+    except (OSError, ValueError, IndexError):  # removed meanwhile, no plain file, or not readable
         return None
-    if identity is None:
-        return None
-    state = liveness(identity, name)
     if not identity.is_finished and not (unfinished and state == "dead"):
         return None
     # The users of a process that does not run here are not known.
-    uids = owners.uids_of(identity.pid) if state == "alive" else frozenset[int]()
+    uids = owners.uids_of(pid) if pid else frozenset[int]()
     doubt = owners.doubt(os.path.abspath(folder), os.fstat(directory), info, uids)
-    return Found(os.path.join(folder, name), identity, info, "unknown" if doubt else state, doubt)
+    return Found(os.path.join(folder, name), identity, info, "unknown" if doubt else state, doubt, 0 if doubt else pid)
 
 
 def is_of(path: str, identity: _core.Identity) -> bool:
@@ -301,8 +320,12 @@ def scan_all(folders: Iterable[str], unfinished: bool = False) -> list[Found]:
     return [found for folder in folders for found in scan(folder, unfinished)]
 
 
+def map_runs(folders: Iterable[str]) -> list[str]:
+    return [part for folder in folders for part in with_runs(folder)]
+
+
 def find(pid: int) -> Found:
-    """Returns the segment of a process.
+    """Returns the segment of a process, also of one in a container below this pid namespace.
 
     Raises:
         AttachError: there is none, or only that of an earlier process with this pid, or several.
@@ -311,10 +334,13 @@ def find(pid: int) -> Found:
     for uid in sorted(owners.uids_of(pid)):
         if (folder := default_directory(uid)) not in folders and uid != os.geteuid():
             folders.append(folder)
-    parts = [part for folder in folders for part in with_runs(folder)]
+    parts = map_runs(folders)
     there = scan_all(parts)
     of_pid = [found for found in there if found.identity.pid == pid and not found.doubt]
-    alive = [found for found in of_pid if found.state == "alive"]
+    of_pid += [found for found in there if found.pid_here == pid and found not in of_pid]
+    if not any(found.pid_here for found in of_pid):  # its container has a folder of its own
+        of_pid += [found for found in scan_all(map_runs(elsewhere.folders_of(pid))) if found.pid_here == pid]
+    alive = [found for found in of_pid if found.pid_here == pid]
     if len(alive) == 1:
         return alive[0]
     if len(alive) > 1:
@@ -370,6 +396,8 @@ def columns_of(there: Sequence[Found]) -> dict[str, list[Any]]:
         "USER": [owners.user(found.info.st_uid) for found in there],
         "STARTED": [started(found.identity) for found in there],
         "STATE": [found.state for found in there],
+        "PID_HERE": [found.pid_here or None for found in there],
+        "CONTAINER": [elsewhere.container_of(found.pid_here) or None if found.pid_here else None for found in there],
         "VERSION": [version(found.identity) for found in there],
         "SIZE": [found.size for found in there],
         "PATH": [found.path for found in there],
@@ -381,9 +409,9 @@ def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
 
     from pfs._read.dtypes import dtype_of
 
-    kinds = {"PID": "uint64", "STARTED": "timestamp", "STATE": "enum", "SIZE": "uint64"}
+    kinds = {"PID": "uint64", "PID_HERE": "uint64", "STARTED": "timestamp", "STATE": "enum", "SIZE": "uint64"}
     columns = columns_of(there)
-    types = {name: dtype_of(kinds.get(name, "text"), members=STATES) for name in columns}
+    types = {name: dtype_of(kinds.get(name, "text"), name == "PID_HERE", STATES) for name in columns}
     return pd.DataFrame({name: pd.Series(values, dtype=types[name]) for name, values in columns.items()})
 
 
@@ -397,10 +425,13 @@ def processes(path: str | os.PathLike[str] | None = None, all_users: bool = Fals
 
     Returns:
         PID as the process itself knows it; COMMAND (its first 256 bytes if the process is dead); USER who owns the file; STARTED,
-        the time in UTC when pfs started and from which TIMER_* columns count; STATE; VERSION of its library and of the layout;
-        SIZE, the bytes that take memory; PATH, which ``pfs.attach`` takes. STATE is ``alive``, ``dead``, or ``unknown``:
-        processes of another pid namespace (a container) or of an earlier boot, and files of another user than the process has. A
-        folder that does not exist has no processes.
+        the time in UTC when pfs started and from which TIMER_* columns count; STATE; PID_HERE, which is another one for a process
+        in a container, and NULL if it does not run or cannot be seen; CONTAINER, with its pod, if the cgroup says so; VERSION of
+        its library and of the layout; SIZE, the bytes that take memory; PATH, which ``pfs.attach`` takes.
+
+        STATE is ``alive``, ``alive (container)`` in another pid namespace, ``dead``, or ``unknown``: a process of another
+        pid namespace of which nobody here knows, or of an earlier boot, and a file of another user than the process has. A folder
+        that does not exist has no processes.
     """
     return _frame_of(listed(path, all_users))
 
@@ -413,8 +444,8 @@ def folders_of(directory: str | os.PathLike[str] | None, all_users: bool) -> lis
 
 def listed(directory: str | os.PathLike[str] | None = None, all_users: bool = False) -> list[Found]:
     """Returns what ``processes`` has rows for. It needs no pandas, whose import takes longer than the rest of a command."""
-    there = scan_all(part for folder in folders_of(directory, all_users) for part in with_runs(folder))
-    groups = ("alive", "unknown", "dead")
+    there = scan_all(map_runs(folders_of(directory, all_users)))
+    groups = ("alive", "alive (container)", "unknown", "dead")
     return sorted(there, key=lambda found: (groups.index(found.state), -found.identity.started, found.path))
 
 

@@ -58,7 +58,7 @@ class SegmentSource:
 
     @property
     def state(self) -> processes.State:
-        return "unknown" if self.doubt else processes.liveness(self.identity, os.path.basename(self.path))
+        return "unknown" if self.doubt else processes.liveness(self.identity, self.path)[0]
 
     def segment(self) -> _core.Segment:
         if self._segment is None:
@@ -75,7 +75,7 @@ class SegmentSource:
     def now(self) -> int:
         """Returns the present time on the time line of the events; of a dead process the last moment at which it is known to have
         run: the newest event, or the last moment at which this object saw it alive."""
-        if self.state == "alive" or (self.state == "unknown" and processes.is_of_this_boot(self.identity)):
+        if self.state.startswith("alive") or (self.state == "unknown" and processes.is_of_this_boot(self.identity)):
             self._seen = max(self._seen, _core.now(self.segment()))
             return self._seen
         if self._newest is None:

@@ -25,7 +25,7 @@ import pfs
 import pfs._ui.cli.commands
 from pfs._process import by_name
 from pfs._ui.cli.processes import ps
-from tests.python._programs.subject import COMMAND, PID_NAMESPACE, Subject, forge, subject
+from tests.python._programs.subject import BOOT_ID, COMMAND, Subject, forge, subject
 
 GLOBAL = "events_waits_summary_global_by_event_name"
 COMMANDS = ("ps", "show", "set", "truncate", "gc", "snapshot", "diff")
@@ -395,7 +395,7 @@ def test_gc(tmp_path: Path) -> None:
     with subject(tmp_path) as dead, subject(tmp_path) as alive, subject(tmp_path) as elsewhere:
         dead.kill()
         elsewhere.kill()
-        forge(elsewhere.path, PID_NAMESPACE, 1)
+        forge(elsewhere.path, BOOT_ID, b"00000000")
         assert command(dead, "gc", "--dry-run").startswith(f"would remove {dead.path} (")
         assert command(dead, "gc", "--dir", str(tmp_path)).startswith(f"removed {dead.path} (")
         assert command(dead, "gc") == ""

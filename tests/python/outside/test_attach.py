@@ -243,7 +243,7 @@ def test_no_segment_at_all(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "value", "alive"), [(START_TICKS, 1, False), (PID_NAMESPACE, 1, None), (BOOT_ID, b"another", None)], ids=str
+    ("offset", "value", "alive"), [(START_TICKS, 1, False), (PID_NAMESPACE, 1, True), (BOOT_ID, b"another", None)], ids=str
 )
 def test_pid_that_is_another_process_now_is_refused(
     program: Subject, offset: int, value: int | bytes, alive: bool | None

@@ -67,7 +67,7 @@ def test_types_are_the_same_without_any_process(program: Subject, tmp_path: Path
     assert nobody.dtypes.equals(pfs.processes().dtypes)
     assert pfs.gc(tmp_path / "no such folder").dtypes.equals(nobody.dtypes)
     assert str(nobody["STARTED"].dtype) == "datetime64[us]"
-    assert nobody["STATE"].cat.categories.tolist() == ["alive", "dead", "unknown"]
+    assert nobody["STATE"].cat.categories.tolist() == ["alive", "alive (container)", "dead", "unknown"]
 
 
 def test_dead_process_is_known_by_the_beginning_of_its_command(folder: Path) -> None:
@@ -91,7 +91,7 @@ def test_command_may_be_any_bytes(program: Subject) -> None:
     [
         (START_TICKS, 12345, "dead"),  # the pid belongs to a later process
         (PID, 4194304, "dead"),  # nobody has it
-        (PID_NAMESPACE, 1, "unknown"),
+        (PID_NAMESPACE, 1, "alive (container)"),  # who has the file mapped to write
         (BOOT_ID, b"00000000", "unknown"),
         (PID, 0, "unknown"),
         (PID, 2**63 + 5, "unknown"),
@@ -152,7 +152,7 @@ def test_gc_removes_the_dead_only(program: Subject, folder: Path) -> None:
     with subject(folder) as dead, subject(folder) as elsewhere:
         dead.kill()
         elsewhere.kill()
-        forge(elsewhere.path, PID_NAMESPACE, 1)
+        forge(elsewhere.path, BOOT_ID, b"00000000")
         first = pfs.gc(dry_run=True)
         assert first["PATH"].tolist() == [str(dead.path)]
         assert dead.path.exists()

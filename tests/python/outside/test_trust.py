@@ -97,6 +97,7 @@ COMMANDS = {
     "sql": ["sql", "PID", "select count(*) from threads"],
     "metrics": ["metrics", "PID"],
     "otel": ["otel", "PID", "-o", "OUT/spans"],
+    "record": ["record", "PID", "--for", "0.2s", "-o", "OUT/samples.ash"],
     "collect": ["collect", "--to", "OUT/fleet", "--once"],
     "serve": ["serve", "PID", "--socket", "OUT/socket"],
     "run": ["run", "--no-report", "--", "/bin/true"],
@@ -133,7 +134,7 @@ def test_commands_run_no_code_of_the_current_directory(program: Subject, planted
 
 def test_every_command_is_among_them() -> None:
     done = subprocess.run([sys.executable, "-m", "pfs", "--help"], capture_output=True, text=True, timeout=60, check=True)
-    known = re.findall(r"^  (\w+) +[A-Z]", done.stdout.partition("Commands:")[2], re.MULTILINE)
+    known = re.findall(r"^  (\w+) +[A-Z]", done.stdout.partition("First commands:")[2], re.MULTILINE)
     others = {"ddl", "demo", "trace"}  # ddl is as describe; demo and trace read no process
     assert len(known) > 15
     assert set(known) == {name.split()[0] for name in COMMANDS} | others

@@ -117,18 +117,28 @@ def ps(
     numbers = choice.places(list(columns), rows)
     if form != "table" or output is not None:
         write(
-            Rows(list(columns), [rows[at] for at in numbers], [name == "PID" for name in columns]), form, output, columns["PATH"]
+            Rows(list(columns), [rows[at] for at in numbers], [name in ("PID", "PID_HERE") for name in columns]),
+            form,
+            output,
+            columns["PATH"],
         )
         return
-    as_text = {"STARTED": lambda time: "NULL" if time is None else f"{time:%Y-%m-%d %H:%M:%S}", "SIZE": bytes_text}
-    shown = {name: [plain(str(as_text.get(name, str)(column[number]))) for number in numbers] for name, column in columns.items()}
+    if all(found.pid_here in (0, found.identity.pid) for found in there):  # there is no container
+        del columns["PID_HERE"], columns["CONTAINER"]
+    as_text = {"STARTED": lambda time: f"{time:%Y-%m-%d %H:%M:%S}", "SIZE": bytes_text}
+
+    def text(name: str, value: object) -> str:
+        return "NULL" if value is None else plain(str(as_text.get(name, str)(value)))
+
+    shown = {name: [text(name, column[number]) for number in numbers] for name, column in columns.items()}
     console = Console(highlight=False)
     if console.is_terminal:  # the long column goes last and is shortened
-        shown = {name: shown[name] for name in ("PID", "STATE", "USER", "STARTED", "SIZE", "COMMAND")}
+        order = ("PID", "STATE", "PID_HERE", "CONTAINER", "USER", "STARTED", "SIZE", "COMMAND")
+        shown = {name: shown[name] for name in order if name in shown}
         taken = sum(max(map(len, [name, *column])) + 2 for name, column in shown.items() if name != "COMMAND")
         width = max(20, console.width - taken - 2)
         shown["COMMAND"] = [text if len(text) <= width else text[: width - 3] + "..." for text in shown["COMMAND"]]
-    draw_texts(list(shown), list(shown.values()), [name == "PID" for name in shown])
+    draw_texts(list(shown), list(shown.values()), [name in ("PID", "PID_HERE") for name in shown])
     for found in (there[number] for number in numbers):
         if reason := why_not_whole(found.path):
             click.echo(f"process {found.identity.pid}: {plain(reason)}")

@@ -1,0 +1,151 @@
+"""Processes of containers: namespaces as they have, read from the host and from a container beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import pfs
+from pfs._process import elsewhere, processes
+from tests.python._programs.subject import clean_environment
+
+PFS = [sys.executable, "-m", "pfs"]
+CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc"]
+PROGRAM = """
+import sys, pfs
+with pfs.Lock("app/LOCK"):
+    print(pfs.status["performance_schema_status_reason"], flush=True)
+    sys.stdin.readline()
+"""
+
+pytestmark = [
+    pytest.mark.needs("root"),
+    pytest.mark.needs("unshare"),
+    pytest.mark.skipif(
+        os.geteuid() == 0 and subprocess.run([*CONTAINER, "true"], check=False, capture_output=True).returncode != 0,
+        reason="needs rights to make namespaces",
+    ),
+]
+
+
+@contextmanager
+def container(folder: Path, *setup: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Runs the program as process 1 of a pid namespace. Yields what started it, and its id here. `setup`: lines of a shell in the
+    container."""
+    script = "\n".join(["set -e", *setup, 'exec "$@"'])
+    command = [*CONTAINER, "sh", "-c", script, "sh", sys.executable, "-c", PROGRAM]
+    environment = clean_environment(folder)
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as outer:
+        assert outer.stdout is not None
+        assert outer.stdout.readline() == "\n"
+        children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
+        yield outer, int(children[0])
+        outer.kill()
+
+
+def beside(folder: Path, *command: str) -> str:
+    """What a command prints in another container, which has the folder, too."""
+    done = subprocess.run(
+        [*CONTAINER, *PFS, *command], env=clean_environment(folder), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    made = Path(f"/dev/shm/pfs-test-container-{os.getpid()}")
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir(mode=0o700)
+    monkeypatch.setenv("PFS_DIR", str(made))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def removed(folder: Path) -> Iterator[None]:
+    yield
+    shutil.rmtree(folder)
+
+
+def states(folder: Path) -> list[str]:
+    return [row["STATE"] for row in json.loads(beside(folder, "ps", "--json"))]
+
+
+def test_a_container_runs_until_it_ends_for_the_host_and_for_a_sidecar(folder: Path) -> None:
+    """Whatever its pid is, and also after the namespace has gone: then pfs gc removes the segment."""
+    with container(folder) as (_, pid):
+        (row,) = pfs.processes().to_dict("records")
+        assert (row["PID"], row["STATE"], row["PID_HERE"]) == (1, "alive (container)", pid)
+        assert str(row["COMMAND"]).startswith(f"{sys.executable} -c ")
+        assert states(folder) == ["alive (container)"]
+        assert 'pfs_processes{state="alive"} 1\n' in beside(folder, "metrics")
+        with pfs.attach(pid) as schema:
+            assert schema.is_alive
+            assert schema.pid == 1
+            assert "wait/synch/mutex/app/LOCK" in list(schema.table("mutex_instances")["NAME"])
+        assert len(pfs.gc()) == 0
+        os.kill(pid, signal.SIGKILL)
+        while processes.look(row["PATH"]).state != "dead":  # type: ignore[union-attr]
+            pass
+        assert states(folder) == ["dead"]
+    assert list(pfs.processes()["STATE"]) == ["dead"]
+    assert len(pfs.gc()) == 1
+
+
+def test_the_table_of_ps_names_the_pid_here_only_of_containers(folder: Path) -> None:
+    with container(folder) as (_, pid):
+        text = subprocess.run([*PFS, "ps"], capture_output=True, text=True, check=True).stdout
+        assert "PID_HERE" in text.splitlines()[0]
+        assert f"alive (container)  {pid:>8}  " in text
+    text = subprocess.run([*PFS, "ps"], capture_output=True, text=True, check=True).stdout
+    assert "PID_HERE" not in text
+
+
+@pytest.mark.parametrize("directory", ["", "/var/pfs"])
+def test_the_pid_of_the_host_finds_the_folder_of_the_container(folder: Path, directory: str) -> None:
+    """Its /dev/shm is its own, of 64 MB; its root is read-only."""
+    setup = ["mount -t tmpfs -o size=64m none /dev/shm", "unset PFS_DIR"]
+    if directory:
+        setup += ["mount -t tmpfs none /var", f"mkdir -m 1777 {directory}", f"export PFS_DIR={directory}"]
+    with container(folder, *setup, "mount -o remount,ro,bind / || true") as (_, pid), pfs.attach(pid) as schema:
+        assert schema.path.startswith(f"/proc/{pid}/root{directory or '/dev/shm'}/pfs-0/1.pfs")
+        assert schema.is_alive
+        assert "wait/synch/mutex/app/LOCK" in list(schema.table("mutex_instances")["NAME"])
+        shown = subprocess.run([*PFS, "show", str(pid), "mutex_instances"], capture_output=True, text=True, check=True)
+        assert "app/LOCK" in shown.stdout
+    with pytest.raises(pfs.AttachError, match="no segment of process"):
+        pfs.attach(os.getppid())
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("0::/user.slice/session-1.scope", ""),
+        (f"0::/system.slice/docker-{'0123456789ab' + 'c' * 52}.scope", "0123456789ab"),
+        (
+            "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1f2e3d4c_0a0b_4c4d_8e8f_112233445566.slice/"
+            f"cri-containerd-{'abcdef012345' + '0' * 52}.scope",
+            "abcdef012345 pod 1f2e3d4c-0a0b-4c4d-8e8f-112233445566",
+        ),
+        (
+            f"11:memory:/kubepods/besteffort/pod1f2e3d4c-0a0b-4c4d-8e8f-112233445566/{'fedcba987654' + '1' * 52}",
+            "fedcba987654 pod 1f2e3d4c-0a0b-4c4d-8e8f-112233445566",
+        ),
+    ],
+)
+def test_the_cgroup_names_the_container_and_its_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, said: str
+) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/cgroup").write_text(line + "\n")
+    monkeypatch.setattr(elsewhere, "PROC", str(tmp_path))
+    assert elsewhere.container_of(7) == said
