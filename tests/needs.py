@@ -71,6 +71,7 @@ NEEDS = {
     "valgrind": Need(tools("valgrind"), "apt-get install valgrind"),
     "xz": Need(tools("xz"), "apt-get install xz-utils"),
     # Not in the gate: tests/README.md.
+    "chromium": Need(tools("chromium"), "apt-get install chromium"),
     "bwrap": Need(tools("bwrap"), "apt-get install bubblewrap"),
     "promtool": Need(tools("promtool"), "apt-get install prometheus"),
     "systemd-analyze": Need(tools("systemd-analyze"), "apt-get install systemd"),

@@ -26,7 +26,6 @@ from pfs._read.source import OWN
 
 PFS = [sys.executable, "-m", "pfs"]
 ROOT = Path(__file__).resolve().parents[3]
-REPORT = Path(str(pfs.__file__)).parent / "_export/report"
 MOST_OF_SCRIPT = 12_000  # bytes
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -225,8 +224,10 @@ def test_the_policy_allows_the_page_its_own_script_and_style_only() -> None:
         (inner,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
         digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy[1]
-    assert not re.search(r"https?:|url\(|@import|innerHTML|eval\(", page)
+    rest = page.replace("http://www.w3.org/2000/svg", "")  # the name of a language, which nobody fetches
+    assert not re.search(r"https?:|url\(|@import|innerHTML|eval\(", rest)
 
 
 def test_the_script_is_short() -> None:
-    assert 1000 < (REPORT / "page.js").stat().st_size < MOST_OF_SCRIPT
+    (script,) = re.findall(r"<script>(.*?)</script>", written(document(Report(), 20), "html", 20), re.DOTALL)
+    assert 1000 < len(script.encode()) < MOST_OF_SCRIPT

@@ -14,10 +14,13 @@ from pfs._read.show import bytes_text, count_text, some, storable, time_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pfs._export.report.sampled import Sampled
     from pfs._process.run.report import Report
 
-__all__ = ["Document", "cut", "document"]
+__all__ = ["LISTS", "Document", "cut", "document"]
 
+# The lists of samples, in the order of the numbers of a key that follow its class.
+LISTS = ("By event", "By statement", "By line", "By object", "By thread", "By what the holder of the lock does")
 _LONGEST = 300  # characters of a name: some programs have a statement of a megabyte
 # What an event costs, picoseconds: docs/explanation/costs.md.
 _PRICES = {"locks": 7_000, "waits": 60_000, "statements": 500_000}
@@ -33,6 +36,13 @@ class Document:
     parts: list[str | Listed]
     command: Sequence[str]
     code: int | None
+    sampled: Sampled | None = None
+
+    def all_parts(self, limit: int) -> list[str | Listed]:
+        """Returns the parts with the lists of the samples: first sentences, then samples, then the other lists."""
+        more = self.sampled.lists(limit) if self.sampled is not None else []
+        first = next((number for number, part in enumerate(self.parts) if not isinstance(part, str)), len(self.parts) - 1)
+        return [*self.parts[:first], *more, *self.parts[first:]]
 
     def as_json(self, limit: int) -> dict[str, Any]:
         run = {"command": list(map(storable, self.command)), "exit_code": self.code} if self.command else {}

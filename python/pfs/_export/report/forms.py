@@ -24,13 +24,13 @@ def written(made: Document, form: str, limit: int) -> str:
         return f"{json.dumps(made.as_json(limit), indent=1)}\n"
     if form == "html":
         return page(made, limit)
-    return _markdown(made) if form == "markdown" else _text(made)
+    return _markdown(made, limit) if form == "markdown" else _text(made, limit)
 
 
-def _text(made: Document) -> str:
+def _text(made: Document, limit: int) -> str:
     findings = [findings_text(made.report.findings)] if made.report.findings else []
     about = "\n".join(f"{name}: {text}" for name, text in made.about)
-    return "\n\n".join([about, *findings, *map(part_text, made.parts)]) + "\n"
+    return "\n\n".join([about, *findings, *map(part_text, made.all_parts(limit))]) + "\n"
 
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@&])")
@@ -42,14 +42,14 @@ def _escaped(text: str) -> str:
     return " ".join(shown.split())
 
 
-def _markdown(made: Document) -> str:
+def _markdown(made: Document, limit: int) -> str:
     """Returns the report for a pull request: findings first, the lists folded."""
     blocks = [f"### {_escaped(made.title)}", "  \n".join(f"{name}: {_escaped(text)}" for name, text in made.about[1:])]
     for number, one in enumerate(made.report.findings, 1):
         blocks.append(f"{number}. **{_escaped(one.sentence)}**: {saves(one)}. {_escaped(one.advice)}")
     if not made.report.findings:
         blocks.append("Nothing stands out.")
-    for part in made.parts:
+    for part in made.all_parts(limit):
         if isinstance(part, str):
             blocks.append("  \n".join(map(_escaped, part.splitlines())))
             continue

@@ -11,9 +11,9 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from pfs._export.report.document import cut
+from pfs._export.report.colors import color_of
+from pfs._export.report.document import LISTS, cut
 from pfs._process.findings.find import saves
-from pfs._process.recorded import JOIN
 from pfs._process.run.contents import Listed, clean
 from pfs._process.run.report import class_of
 from pfs._process.run.where_time import NOT_SEEN, words_of
@@ -23,30 +23,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pfs._export.report.document import Document
+    from pfs._export.report.sampled import Sampled
     from pfs._process.run.report import Report
 
-__all__ = ["color_of", "page"]
+__all__ = ["page"]
 
-# A color of page.css by the beginning of a state of thread_time, or of an instrument.
-_COLORS = {
-    "computing": 0, "runnable": 1, "wait/synch/mutex": 2, "wait/synch/rwlock": 2, "wait/synch/prlock": 2, "wait/synch/sxlock": 2,
-    "wait/synch/cond/python/gil": 3, "wait/synch/cond": 4, "wait/io/file": 5, "wait/io/socket": 6, "idle": 8, "elsewhere": 9,
-    "unknown": 9, "not seen": 9, "wait/": 7, JOIN: 7,
-}  # fmt: skip
 _MOST_LOCKS, _MOST_LINES = 6, 8
 _MOST_BOXES = 150
 _LEAST_BOX = 0.002  # of the picture's width
 _ORDINAL = re.compile(r" #\d+$")  # of locks that one line makes
 
 
-def color_of(name: str) -> int:
-    """Returns the number of a color of page.css: the longest beginning wins."""
-    return _COLORS[max((start for start in _COLORS if name.startswith(start)), key=len, default="wait/")]
-
-
 @cache
 def _asset(name: str) -> str:
-    return files("pfs._export.report").joinpath(name).read_text("utf-8").strip()
+    """Returns a file of this package, without the blanks at the beginnings of its lines."""
+    return re.sub(r"\n\s+", "\n", files("pfs._export.report").joinpath(name).read_text("utf-8").strip())
 
 
 def _hash(text: str) -> str:
@@ -55,7 +46,7 @@ def _hash(text: str) -> str:
 
 def shown(text: str) -> str:
     """Returns a text of a program for HTML: one line of bounded length, with nothing that a browser would obey."""
-    return escape(cut(clean(text)))
+    return escape(clean(cut(text)))
 
 
 def page(made: Document, limit: int) -> str:
@@ -63,8 +54,11 @@ def page(made: Document, limit: int) -> str:
     report = made.report
     style, script = _asset("page.css"), _asset("page.js")
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
-    data = {"report": made.as_json(limit), "flame": _flame(report), "samples": None}
-    body = [_findings(made), *_parts(made), _locks(report), _flame_section(), *map(_listed, _lists(made)), _last(made)]
+    samples = made.sampled.as_json() if made.sampled is not None else None
+    data = {"report": made.as_json(limit), "flame": _flame(report), "samples": samples, "limit": limit}
+    body = [_findings(made), *_parts(made)]
+    body += _of_samples(made.sampled, limit) if made.sampled is not None else [_locks(report)]
+    body += [_flame_section(), *map(_listed, _lists(made)), _last(made)]
     about = "".join(f"<div><dt>{escape(name)}</dt><dd>{shown(text)}</dd></div>" for name, text in made.about)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -142,9 +136,14 @@ def _lists(made: Document) -> list[Listed]:
     return [part for part in made.parts if isinstance(part, Listed)]
 
 
-def _listed(part: Listed) -> str:
+def _listed(part: Listed, more: str = "") -> str:
+    is_wide = len(part.columns) > 4 or part.columns[-1] in ("line", "of it")
+    return _section(part.title, f'<div class="scroll">{_table(part)}</div>', "wide" if is_wide else "", more)
+
+
+def _table(part: Listed) -> str:
     """Returns a list as a table: the name first, then a bar, then numbers."""
-    texts = 2 if part.columns[-1] in ("line", "of it") else 1
+    texts = 2 if part.columns[-1] == "line" or part.columns[-2:] == ("name", "of it") else 1
     color = _color_of_list(part)
     most = max(part.sizes, default=0) or 1
     order = [*range(len(part.columns) - texts, len(part.columns)), *range(len(part.columns) - texts)]
@@ -158,12 +157,9 @@ def _listed(part: Listed) -> str:
             cells.insert(texts, f'<td class="bar">{_bar([(color, part.sizes[number] / most)])}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
     if part.sizes:
-        heads.insert(texts, '<th class="bar"></th>')
+        heads.insert(texts, '<td class="bar"></td>')
     kind = ' class="many"' if len(part.columns) > 4 else ""
-    table = (
-        f'<div class="scroll"><table{kind}><thead><tr>{"".join(heads)}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    )
-    return _section(part.title, table, "wide" if kind or texts > 1 else "")
+    return f"<table{kind}><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def _text_if(is_text: bool) -> str:
@@ -174,6 +170,26 @@ def _color_of_list(part: Listed) -> int:
     return {"Locks": 2, "Blocked longest by a lock": 2, "Conditions": 4, "Files": 5, "Sockets": 6, "Statements": 0}.get(
         part.title, 7
     )
+
+
+def _of_samples(samples: Sampled, limit: int) -> Iterable[str]:
+    """Yields the chart, the lists that follow it, and the locks. Without scripts the lists are those of the whole time."""
+    over_time, *lists = samples.lists(limit)
+    yield _section(
+        "Active threads",
+        '<div class="bar-of-chart"><p id="range" role="status"></p>'
+        '<button id="whole" hidden data-script>Whole time</button></div>'
+        '<ul id="legend" class="key" aria-label="Classes"></ul>'
+        '<div id="chart" hidden data-script role="group" aria-label="Average active threads over time"></div>'
+        '<p class="pale" hidden data-script>Drag in the chart to choose a time, or move its ends with the arrow keys. '
+        "A name in a list chooses what has it. Esc chooses everything.</p>"
+        f'<p class="pale">{shown(samples.note)}</p>'
+        '<details><summary>The chart as a table</summary><div class="scroll" id="chart-table">'
+        f"{_table(over_time)}</div></details>",
+    )
+    for part in lists:
+        yield _listed(part, f' data-list="{LISTS.index(part.title)}"')
+    yield _section("Who waits for whom", '<div id="graph"></div>', more=" hidden")
 
 
 def _locks(report: Report) -> str:
@@ -215,7 +231,7 @@ def _side(title: str, rows: Sequence[tuple[str, int, int]]) -> str:
         f"<td>{time_text(time)}</td><td>{count_text(count)}</td></tr>"
         for text, count, time in ordered
     )
-    head = f'<th scope="col" class="text">{shown(title)}</th><th></th><th scope="col">time</th><th scope="col">count</th>'
+    head = f'<th scope="col" class="text">{shown(title)}</th><td></td><th scope="col">time</th><th scope="col">count</th>'
     return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>" if ordered else f"<p>{title}: not known</p>"
 
 
