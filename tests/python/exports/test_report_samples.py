@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pfs._export.report.document import LISTS, Document, document
+import pfs
+from pfs._export.report.document import Document, document
 from pfs._export.report.forms import written
 from pfs._export.report.sampled import Sampled, sampled
+from pfs._export.report.shared import LISTS
 from pfs._process.run.report import Report
 from tests.python._programs.sampled_frame import longer, service
-from tests.python.exports.test_report import HOSTILE, Parsed
+from tests.python.exports.test_report import HOSTILE, PFS, Parsed, data_of
 
 MOST_OF_PAGE = 1_500_000  # bytes
 
@@ -30,9 +38,7 @@ def of(frame: pd.DataFrame) -> Sampled:
 
 
 def with_samples(frame: pd.DataFrame) -> Document:
-    made = document(Report(), 20)
-    made.sampled = sampled(frame, 2)
-    return made
+    return document(Report(), 20, samples=frame)
 
 
 def seconds_of(frame: pd.DataFrame) -> float:
@@ -73,7 +79,7 @@ def test_text_and_markdown_have_the_same_numbers(frame: pd.DataFrame) -> None:
     made = with_samples(frame)
     text, markdown = written(made, "text", 20), written(made, "markdown", 20)
     for one in (text, markdown):
-        assert one.index("over time") < one.index("By event") < one.index("pfs cost")
+        assert one.index("Samples: 20") < one.index("over time") < one.index("By event") < one.index("By thread")
     waits = frame[frame["BLOCKING_THREAD_ID"].notna()]
     average = f"{seconds_of(waits) / of(frame).seconds:.2f}"
     assert f"{average} " in text
@@ -124,3 +130,65 @@ def test_names_of_samples_cannot_do_anything(frame: pd.DataFrame) -> None:
     assert not any(c in page for c in "\0\x1b\u202e\u2066")
     assert len(page) < 400_000
     assert json.loads(found.data)["samples"]["texts"]
+
+
+def test_a_gap_is_said(frame: pd.DataFrame) -> None:
+    assert "nobody sampled" not in of(frame).note
+    times = frame["SAMPLE_TIME"]
+    gap = frame[(times < times.iloc[0] + pd.Timedelta("20s")) | (times > times.iloc[0] + pd.Timedelta("25s"))]
+    assert "For 5" in of(gap.reset_index(drop=True)).note
+
+
+WAITS = """
+import threading, time
+lock = threading.Lock()
+
+def work():
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        with lock:
+            time.sleep(0.01)
+
+threads = [threading.Thread(target=work) for _ in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
+
+def test_a_run_with_samples_has_them_in_its_page(tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    run = [*PFS, "run", "--record", "a.ash", "--hz", "50", "-o", "run.html", "--", sys.executable, "waits.py"]
+    subprocess.run(run, cwd=tmp_path, capture_output=True, timeout=60, check=True)
+    data = data_of((tmp_path / "run.html").read_text())
+    assert data["report"]["locks"]
+    subprocess.run([*PFS, "report", "a.ash", "-o", "samples.html"], cwd=tmp_path, capture_output=True, timeout=60, check=True)
+    alone = data_of((tmp_path / "samples.html").read_text())
+    assert not alone["report"]["locks"]
+    assert alone["samples"] == data["samples"]
+    assert "waits.py:8" in data["samples"]["texts"]
+    assert [words for words, *_ in data["samples"]["classes"] if words == "mutexes"]
+
+
+def test_a_live_process_is_sampled_before(tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text(WAITS.replace("+ 3", "+ 30"))
+    with subprocess.Popen([*PFS, "run", "--no-report", "--", sys.executable, "waits.py"], cwd=tmp_path) as run:
+        pid = child_of(run.pid)
+        done = subprocess.run(
+            [*PFS, "report", str(pid), "--for", "0.5s", "-f", "html"], capture_output=True, text=True, timeout=60, check=True
+        )
+        os.kill(pid, signal.SIGKILL)
+        run.kill()
+    data = data_of(done.stdout)
+    assert data["samples"]["texts"]
+    assert data["report"]["blocked"] or data["report"]["not_ended"]
+
+
+def child_of(pid: int) -> int:
+    """Returns the child of a process, when it has a segment."""
+    limit = time.monotonic() + 30
+    while time.monotonic() < limit:
+        there = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if there and pfs.processes()["PID"].eq(int(there[0])).any():
+            return int(there[0])
+        time.sleep(0.05)
+    raise AssertionError("no child appeared")

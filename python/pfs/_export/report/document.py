@@ -8,41 +8,42 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pfs import _core
+from pfs._export.report.shared import cut
 from pfs._process.run.contents import Listed, clean, contents
 from pfs._read.show import bytes_text, count_text, some, storable, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pandas as pd
+
     from pfs._export.report.sampled import Sampled
     from pfs._process.run.report import Report
 
-__all__ = ["LISTS", "Document", "cut", "document"]
+__all__ = ["Document", "document"]
 
-# The lists of samples, in the order of the numbers of a key that follow its class.
-LISTS = ("By event", "By statement", "By line", "By object", "By thread", "By what the holder of the lock does")
-_LONGEST = 300  # characters of a name: some programs have a statement of a megabyte
 # What an event costs, picoseconds: docs/explanation/costs.md.
 _PRICES = {"locks": 7_000, "waits": 60_000, "statements": 500_000}
 
 
 @dataclass(slots=True)
 class Document:
-    """A report that is ready to be written."""
+    """A report that is ready to be written. `cost`: a sentence on pfs itself, or "" if nobody knows."""
 
     title: str
     about: list[tuple[str, str]]
     report: Report
     parts: list[str | Listed]
+    cost: str
     command: Sequence[str]
     code: int | None
-    sampled: Sampled | None = None
+    sampled: Sampled | None
 
     def all_parts(self, limit: int) -> list[str | Listed]:
-        """Returns the parts with the lists of the samples: first sentences, then samples, then the other lists."""
+        """Returns everything but the findings: first sentences, then the lists of the samples, then the other lists."""
+        said: list[str | Listed] = [part for part in self.parts if isinstance(part, str)]
         more = self.sampled.lists(limit) if self.sampled is not None else []
-        first = next((number for number, part in enumerate(self.parts) if not isinstance(part, str)), len(self.parts) - 1)
-        return [*self.parts[:first], *more, *self.parts[first:]]
+        return [*said, *more, *(part for part in self.parts if isinstance(part, Listed)), *([self.cost] if self.cost else [])]
 
     def as_json(self, limit: int) -> dict[str, Any]:
         run = {"command": list(map(storable, self.command)), "exit_code": self.code} if self.command else {}
@@ -50,34 +51,62 @@ class Document:
 
 
 def document(
-    report: Report, limit: int, everything: bool = False, command: Sequence[str] = (), code: int | None = None
+    report: Report,
+    limit: int,
+    everything: bool = False,
+    command: Sequence[str] = (),
+    code: int | None = None,
+    samples: pd.DataFrame | None = None,
 ) -> Document:
-    """Returns the contents of a report. `command` and `code`: of a program that has just run."""
-    commands = [str(process["command"]) for process in report.processes]
+    """Returns the contents of a report.
+
+    Args:
+        command, code: of a program that has just run.
+        samples: what ``pfs.samples`` returns. Without a process in the report, the samples are all that is known.
+    """
+    found, told = None, {}
+    if samples is not None:
+        from pfs._export.report.sampled import sampled
+
+        told = samples.attrs
+        found = sampled(samples, _processors(told.get("node")))
+    only_samples = found is not None and not report.processes
+    host = str(told.get("node") or "") if only_samples else report.host
+    commands = [str(told.get("program"))] if only_samples else [str(process["command"]) for process in report.processes]
+    pids = [told.get("pid")] if only_samples else [process["pid"] for process in report.processes]
     program = clean(" ".join(command) if command else commands[0] if commands else "no process")
     about = [("Program", cut(program))]
-    if len(commands) > 1:
-        about.append(("Processes", count_text(len(commands))))
-    elif report.processes:
-        about.append(("Process", str(report.processes[0]["pid"])))
+    if len(pids) > 1:
+        about.append(("Processes", count_text(len(pids))))
+    elif pids:
+        about.append(("Process", str(pids[0])))
     if report.facts.began:
         began, ended = min(report.facts.began), max(report.facts.ended)
         wall = report.took.wall if report.took is not None else (ended - began) * 1_000_000
-        about.append(("Time", f"{_moment(began)} to {_moment(ended)} UTC, {time_text(wall)}"))
+        about.append(("Time", f"{_moment(began / 1e6)} to {_moment(ended / 1e6)} UTC, {time_text(wall)}"))
+    if found is not None:
+        begin, end = found.begin.timestamp(), found.begin.timestamp() + found.seconds
+        about.append(("Samples", f"{_moment(begin)} to {_moment(end)} UTC, {time_text(round(found.seconds * 1e12))}"))
     if code is not None:
         about.append(("Exit code", str(code)))
-    here = os.uname()
-    if report.host == here.nodename:
-        about.append(("Host", f"{here.nodename}, {some(os.cpu_count() or 1, 'processor')}, {here.sysname} {here.release}"))
-    elif report.host:
-        about.append(("Host", clean(report.host)))
+    if processors := _processors(host):
+        here = os.uname()
+        about.append(("Host", f"{host}, {some(processors, 'processor')}, {here.sysname} {here.release}"))
+    elif host:
+        about.append(("Host", clean(host)))
     about.append(("Made by", f"pfs {_core.__version__}"))
-    parts = [*contents(report, limit, everything), _cost(report)]
-    return Document(f"pfs report: {cut(program, 80)}", about, report, parts, command, code)
+    parts = [] if only_samples else contents(report, limit, everything)
+    cost = _cost(report) if report.processes else ""
+    return Document(f"pfs report: {cut(program, 80)}", about, report, parts, cost, command, code, found)
 
 
-def _moment(microseconds: int) -> str:
-    return f"{datetime.fromtimestamp(microseconds / 1e6, UTC):%Y-%m-%d %H:%M:%S}"
+def _processors(host: str | None) -> int:
+    """Returns how many processors a host has; 0 if it is another one."""
+    return (os.cpu_count() or 1) if host == os.uname().nodename else 0
+
+
+def _moment(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _cost(report: Report) -> str:
@@ -93,8 +122,3 @@ def _cost(report: Report) -> str:
         f" The ceiling reckons {max(report.overhead.values()) / 1e4:.2g} % of the processor time." if report.overhead else ""
     )
     return f"{', '.join(said)}.{measured}{'' if report.lost else ' No event was lost.'}"
-
-
-def cut(text: str, most: int = _LONGEST) -> str:
-    """Returns the beginning of a long text."""
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -6,8 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from pfs._export.report.document import cut
 from pfs._export.report.page import page
+from pfs._export.report.shared import cut
 from pfs._process.findings.find import saves
 from pfs._process.findings.find import text_of as findings_text
 from pfs._process.run.report_text import part_text
@@ -47,7 +47,7 @@ def _markdown(made: Document, limit: int) -> str:
     blocks = [f"### {_escaped(made.title)}", "  \n".join(f"{name}: {_escaped(text)}" for name, text in made.about[1:])]
     for number, one in enumerate(made.report.findings, 1):
         blocks.append(f"{number}. **{_escaped(one.sentence)}**: {saves(one)}. {_escaped(one.advice)}")
-    if not made.report.findings:
+    if made.report.processes and not made.report.findings:
         blocks.append("Nothing stands out.")
     for part in made.all_parts(limit):
         if isinstance(part, str):

@@ -11,8 +11,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from pfs._export.report.colors import color_of
-from pfs._export.report.document import LISTS, cut
+from pfs._export.report.shared import LISTS, color_of, cut
 from pfs._process.findings.find import saves
 from pfs._process.run.contents import Listed, clean
 from pfs._process.run.report import class_of
@@ -58,7 +57,8 @@ def page(made: Document, limit: int) -> str:
     data = {"report": made.as_json(limit), "flame": _flame(report), "samples": samples, "limit": limit}
     body = [_findings(made), *_parts(made)]
     body += _of_samples(made.sampled, limit) if made.sampled is not None else [_locks(report)]
-    body += [_flame_section(), *map(_listed, _lists(made)), _last(made)]
+    body += [_flame_section(), *(_listed(part) for part in made.parts if isinstance(part, Listed))]
+    body += [_section("What pfs cost", f"<p>{shown(made.cost)}</p>")] if made.cost else []
     about = "".join(f"<div><dt>{escape(name)}</dt><dd>{shown(text)}</dd></div>" for name, text in made.about)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -93,6 +93,8 @@ def _section(title: str, inner: str, kind: str = "wide", more: str = "") -> str:
 
 
 def _findings(made: Document) -> str:
+    if not made.report.processes:  # samples have no findings
+        return ""
     if not made.report.findings:
         return _section("Fix first", "<p>Nothing stands out.</p>")
     items = "".join(
@@ -110,7 +112,7 @@ def _parts(made: Document) -> Iterable[str]:
         if name != NOT_SEEN:
             states[state] = states.get(state, 0) + time
     whole = sum(states.values())
-    lines = [line for part in made.parts[:-1] if isinstance(part, str) for line in part.splitlines()]
+    lines = [line for part in made.parts if isinstance(part, str) for line in part.splitlines()]
     said = "".join(f"<p>{shown(line)}</p>" for line in lines)
     bar = ""
     if whole:
@@ -130,10 +132,6 @@ def _bar(parts: Sequence[tuple[int, float]], kind: str = "bar") -> str:
         boxes.append(f'<rect class="k{color}" x="{left:.2f}" width="{100 * share:.2f}" height="1"/>')
         left += 100 * share
     return f'<svg class="{kind}" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">{"".join(boxes)}</svg>'
-
-
-def _lists(made: Document) -> list[Listed]:
-    return [part for part in made.parts if isinstance(part, Listed)]
 
 
 def _listed(part: Listed, more: str = "") -> str:
@@ -254,8 +252,3 @@ def _flame(report: Report) -> list[list[Any]]:
 def _flame_section() -> str:
     inner = '<div id="flame"></div><p id="flame-says" class="pale" role="status"></p>'
     return _section("Time by class, event and line", inner, more=" hidden")
-
-
-def _last(made: Document) -> str:
-    said = made.parts[-1]
-    return _section("What pfs cost", f"<p>{shown(said)}</p>" if isinstance(said, str) else "")

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pfs._export.report.colors import color_of
-from pfs._export.report.document import LISTS, cut
+from pfs._export.report.shared import LISTS, color_of, cut
 from pfs._process.run.contents import Listed, clean
 from pfs._process.run.where_time import words_of
 from pfs._read.show import rate_text, some, time_text
@@ -30,6 +29,7 @@ _NOT_ACTIVE = ("IDLE", "SLEEPING")
 _MOST_BINS = 600
 _LEAST_SAMPLES = 5  # of a bin
 _MOST_KEYS, _FEWEST_KEYS = 6000, 50
+_LEAST_GAP = 0.02  # of the time
 _FEWEST_PARTS = 30  # of the time: a zoom needs some
 _MOST_BYTES = 800_000  # of JSON
 _UNITS = 20  # of the median sample: what rounding may cost
@@ -49,7 +49,7 @@ class Sampled:
     texts: list[str]
     chart: list[list[int]]  # units of thread time, for each class by bin
     factor: int
-    keys: list[list[int]]  # class, and a text for each of LISTS; the text 0 is none
+    keys: list[list[int]]  # class, and a text for each of LISTS; the text 0 stands for no text
     cells: list[list[int]]  # for each key pairs: parts of time since the pair before, and units of thread time
     processors: int
     note: str  # how the samples were taken
@@ -142,16 +142,22 @@ def sampled(frame: pd.DataFrame, processors: int = 0) -> Sampled | None:
         factor, most = (factor + 1 + size // (2 * _MOST_BYTES), most) if bins // factor > _FEWEST_PARTS else (factor, most // 2)
     return Sampled(
         datetime.fromtimestamp(first, UTC), width, bins, unit, classes, texts, np.rint(chart).astype(int).tolist(), factor, keys,
-        cells, processors, _note(frame, hz),
+        cells, processors, _note(frame, hz, last - first),
     )  # fmt: skip
 
 
-def _note(frame: pd.DataFrame, hz: float) -> str:
-    """Returns a sentence on how the samples were taken."""
-    count = len(frame[["NODE", "PID", "SAMPLE_ID"]].drop_duplicates())
-    said = f"{some(count, 'sample')} with {some(len(frame), 'row')}, {hz:g} a second."
-    late = frame.attrs.get("sampler", {}).get("lateness_p90")
-    return said if late is None else f"{said} Nine of ten were less than {time_text(late)} late."
+def _note(frame: pd.DataFrame, hz: float, seconds: float) -> str:
+    """Returns a sentence on how the samples were taken, and for how long there was none."""
+    each = frame.drop_duplicates(["NODE", "PID", "SAMPLE_ID"])
+    said = f"{some(len(each), 'sample')} with {some(len(frame), 'row')}, {hz:g} a second."
+    if (late := frame.attrs.get("sampler", {}).get("lateness_p90")) is not None:
+        said += f" Nine of ten were less than {time_text(late)} late."
+    gap = seconds - float(each.groupby(["NODE", "PID"])["WEIGHT"].sum().max()) / 1e12
+    return (
+        said
+        if gap < _LEAST_GAP * seconds
+        else f"{said} For {time_text(round(gap * 1e12))} nobody sampled: the chart is low there."
+    )
 
 
 def _keys(frame: pd.DataFrame) -> tuple[Codes, list[list[int]], list[str], list[str]]:

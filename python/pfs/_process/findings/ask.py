@@ -112,14 +112,14 @@ def _of_folder(folder: str) -> list[Finding]:
     return find(facts)
 
 
-def segments_in(folder: str) -> list[processes.Found]:
+def segments_in(folder: str, or_none: bool = False) -> list[processes.Found]:
     """Returns the segments in a folder and in the folders of runs below it.
 
     Raises:
-        AttachError: there are none.
+        AttachError: there are none, and `or_none` is false.
     """
     there = [found for part in processes.with_runs(folder) for found in processes.scan_all([part])]
-    if not there:
+    if not there and not or_none:
         raise AttachError(f"there is no segment in {folder}")
     return there
 

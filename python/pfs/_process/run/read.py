@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from pfs._process.attach import attach
 from pfs._process.findings.ask import parents_of, processor_time, segments_in
@@ -10,11 +11,27 @@ from pfs._process.run.report import Report, add, gather
 from pfs._process.saved import SavedSource
 from pfs._save.places import is_snapshot
 
-__all__ = ["report_of"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["report_of", "samples_in"]
+
+
+def samples_in(source: int | str) -> pd.DataFrame | None:
+    """Returns the samples that lie in a folder, or None."""
+    if isinstance(source, int) or not os.path.isdir(source):
+        return None
+    from pfs._process.history.samples import read
+    from pfs._process.history.store import folders_of
+
+    folders = folders_of(source)
+    return read(folders, exact=False)[0] if folders else None  # the threads of a moment add up; tables have the exact sums
 
 
 def report_of(source: int | str) -> Report:
     """Returns the report of a process id, a segment, a folder of segments, or a saved snapshot.
+
+    A folder that has only samples gives an empty report.
 
     Raises:
         AttachError: there is no such process, segment or folder.
@@ -27,7 +44,10 @@ def report_of(source: int | str) -> Report:
         report.read.append(source)
         add(report, saved)
     elif isinstance(source, str) and os.path.isdir(source):
-        there = segments_in(source)
+        from pfs._process.history.store import folders_of
+
+        report.read.append(source)
+        there = segments_in(source, or_none=bool(folders_of(source)))
         gather(there, report)
         parents = parents_of(there)
     else:

@@ -6,7 +6,7 @@ import click
 
 from pfs._base import paths
 from pfs._export.report import FORMS, form_of
-from pfs._ui.cli.options import Process
+from pfs._ui.cli.options import Interval, Process
 
 __all__ = ["report"]
 
@@ -19,25 +19,32 @@ __all__ = ["report"]
     metavar="FILE",
     help="Write there: as HTML, Markdown or JSON if the name ends in .html, .md or .json, else as text.",
 )
+@click.option("--for", "sampling", metavar="TIME", type=Interval(0.1, 86400), help="Sample a process for so long before: 30s.")
 @click.option("-f", "--format", "form", type=click.Choice(list(FORMS)), help="How, whatever the name ends in.")
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Rows of each list.")
 @click.option("--all", "everything", is_flag=True, help="Also what took little time, and each file that Python imports.")
-def report(source: int | str, output: str | None, form: str | None, limit: int, everything: bool) -> None:
+def report(source: int | str, output: str | None, sampling: float | None, form: str | None, limit: int, everything: bool) -> None:
     """Makes a report to read or to send: what to mend first, where the time went, and the longest lists.
 
-    It reads a process, dead or alive, all processes of a run whose folder is given, or a snapshot. The HTML page is one file that
-    needs no network. No report has literals of statements.
+    It reads a process, dead or alive, all processes of a run whose folder is given, a snapshot, or samples of pfs record. The
+    HTML page is one file that needs no network. No report has literals of statements.
 
     \b
-    pfs report 4711
+    pfs report 4711 --for 30s -o report.html
     pfs report /dev/shm/pfs-1000/run-x1y2z3 -o report.html
+    pfs report web.ash -o report.html
     pfs report app.pfs.zip -o report.md
     """
     from pfs._export.report.document import document
     from pfs._export.report.forms import written
-    from pfs._process.run.read import report_of
+    from pfs._process.run.read import report_of, samples_in
 
-    made = document(report_of(source), limit, everything)
+    samples = samples_in(source)
+    if sampling is not None:
+        from pfs._process.history.samples import samples as take
+
+        samples = take(source, seconds=sampling, exact=False)
+    made = document(report_of(source), limit, everything, samples=samples)
     text = written(made, form or form_of(output), limit)
     if output in (None, "-"):
         click.echo(text, nl=False)

@@ -219,7 +219,10 @@ def run(
                 from pfs._export.report.forms import written
 
                 gathered.notes += program.unseen
-                text = written(document(gathered, limit, everything, command, code), form, limit)
+                from pfs._process.run.read import samples_in
+
+                found_samples = samples_in(samples) if samples is not None else None
+                text = written(document(gathered, limit, everything, command, code, found_samples), form, limit)
             if shows:
                 if output in (None, "-"):
                     click.echo(text.removesuffix("\n"), err=output is None)

@@ -1,11 +1,14 @@
-"""The colors of what threads do."""
+"""Colors, and texts of bounded length."""
 
 from __future__ import annotations
 
 from pfs._process.recorded import JOIN
 
-__all__ = ["color_of"]
+__all__ = ["LISTS", "color_of", "cut"]
 
+# The lists of samples, in the order of the numbers of a key that follow its class.
+LISTS = ("By event", "By statement", "By line", "By object", "By thread", "By what the holder of the lock does")
+_LONGEST = 300  # characters of a name: some programs have a statement of a megabyte
 # A color of page.css by the beginning of a state of thread_time, or of an instrument.
 _COLORS = {
     "computing": 0, "runnable": 1, "wait/synch/mutex": 2, "wait/synch/rwlock": 2, "wait/synch/prlock": 2, "wait/synch/sxlock": 2,
@@ -17,3 +20,8 @@ _COLORS = {
 def color_of(name: str) -> int:
     """Returns the number of a color of page.css: the longest beginning wins."""
     return _COLORS[max((start for start in _COLORS if name.startswith(start)), key=len, default="wait/")]
+
+
+def cut(text: str, most: int = _LONGEST) -> str:
+    """Returns the beginning of a long text."""
+    return text if len(text) <= most else text[: most - 1] + "…"
