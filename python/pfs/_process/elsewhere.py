@@ -10,11 +10,11 @@ import fcntl
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pfs import _core
 
-__all__ = ["container_of", "folders_of", "is_open", "pid_of", "sees_all", "stat_of"]
+__all__ = ["container_of", "folders_of", "is_open", "pid_of", "sees_all", "stat_of", "with_containers"]
 
 PROC = "/proc"
 _FIRST_NAMESPACE = 0xEFFFFFFC  # the inode of the machine's own pid namespace: PROC_PID_INIT_INO
@@ -49,6 +49,7 @@ def stat_of(pid: int) -> list[bytes]:
 
 def pid_of(identity: _core.Identity) -> int:
     """Returns the id that a process of another pid namespace has in ours, or 0 if it is not there or a zombie."""
+
     def is_it(pid: int) -> bool:
         try:
             ids, fields = _pids_in(pid), stat_of(pid)
@@ -102,6 +103,19 @@ def folders_of(pid: int) -> Iterator[str]:
     chosen = [os.fsdecode(text[len(b"PFS_DIR=") :]) for text in variables if text.startswith(b"PFS_DIR=/")]
     for folder in chosen + [f"/dev/shm/{name}" for name in sorted(users)]:
         yield f"/proc/{pid}/root{folder}"
+
+
+def with_containers(folders: Sequence[str]) -> list[str]:
+    """Returns folders of segments, and those of all containers that this user may look into."""
+    found: dict[tuple[int, int], str] = {}  # a folder is there once for each process of its container: the first one stays
+    pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+    for folder in [*folders, *(folder for pid in pids for folder in folders_of(pid))]:
+        try:
+            info = os.stat(folder)
+        except OSError:
+            continue
+        found.setdefault((info.st_dev, info.st_ino), folder)
+    return list(found.values())
 
 
 def container_of(pid: int) -> str:

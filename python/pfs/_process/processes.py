@@ -421,7 +421,7 @@ def processes(path: str | os.PathLike[str] | None = None, all_users: bool = Fals
 
     Args:
         path: the folder of the segments; None is PFS_DIR, else /dev/shm/pfs-<uid>.
-        all_users: also lists the folders of other users below /dev/shm that this user can read.
+        all_users: also lists the folders of other users below /dev/shm, and those of containers, that this user can read.
 
     Returns:
         PID as the process itself knows it; COMMAND (its first 256 bytes if the process is dead); USER who owns the file; STARTED,
@@ -439,7 +439,7 @@ def processes(path: str | os.PathLike[str] | None = None, all_users: bool = Fals
 def folders_of(directory: str | os.PathLike[str] | None, all_users: bool) -> list[str]:
     """Returns the folders that `processes` looks at. See there."""
     folders = [os.fspath(directory) if directory is not None else default_directory()]
-    return folders + ([folder for folder in shared_directories() if folder not in folders] if all_users else [])
+    return elsewhere.with_containers([*folders, *shared_directories()]) if all_users else folders
 
 
 def listed(directory: str | os.PathLike[str] | None = None, all_users: bool = False) -> list[Found]:

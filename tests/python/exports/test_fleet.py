@@ -574,7 +574,7 @@ def verified(unit: Path) -> str:
 @pytest.mark.needs("systemd-analyze")
 def test_the_unit_for_systemd_is_right(root: Path, tmp_path: Path, folder: Path) -> None:
     """systemd finds nothing wrong with it, and its command writes a cut."""
-    text = (root / "docs/examples/pfs-collect.service").read_text()
+    text = (root / "docs/examples/production/pfs-collect.service").read_text()
     pfs_here = shutil.which("pfs")
     assert pfs_here is not None
     assert "ExecStart=/usr/local/bin/pfs " in text

@@ -122,6 +122,8 @@ def test_the_pid_of_the_host_finds_the_folder_of_the_container(folder: Path, dir
         assert "wait/synch/mutex/app/LOCK" in list(schema.table("mutex_instances")["NAME"])
         shown = subprocess.run([*PFS, "show", str(pid), "mutex_instances"], capture_output=True, text=True, check=True)
         assert "app/LOCK" in shown.stdout
+        rows = subprocess.run([*PFS, "ps", "--all-users", "--json"], capture_output=True, text=True, check=True).stdout
+        assert [row["STATE"] for row in json.loads(rows) if row["PID_HERE"] == pid] == ["alive (container)"]
     with pytest.raises(pfs.AttachError, match="no segment of process"):
         pfs.attach(os.getppid())
 

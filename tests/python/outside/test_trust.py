@@ -97,7 +97,7 @@ COMMANDS = {
     "sql": ["sql", "PID", "select count(*) from threads"],
     "metrics": ["metrics", "PID"],
     "otel": ["otel", "PID", "-o", "OUT/spans"],
-    "record": ["record", "PID", "--for", "0.2s", "-o", "OUT/samples.ash"],
+    "record": ["record", "PID", "--for", "1s", "-o", "OUT/samples.ash"],
     "collect": ["collect", "--to", "OUT/fleet", "--once"],
     "serve": ["serve", "PID", "--socket", "OUT/socket"],
     "run": ["run", "--no-report", "--", "/bin/true"],

@@ -36,7 +36,9 @@ __all__ = ["collect"]
 @click.option("--also", metavar="TABLE", multiple=True, help="A table that does not add up, too; % stands for any text.")
 @sql_text_option
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
-@click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
+@click.option(
+    "-a", "--all-users", is_flag=True, help="Also processes of other users and of containers, if their folders are readable."
+)
 def collect(
     folder: str,
     interval: float,

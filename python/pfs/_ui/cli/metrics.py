@@ -39,7 +39,9 @@ __all__ = ["metrics"]
 @click.option("--findings", is_flag=True, help="Also what each fault has taken in the last minute, as pfs findings knows it.")
 @click.option("--compat", is_flag=True, help="The names and labels of Prometheus' mysqld_exporter.")
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
-@click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
+@click.option(
+    "-a", "--all-users", is_flag=True, help="Also processes of other users and of containers, if their folders are readable."
+)
 def metrics(
     process: int | str | None,
     listen: str | None,

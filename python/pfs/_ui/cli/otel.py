@@ -42,7 +42,9 @@ __all__ = ["otel"]
 @sql_text_option
 @click.option("--service", metavar="NAME", help="The service.name, instead of the name of the program.")
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
-@click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
+@click.option(
+    "-a", "--all-users", is_flag=True, help="Also processes of other users and of containers, if their folders are readable."
+)
 def otel(
     process: int | str | None,
     everything: bool,

@@ -62,7 +62,9 @@ def is_for_people(human: bool | None) -> bool:
 
 @click.command()
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
-@click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
+@click.option(
+    "-a", "--all-users", is_flag=True, help="Also processes of other users and of containers, if their folders are readable."
+)
 @where_option
 @sort_option
 @limit_option
