@@ -16,6 +16,7 @@
 #include "record/engine/runtime.h"
 #include "run/calls/objects.h"
 #include "run/calls/sandbox.h"
+#include "run/calls/users_of_code.h"
 #include "run/loader/exported.h"
 #include "run/loader/modules.h"
 #include "run/loader/real.h"
@@ -114,6 +115,7 @@ PFS_IN_EVERY_PROCESS bool BeginStart(int count, char** arguments) {
   StartSites();
   StartTags();
   StartPython(count, arguments);
+  g_user_of_code = UserOfCode;
   StartConversations();
   if (children == Children::kAll) StartExec();
   pthread_atfork(nullptr, nullptr, children == Children::kNone ? InForkedChildWithoutPfs : InForkedChild);

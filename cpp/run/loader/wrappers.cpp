@@ -39,6 +39,27 @@ constexpr std::string_view kPrefixes[] = {
 constexpr std::string_view kParts[] = {"__gthread_",   "3std4sync",  "3sys4sync",     "3std6thread9functions", "3sys6thread",
                                        "10JoinHandle", "9JoinInner", "11parking_lot", "16parking_lot_core"};
 
+// What the standard library of Rust calls the system in. Its own implementations for a type of the user's are the user's code.
+constexpr std::string_view kRustModules[] = {"2fs", "2io", "3net", "3sys"};
+
+// Returns whether a mangled name is one of these modules: _RNvXs_NtCs1234_3std2fs..., _ZN47_$LT$std..fs..File$u20$as$u20$...
+constexpr bool IsOfRust(std::string_view name) {
+  for (const std::string_view module : kRustModules) {
+    if (name.starts_with("_R")) {
+      const std::string_view crate = name.substr(std::min(name.find("Cs"), name.size()));
+      const std::string_view path = crate.substr(std::min(crate.find('_'), crate.size()));
+      if (path.starts_with("_3std") && path.substr(5).starts_with(module)) return true;
+      continue;
+    }
+    const std::string_view path = name.substr(std::min(name.find_first_not_of("0123456789", 3), name.size()));
+    if (!name.starts_with("_ZN")) return false;
+    if (path.starts_with("std") && path.substr(3).starts_with(module)) return true;
+    const size_t of_type = path.find("std..");
+    if (path.starts_with("_$LT$") && of_type <= 9 && path.substr(of_type + 5).starts_with(module.substr(1))) return true;
+  }
+  return false;
+}
+
 constexpr bool IsOfWrapper(std::string_view name) {
   for (const std::string_view prefix : kPrefixes) {
     if (name.starts_with(prefix)) return true;
@@ -47,8 +68,13 @@ constexpr bool IsOfWrapper(std::string_view name) {
   for (const std::string_view part : kParts) {
     if (name.find(part) != name.npos) return true;
   }
-  return false;
+  return IsOfRust(name);
 }
+static_assert(IsOfWrapper("_RNvXsa_NtCsjrHSEGnQ3l9_3std2fsNtB5_4FileNtNtB7_2io4Read4read"));
+static_assert(IsOfWrapper("_ZN47_$LT$std..fs..File$u20$as$u20$std..io..Read$GT$4read17h0123456789abcdefE"));
+static_assert(IsOfWrapper("_ZN3std2io18default_read_exact17h0123456789abcdefE"));
+static_assert(!IsOfWrapper("_RNvXCs1234_4shopNtB2_3LogNtNtCs5678_3std2io5Write5write"));
+static_assert(!IsOfWrapper("_ZN51_$LT$shop..Log$u20$as$u20$std..io..Write$GT$5write17h0123456789abcdefE"));
 
 struct Range {
   uint64_t begin, end;
@@ -168,16 +194,22 @@ _Unwind_Reason_Code Look(_Unwind_Context* context, void* argument) {
 
 }  // namespace
 
+bool IsOfStreams(const Module& module) {
+  const std::string_view name(module.name);
+  return name == "libstdc++" || name == "libc++";
+}
+
 bool FindWrapper(const Site& site) {
   bool is_in = false;
   if (site.module != nullptr) {
     const int error = errno;
-    const Ranges& ranges = *WrappersOf(*site.module);
+    const bool is_of_library = IsOfStreams(*site.module);
+    const Ranges& ranges = is_of_library ? kNone : *WrappersOf(*site.module);
     errno = error;
     const uint64_t inside = site.offset - 1;  // a return address stands behind its call
     const Range* const after = std::upper_bound(ranges.first, ranges.first + ranges.count, inside,
                                                 [](uint64_t at, const Range& range) { return at < range.begin; });
-    is_in = after != ranges.first && inside < after[-1].end;
+    is_in = is_of_library || (after != ranges.first && inside < after[-1].end);
   }
   std::atomic_ref(site.in_wrapper).store(is_in ? Site::InWrapper::kYes : Site::InWrapper::kNo, std::memory_order_relaxed);
   return is_in;

@@ -12,6 +12,9 @@ namespace perfschema::run {
 // thread's stack, in a wrapper. Returns `caller` if the stack cannot be read. Slow.
 [[gnu::noinline, gnu::cold]] const void* CallerOfWrapper(const void* caller);
 
+// Returns whether a module is a library of C++ streams: all of its code makes calls for others.
+bool IsOfStreams(const Module& module);
+
 // Returns whether the code at a site is in a wrapper. The first call for a site is slow.
 [[gnu::noinline]] bool FindWrapper(const Site& site);
 inline bool IsInWrapper(const Site& site) {

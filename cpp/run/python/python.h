@@ -36,8 +36,9 @@ bool NotePythonLock(const void* semaphore, unsigned value, const void* caller);
 bool NoteQueueType(PyObject* type);
 
 // From here on `t_script_call` is set while Python calls a function that C has: `function` has a table entry of that name, at this offset
-// of the object. Returns false if there is none, or if too many are noted. REQUIRES: the GIL.
-bool NoteCall(PyObject* function, size_t entry, const char* name);
+// of the object. `is_soon`: the function is over soon, and only some of its calls set it. Returns false if there is none, or if too
+// many are noted. REQUIRES: the GIL.
+bool NoteCall(PyObject* function, size_t entry, const char* name, bool is_soon);
 
 // Returns the site PREFIX MODULE:LINE, of the script's call, or nullptr. REQUIRES: there is one.
 const Site* SiteOfScript(const char* prefix);

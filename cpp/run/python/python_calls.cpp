@@ -2,6 +2,8 @@
 //
 // Such a function lets the GIL go before it makes a system call: its frames cannot be asked then. So the entry of the function in its table
 // of methods leads here first, with the GIL. The object that Python sees stays the same.
+#include <atomic>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -15,7 +17,7 @@ namespace {
 
 // Functions of tables have two to five parameters, all of which are in registers: the rest is passed on as it came.
 using AnyFunction = void* (*)(void*, void*, void*, void*, void*);
-constexpr size_t kMostCalls = 64;
+constexpr size_t kMostCalls = 96;
 constinit AnyFunction originals[kMostCalls] = {};
 size_t count = 0;
 
@@ -40,8 +42,17 @@ ScriptCall CallOfThread() {
       .call;
 }
 
-template <size_t kIndex>
+// Calls a function. `kIsSoon`: it is over soon, and to find the line would take as long. So some calls have it: the first ones, and then
+// one of kMostSoon. They are also the calls within which events at the places of the interpreter have the line.
+constexpr uint32_t kMostSoon = 256;
+template <size_t kIndex, bool kIsSoon>
 void* Called(void* a, void* b, void* c, void* d, void* e) {
+  static constinit std::atomic<uint32_t> calls{0};  // two threads without a GIL may count one
+  const uint32_t number = calls.load(std::memory_order_relaxed) + 1;
+  calls.store(number, std::memory_order_relaxed);
+  const bool is_sampled = number % kMostSoon == 0 || (number < kMostSoon && std::has_single_bit(number));
+  if (kIsSoon && __builtin_expect(!is_sampled, 1)) return originals[kIndex](a, b, c, d, e);
+  if (ThreadState* const thread = t_locals.state; is_sampled && thread != nullptr) thread->sources.Forget();
   struct Around {
     const ScriptCall before = std::exchange(t_script_call, IsPlain() ? ScriptCall{} : CallOfThread());
     ~Around() { t_script_call = before; }
@@ -51,14 +62,14 @@ void* Called(void* a, void* b, void* c, void* d, void* e) {
 }
 
 template <size_t... kIndexes>
-AnyFunction ThunkAt(size_t index, std::index_sequence<kIndexes...>) {
-  static constexpr AnyFunction kThunks[] = {Called<kIndexes>...};
-  return kThunks[index];
+AnyFunction ThunkAt(size_t index, bool is_soon, std::index_sequence<kIndexes...>) {
+  static constexpr AnyFunction kThunks[2][kMostCalls] = {{Called<kIndexes, false>...}, {Called<kIndexes, true>...}};
+  return kThunks[is_soon ? 1 : 0][index];
 }
 
 }  // namespace
 
-bool NoteCall(PyObject* function, size_t entry, const char* name) {
+bool NoteCall(PyObject* function, size_t entry, const char* name, bool is_soon) {
   struct Entry {  // PyMethodDef
     const char* name;
     AnyFunction function;
@@ -67,7 +78,7 @@ bool NoteCall(PyObject* function, size_t entry, const char* name) {
   std::memcpy(&method, reinterpret_cast<const char*>(function) + entry, sizeof method);
   if (count == kMostCalls || method == nullptr || std::strcmp(method->name, name) != 0) return false;
   originals[count] = method->function;
-  method->function = ThunkAt(count++, std::make_index_sequence<kMostCalls>());
+  method->function = ThunkAt(count++, is_soon, std::make_index_sequence<kMostCalls>());
   return true;
 }
 

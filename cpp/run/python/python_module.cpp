@@ -68,17 +68,17 @@ PyObject* NoteQueues(PyObject*, PyObject* type) {
   return g_py.PyLong_FromLong(is_type && NoteQueueType(type) ? 1 : 0);
 }
 
-// note_calls(offset, *functions): waits and statements within these functions of C have the line that calls them. `offset`: of the entry in
-// the functions' objects.
+// note_calls(offset, is_soon, *functions): waits and statements within these functions of C have the line that calls them. `offset`: of the
+// entry in the functions' objects. `is_soon`: only some of them have it.
 PyObject* NoteCalls(PyObject*, Arguments arguments, intptr_t count) {
-  long offset = 0;
-  if (count < 1 || !ReadNumber(arguments[0], &offset)) return nullptr;
+  long offset = 0, is_soon = 0;
+  if (count < 2 || !ReadNumber(arguments[0], &offset) || !ReadNumber(arguments[1], &is_soon)) return nullptr;
   long noted = 0;
-  for (intptr_t i = 1; i < count; ++i) {
+  for (intptr_t i = 2; i < count; ++i) {
     const Reference<PyObject> name(g_py.PyObject_GetAttr(arguments[i], g_py.PyUnicode_InternFromString("__name__")));
     const char* const text = name.get() != nullptr ? BytesOf(name.get()) : nullptr;
     if (text == nullptr) return nullptr;
-    noted += NoteCall(arguments[i], static_cast<size_t>(offset), text) ? 1 : 0;
+    noted += NoteCall(arguments[i], static_cast<size_t>(offset), text, is_soon != 0) ? 1 : 0;
   }
   return g_py.PyLong_FromLong(noted);
 }
@@ -139,7 +139,7 @@ const PyMethod kMethods[] = {
     {"hide", Hide, kTupleOfArguments, "hide() -> int"},
     {"show", Show, kOneArgument, "show(hidden)"},
     {"note", Note, kTupleOfArguments, "note(message)"},
-    FastMethod("note_calls", NoteCalls, "note_calls(offset, *functions) -> int"),
+    FastMethod("note_calls", NoteCalls, "note_calls(offset, is_soon, *functions) -> int"),
     {"note_queues", NoteQueues, kOneArgument, "note_queues(type) -> int"},
     FastMethod("finder", Finder, "finder(wanted, find) -> find_spec"),
     {nullptr, nullptr, 0, nullptr},

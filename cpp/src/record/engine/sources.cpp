@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -70,6 +71,7 @@ uint32_t AddSource(std::string_view text, uint32_t hash) {
 }  // namespace
 
 PFS_SET_IN_EVERY_PROCESS const char* (*g_text_of_code)(const void* address) = nullptr;
+PFS_SET_IN_EVERY_PROCESS UserSite (*g_user_of_code)(const void* address, bool is_first, bool* ask_again) = nullptr;
 
 bool StartSources() {
   uint64_t size = 64;
@@ -79,6 +81,28 @@ bool StartSources() {
   buckets = static_cast<HalfWord*>(memory);
   bucket_mask = size - 1;
   return true;
+}
+
+UserSite SourceCache::UserOf(const char* address) {
+  const auto number = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(address));
+  Borrowed& place = borrowed[(number ^ number >> 7) % kBorrowed];
+  const bool is_first = place.address != address;
+  if (!is_first && place.left != 0) return {};
+  bool ask_again = false;
+  const int error = errno;
+  const UserSite user = g_user_of_code(address, is_first, &ask_again);
+  errno = error;
+  const auto distance = static_cast<uint8_t>(is_first ? 1 : std::min(place.distance * 2u, kMostChunks));
+  place = ask_again ? Borrowed{address, distance, distance} : Borrowed{};
+  return user;
+}
+
+uint32_t SourceCache::FindNew(Entry& entry, const char* file, uint32_t line) {
+  const UserSite user = line == kIsCode && g_user_of_code != nullptr ? UserOf(file) : UserSite{};
+  if (user.file != nullptr) return InternSource(user.file, user.line);  // of this event: the next one has another user
+  const uint32_t source = InternSource(file, line);
+  entry = {file, line, source};
+  return source;
 }
 
 uint32_t InternSource(const char* file, uint32_t line) {

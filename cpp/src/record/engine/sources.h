@@ -18,6 +18,15 @@ extern const char* (*g_text_of_code)(const void* address)PFS_HIDDEN;
 // Returns the index into kSources of "basename(file):line", or 0 if the array is full. Cold.
 [[gnu::noinline]] uint32_t InternSource(const char* file, uint32_t line);
 
+// The call site of a user. `file` is nullptr: there is none.
+struct UserSite {
+  const char* file;
+  uint32_t line;
+};
+// Returns the call site of the user for whom code at `address` makes a call: an interpreter, a library of streams. `is_first`: the thread
+// has not asked for this address before. Stores whether to ask again. nullptr: all code is the user's.
+extern UserSite (*g_user_of_code)(const void* address, bool is_first, bool* ask_again) PFS_HIDDEN;
+
 // A small per-thread cache in front of InternSource(). The address of the file name stands for the name: literals
 // live as long as their code.
 // Threads: owner thread.
@@ -42,10 +51,34 @@ struct SourceCache {
   uint32_t Find(const char* file, uint32_t line) {
     Entry& entry = PlaceOf(file, line);
     if (__builtin_expect(IsOf(entry, file, line), 1)) return entry.source;
-    if (file == nullptr) return 0;
-    const uint32_t source = InternSource(file, line);
-    entry = {file, line, source};
-    return source;
+    return file != nullptr ? FindNew(entry, file, line) : 0;
+  }
+
+  // Places in code that may call for a user. Some of their events have the call site of the user: the first one, and others less and less
+  // often, down to one in kMostChunks chunks of records. To look for a user takes microseconds.
+  static constexpr uint32_t kBorrowed = 16, kMostChunks = 8;
+  struct Borrowed {
+    const char* address;     // the last one that came to this entry
+    uint8_t distance, left;  // in chunks; 0 left: the next event
+  } borrowed[kBorrowed];
+
+  // Notes that the thread has begun a chunk of records.
+  void NoteChunk() {
+    for (Borrowed& place : borrowed) {
+      if (place.left != 0 && --place.left == 0) Drop(place);
+    }
+  }
+  // Lets the next event of each place look for its user.
+  void Forget() {
+    for (Entry& entry : entries) entry.file = nullptr;
+  }
+
+ private:
+  [[gnu::noinline, gnu::cold]] uint32_t FindNew(Entry& entry, const char* file, uint32_t line);
+  UserSite UserOf(const char* address);
+  void Drop(const Borrowed& place) {
+    Entry& entry = PlaceOf(place.address, kIsCode);
+    if (IsOf(entry, place.address, kIsCode)) entry.file = nullptr;
   }
 };
 

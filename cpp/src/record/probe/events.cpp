@@ -252,6 +252,7 @@ PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flag
 bool NextChunk(ThreadState& thread, Kind kind, uint32_t flags) { return NextChunkOf(thread, kind, flags); }
 
 void NextWaitChunk(ThreadState& thread, uint32_t flags) {
+  thread.sources.NoteChunk();
   if (thread.waits_have_details) NoteWideChunk(Kind::kWait);
   thread.waits_have_details = false;
   if (NextChunkOf(thread, Kind::kWait, flags)) return;

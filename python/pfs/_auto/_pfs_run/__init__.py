@@ -34,7 +34,7 @@ PARTS = {
         "asyncpg.prepared_stmt": "asyncpg_py",
         "pymongo.monitoring": "pymongo_py",
     },
-    "lines": {"time": "lines", "posix": "lines", "select": "lines", "_socket": "lines", "_sqlite3": "lines"},
+    "lines": {"time": "lines", "posix": "lines", "_io": "lines", "select": "lines", "_socket": "lines", "_sqlite3": "lines"},
     "asyncio": {"asyncio.locks": "asyncio_py", "asyncio.queues": "asyncio_py"},
     "tasks": {"celery.app.trace": "tasks"},
     "tests": {"_pytest.runner": "tests"},
@@ -104,7 +104,7 @@ def _wrap(module, part):
     """Wraps the functions of a module. What goes wrong is noted in error_log: the program runs on."""
     try:
         __import__("_pfs_run." + part)
-        sys.modules["_pfs_run." + part].PATCHES[module.__name__](module)
+        sys.modules["_pfs_run." + part].PATCHES[module.__spec__.name](module)  # the name of _io is io
     except Exception as error:
         sys.modules["_pfs_run_native"].note(f"{module.__name__} is not wrapped: {error!r}")
 

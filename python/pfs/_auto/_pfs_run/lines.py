@@ -1,4 +1,7 @@
-"""Gives waits and statements within functions of C the line that calls the function: time.sleep(), cursor.execute()."""
+"""Gives waits and statements within functions of C the line that calls the function: time.sleep(), cursor.execute().
+
+Functions that are over soon have it for some of their calls.
+"""
 
 import _pfs_run_native as native
 
@@ -17,16 +20,25 @@ _METHODS = {
         "Cursor": "execute executemany executescript fetchone fetchmany fetchall",
     },
 }
+_SOON_FUNCTIONS = {
+    "posix": "open read write pread pwrite readv writev sendfile stat lstat truncate ftruncate",
+    "_io": "open open_code",
+}
+_SOON_METHODS = {
+    "_io": {"FileIO": "read readall readinto write"},
+    "_socket": {"socket": "_accept connect connect_ex send sendall sendto sendmsg recv recv_into recvfrom close"},
+}
 
 
 def _note(module):
-    name = module.__name__
-    functions = [getattr(module, each, None) for each in _FUNCTIONS.get(name, "").split()]
-    native.note_calls(_FUNCTION, *(each for each in functions if type(each) is _BUILT_IN))
-    for kind, names in _METHODS.get(name, {}).items():
-        methods = [vars(getattr(module, kind, object)).get(each) for each in names.split()]
-        native.note_calls(_METHOD, *(each for each in methods if type(each) is _DESCRIPTOR))
+    name = module.__spec__.name
+    for is_soon, functions, methods in (0, _FUNCTIONS, _METHODS), (1, _SOON_FUNCTIONS, _SOON_METHODS):
+        found = [getattr(module, each, None) for each in functions.get(name, "").split()]
+        native.note_calls(_FUNCTION, is_soon, *(each for each in found if type(each) is _BUILT_IN))
+        for kind, names in methods.get(name, {}).items():
+            found = [vars(getattr(module, kind, object)).get(each) for each in names.split()]
+            native.note_calls(_METHOD, is_soon, *(each for each in found if type(each) is _DESCRIPTOR))
 
 
 _BUILT_IN, _DESCRIPTOR = type(len), type(str.join)
-PATCHES = dict.fromkeys((*_FUNCTIONS, *_METHODS), _note)
+PATCHES = dict.fromkeys((*_FUNCTIONS, *_METHODS, *_SOON_FUNCTIONS, *_SOON_METHODS), _note)

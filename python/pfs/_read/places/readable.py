@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -100,7 +101,7 @@ class Readable:
         for path, build_id in places:
             found.setdefault(_module_name(path), set()).add((path, build_id))
         # Of these no build-id is known: the file must be older than the process.
-        for path in unproven | self._mapped():
+        for path in unproven | self._mapped() | self._program():
             if _module_name(path) not in found and self._is_older(path):
                 found[_module_name(path)] = {(path, "")}
         self._modules = {name: next(iter(files)) if len(files) == 1 else None for name, files in found.items()}
@@ -115,6 +116,12 @@ class Readable:
         except OSError:
             return set()
         return {os.fsdecode(line[5]) for line in lines if len(line) == 6 and b"x" in line[1] and line[5].startswith(b"/")}
+
+    def _program(self) -> set[str]:
+        """Returns the file of the program, if its name in the command leads there from here."""
+        name = getattr(getattr(self._source, "identity", None), "command", b"").partition(b"\0")[0]
+        path = shutil.which(os.fsdecode(name)) if name else None
+        return {os.path.realpath(path)} if path else set()
 
     def _is_older(self, path: str) -> bool:
         identity = getattr(self._source, "identity", None)
