@@ -24,10 +24,15 @@ INTERPRETERS = {".py": sys.executable, ".php": "php", ".sh": "sh"}
 # The program, what it needs, and the file of the fault.
 STRANGERS = [
     ("faults/semaphore.c", "", "semaphore.c"),
+    ("strangers/lines.cpp", "", "lines.cpp"),
+    ("strangers/records.rs", "rust", "records.rs"),
     ("faults/thread_each_message.py", "", "thread_each_message.py"),
+    ("strangers/aio.py", "", "aio.py"),
     ("strangers/shop.py", "django", "shop.py"),
     ("strangers/worker.py", "celery", "worker.py"),
+    ("strangers/pipeline.sh", "", "source.py"),
     ("faults/critical.c", "", "critical.c"),
+    ("strangers/orders.php", "php", "orders.php"),
 ]
 
 

@@ -40,8 +40,8 @@ CASES = [
     for rule in RULES
     for name in rule.programs
 ]
-# A wait for the GIL has no line, for another thread computes. Short calls of sockets and files have no line of Python.
-WITHOUT_LINE = {"gil", "connect_each", "delayed_answer", "pool_too_small", "reopened", "retries", "shell_each"}
+# A wait for the GIL has no line, for another thread computes. No line of a shell is known.
+WITHOUT_LINE = {"gil", "shell_each"}
 NEEDS_A_DISK = {"io_under_lock", "commit_each", "fsync_each"}
 
 

@@ -94,6 +94,7 @@ _INTERPRETER = re.compile(
     r"(?:libpython|python3|libruby|libperl)[^/:]*\+0x|(?:perl|ruby|php|node|(?:ba|da|k|z)?sh)[0-9.]*\+0x"
     r"|[^/:]*\.cpython-[^/:]*\+0x|libsqlite3\+0x"
 )
+_LIBRARY = re.compile(r"[<&]*std::|(?:libstdc\+\+|libc\+\+|php[^/:]*)\+0x")
 # The sums of a process since some moment: only its history has them.
 _OF_HISTORY = (
     "insert into total select p, name, kind, count(*), sum(dt), place, sum(dt) from wait where p = ? group by name, kind",
@@ -134,6 +135,7 @@ class Facts:
     def __init__(self) -> None:
         self.db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         self.db.executescript(_SCHEMA)
+        self.db.create_function("is_of_user", 2, self._is_of_user, deterministic=True)
         self.began: list[int] = []  # when each process did: microseconds since 1970
         self.ended: list[int] = []  # when it is known to have run
         self._names: list[Readable] = []
@@ -190,6 +192,10 @@ class Facts:
                 with suppress(StateError):
                     shown = self._names[p].name(name)
                 yield name, shown, place or "", time * whole / seen if seen else whole
+
+    def _is_of_user(self, p: int, source: str | None) -> bool:
+        place = self.place(p, source)
+        return place is not None and _LIBRARY.match(place) is None
 
     def _insert(self, table: str, rows: Iterable[Any]) -> None:
         rows = [list(map(_stored, row)) for row in rows]

@@ -39,7 +39,7 @@ LIMITS = {
     "little": 0.3,  # likewise all other waits
     "lasting": 0.15,  # of the wall time
     "each": 10,  # statements for each of another one
-    "around": 300e6,  # picoseconds in which a program takes the row of a statement and asks the next one
+    "around": 300e6,  # picoseconds in which a program takes a row and asks the next statement, or uses a new connection
     "empty": 10_000,  # polls that found nothing, and tries to lock that failed
     "poll": 300_000,  # picoseconds of such a poll
     "try": 15_000,  # of such a try

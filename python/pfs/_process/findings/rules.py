@@ -39,8 +39,12 @@ class Rule:
 
 
 def _at(group: str, condition: str, most: str = "sum(dt)") -> str:
-    """Returns SQL for the place that has most of the waits `w` of the process of a group, by their time or by `most`."""
-    return f"(select place from wait w where w.p = {group}.p and {condition} group by place order by {most} desc)"
+    """Returns SQL for the place that has most of the waits `w` of the process of a group, by their time or by `most`.
+
+    Of calls that a library makes for its user, some have the user's place: that one counts.
+    """
+    return f"""(select place from wait w where w.p = {group}.p and {condition}
+    group by place order by is_of_user(p, place) desc, {most} desc)"""
 
 
 _UNDER = """
@@ -193,17 +197,22 @@ order by stake desc""",
     Rule(
         "connect_each",
         f"""
-with c as (
-  select p, name, sum(op = 'connect') connects, sum(op = 'send') sends, max(scale) scale, max(more) more,
-    max(file) peer, sum(case when op in ('connect', 'close', 'shutdown', 'create') then dt end) opening
-  from wait where kind = 'socket' and name not like '%/udp' and name not like '%/listen' group by p, name)
+with o as (
+  select *, lead(t0) over (partition by p, thread, object order by t0, event) next
+  from wait where kind = 'socket' and name not like '%/udp' and name not like '%/listen'),
+c as (
+  select p, name, sum(op = 'connect') connects, sum(op = 'send') sends, max(scale) scale, max(more) more, max(file) peer,
+    sum(iif(op in ('connect', 'close', 'shutdown', 'create'), dt, 0)
+      + iif(op in ('connect', 'create'), coalesce(max(0, min(next - t1, :around)), 0), 0)) opening
+  from o group by p, name)
 select p, peer thing, connects * more n, opening * scale stake,
   {_at("c", "w.name = c.name and w.op = 'connect'")} place
 from c where connects >= :connections and sends between 0.5 * connects and 6 * connects order by stake desc""",
         "{n:n} connections are opened{at}, each for a few messages; opening and closing",
         "Keep one connection, or a pool.",
         ("connect_each",),
-        "The program opens a connection for each request. Both ends pay for it, and so do TLS and logins.",
+        "The program opens a connection for each request. Both ends pay for it, and so do TLS and logins. The time contains what "
+        "the program does until the first message, 0.3 ms at most.",
         "`events_waits_history_long` has about as many rows of OPERATION `connect` as of `send`.",
     ),
     Rule(
@@ -215,7 +224,9 @@ with o as (
 failed as (
   select * from o where op = 'connect' and next = 'close' and exists (
     select 1 from call c where c.p = o.p and c.op = 'connect' and c.failed and c.error <> :in_progress))
-select p, count(*) n, place, (select count(*) from o where o.p = failed.p and op = 'connect') tried,
+select p, count(*) n, (
+    select place from failed x where x.p = failed.p group by place order by is_of_user(p, place) desc, count(*) desc) place,
+  (select count(*) from o where o.p = failed.p and op = 'connect') tried,
   sum(dt + coalesce((select sum(dt) from wait w where w.p = failed.p and w.thread = failed.thread and w.kind = 'sleep'
     and w.t0 between failed.t1 and failed.t1 + :soon), 0)) stake
 from failed group by p having n >= :many and n >= 0.2 * tried order by stake desc""",
@@ -276,10 +287,11 @@ where op like 'try%' group by p, place having n >= :empty order by stake desc"""
         "tiny_messages",
         f"""
 with m as (
-  select p, sum(reads + writes) n, sum(read_bytes + write_bytes) bytes, sum(read_dt + write_dt) dt
+  select p, sum(reads + writes) n, sum(writes) writes, sum(read_bytes + write_bytes) bytes, sum(read_dt + write_dt) dt
   from file where kind = 'pipe' group by p),
 a as (
-  select min(p) p, sum(n) n, sum(bytes) * 1.0 / sum(n) size, count(*) processes, max(dt) stake from m
+  select (select p from m order by writes desc) p, sum(n) n, sum(bytes) * 1.0 / sum(n) size, count(*) processes, max(dt) stake
+  from m
   where (select avg(w.dt > :called) from wait w where w.p = m.p and w.name like '%/pipe' and w.op in ('read', 'write')) > 0.5)
 select *, {_at("a", "w.name like '%/pipe' and op = 'write'")} place
 from a where n >= :calls and size < :small and processes > 1""",
@@ -295,10 +307,11 @@ from a where n >= :calls and size < :small and processes > 1""",
 with o as (
   select *, lag(op) over h before, lag(op, 2) over h first
   from wait where name like 'wait/io/socket/%tcp' and op in ('send', 'recv')
-  window h as (partition by p, thread, object order by t0))
-select p, place, count(*) n, sum(dt) stake from o
-where op = 'recv' and first = 'send' and dt between :ack_low and :ack_high
-group by p, place having n >= :acks order by stake desc""",
+  window h as (partition by p, thread, object order by t0)),
+w as (select * from o where op = 'recv' and first = 'send' and dt between :ack_low and :ack_high)
+select p, count(*) n, sum(dt) stake, (
+  select place from w x where x.p = w.p group by place order by is_of_user(p, place) desc, sum(dt) desc) place
+from w group by p having n >= :acks order by stake desc""",
         "{n:n} answers take 40 ms{at}: a request or an answer is sent in two writes",
         "Write it at once, or set TCP_NODELAY.",
         ("delayed_ack", "delayed_answer"),
