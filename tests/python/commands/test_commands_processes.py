@@ -25,6 +25,7 @@ import pfs
 import pfs._ui.cli.commands
 from pfs._process import by_name
 from pfs._ui.cli.processes import ps
+from tests.python._programs import witnessed
 from tests.python._programs.subject import BOOT_ID, COMMAND, Subject, forge, subject
 
 GLOBAL = "events_waits_summary_global_by_event_name"
@@ -389,6 +390,25 @@ def test_texts_of_others_do_nothing_to_the_terminal(tmp_path: Path) -> None:
             assert "\x07" not in text
             assert "\r" not in text
             assert r"\x1b" in text
+
+
+def test_blocked_is_said_in_sentences(tmp_path: Path) -> None:
+    """Two for each thread that waits; options of tables make a table."""
+    with subject(tmp_path) as program:
+        assert command(program, "show", str(program.pid), "blocked") == "No thread waits for a lock.\n"
+        program.do("""
+import threading
+lock = pfs.Lock("app/LOCK_blocked")
+lock.acquire()
+threading.Thread(target=lock.acquire, name="late", daemon=True).start()
+""")
+        witnessed.until(lambda: "waits" in command(program, "show", str(program.pid), "blocked"), "a thread waits")
+        heading, waiter, holder = command(program, "show", str(program.pid), "blocked").splitlines()
+        assert heading == "blocked now: 1 thread"
+        assert re.fullmatch(r"  \d+ python/late waits .* for wait/synch/mutex/app/LOCK_blocked \(lock\) at .*", waiter)
+        assert re.fullmatch(r"      held by \d+ python/MainThread for .*", holder)
+        assert "HOLDER_THREAD_ID" in command(program, "show", str(program.pid), "blocked", "--human")
+        assert json.loads(command(program, "show", str(program.pid), "blocked", "--json"))[0]["THREAD"] == "thread/python/late"
 
 
 def test_gc(tmp_path: Path) -> None:

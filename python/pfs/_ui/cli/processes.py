@@ -189,7 +189,8 @@ def show(
     Instead of PID, every command takes the name of a program that one process runs, or of its Python script or module; or the
     path of a segment: of a dead process, or of a container.
 
-    `running` has the events that run now, `blocked` the threads that wait for locks and who holds them, `lock_reasons` why.
+    `running` has the events that run now, `blocked` says which threads wait for locks and who holds them (--human makes it a
+    table), `lock_reasons` why.
 
     \b
     pfs show 4711 threads
@@ -205,6 +206,9 @@ def show(
     is_view = table.lower().startswith("sys.")
     human = False if is_view else human  # a view formats its times itself
 
+    if table == "blocked" and human is None and form == "table" and not any((output, where, sort, limit, columns, is_tree)):
+        _say_blocked(process)
+        return
     human_table = table if is_for_people(human) else None
     choice = Choice(where, sort, limit, columns)
     if is_view or form == "parquet":
@@ -236,6 +240,18 @@ def show(
     else:
         found = read(process)
     write(found.chosen(choice), form, output, [process], human_table)
+
+
+def _say_blocked(process: int | str) -> None:
+    """Prints two sentences for each thread that waits for a lock, or that none does."""
+    from pfs._read.places.readable import Readable
+    from pfs._read.present import blocked
+    from pfs._ui.cli.blocked import blocked_lines
+
+    with attach(process) as schema:
+        names = Readable(schema._source)
+        rows = [row.in_words(names) for row in blocked(schema._source, schema.now())]
+    click.echo("\n".join(blocked_lines(rows)) or "No thread waits for a lock.")
 
 
 def _settings() -> dict[str, list[tuple[str, _core.ColumnInfo]]]:

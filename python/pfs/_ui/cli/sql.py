@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ import click
 
 from pfs import _core
 from pfs._base import paths
+from pfs._read.nearest import hint
 from pfs._sql import memory
 from pfs._sql.views.declared import VIEWS
 from pfs._ui.cli.options import Process, output_options
@@ -42,15 +44,64 @@ def sql(source: int | str, statement: str | None, dialect: str, form: str, outpu
     if statement is not None:
         _answer(source, statement, dialect, form, output)
         return
+    if sys.stdin.isatty():
+        click.echo(f"pfs {_core.__version__}: SQL about {source}. A statement ends with ; help shows more, quit ends.")
     ask = _reader()
     while (text := ask()) is not None:
-        if text.strip().rstrip(";") in ("quit", "exit", "\\q"):
+        words = text.strip().rstrip("; ").split()
+        if words and words[0].lower() in QUIT:
             return
-        if text.strip():
-            try:
+        try:
+            if is_command(text):
+                statement = command_of(words)
+                if statement:
+                    _answer(source, statement, dialect, form, output)
+            elif words:
                 _answer(source, text, dialect, form, output)
-            except Error as error:
-                click.echo(f"pfs: {error}", err=True)
+        except Error as error:
+            click.echo(f"pfs: {error}", err=True)
+
+
+QUIT = ("quit", "exit", "\\q", ".quit", ".exit")
+_HELP = ("help", "?", "\\?", "\\h", ".help")
+_TABLES = (".tables", "\\dt")
+_SCHEMA = (".schema", "\\d")
+
+
+def is_command(text: str) -> bool:
+    """Returns whether a line is one for the prompt, which needs no ; at its end: quit, help, .tables, .schema TABLE."""
+    words = text.strip().rstrip("; ").lower().split()
+    most = {**dict.fromkeys((*QUIT, *_HELP), 1), **dict.fromkeys((*_TABLES, *_SCHEMA), 2)}
+    return bool(words) and len(words) <= most.get(words[0], 0)
+
+
+def command_of(words: list[str]) -> str:
+    """Does what a line for the prompt asks for, or returns the statement that does."""
+    command, about = words[0].lower(), "".join(words[1:])
+    if command in _SCHEMA and about:
+        return f"describe {about}"
+    if command in _TABLES + _SCHEMA:
+        names = [*_core.tables(), *(f"sys.{view}" for view in VIEWS)]
+        found = [name for name in names if about.strip("%").lower() in name.lower()]
+        if not found:
+            raise Error(f"no table is like '{about}'{hint(about, names)}")
+        width = max(map(len, found)) + 2
+        lines = -(-len(found) // max(1, shutil.get_terminal_size().columns // width))
+        for line in range(lines):
+            click.echo("".join(name.ljust(width) for name in found[line::lines]).rstrip())
+        return ""
+    click.echo(
+        """\
+Statements end with ; and are one SELECT in SQL of DuckDB, or of MySQL with --dialect mysql. Tab completes names.
+  .tables [PART]   tables and views, those with PART in their name
+  .schema TABLE    columns of a table or view; describe TABLE; does the same
+  help, quit
+Examples:
+  select * from blocked;                             who waits for which lock, and who holds it
+  select * from sys.statement_analysis limit 10;     statements that took longest
+  select * from sys.io_global_by_file_by_latency;    files that were waited for"""
+    )
+    return ""
 
 
 @contextmanager
@@ -73,7 +124,8 @@ def _completions() -> Callable[[str], list[str]]:
     """Returns a function that completes tables, views and columns. What stands before a dot decides which of them are legal."""
     tables = _core.tables()
     columns = sorted({column["name"] for table in tables for column in _core.table_info(table)["columns"]})
-    behind = {"": [*tables, "performance_schema", *(f"sys.{view}" for view in VIEWS), *columns], "sys": list(VIEWS)}
+    words = [".tables", ".schema", "describe", "help", "quit"]
+    behind = {"": [*words, *tables, "performance_schema", *(f"sys.{view}" for view in VIEWS), *columns], "sys": list(VIEWS)}
     behind["performance_schema"] = tables
 
     def complete(text: str) -> list[str]:
@@ -135,7 +187,7 @@ def _reader() -> Any:
             except KeyboardInterrupt:
                 click.echo()
                 return ""
-            if lines[-1].rstrip().endswith(";") or lines[0].strip() in ("quit", "exit", "\\q"):
+            if lines[-1].rstrip().endswith(";") or (len(lines) == 1 and is_command(lines[0])):
                 return "\n".join(lines)
 
     return ask
