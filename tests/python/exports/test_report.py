@@ -160,10 +160,10 @@ def hostile() -> Report:
     """A report whose every name is one of HOSTILE."""
     report = Report()
     for number, text in enumerate(HOSTILE):
-        numbers = [10**12 + number, 5, 4, 3, 2]
+        numbers = [10**12 + number, 5, 4, 3, 2, 1]
         report.processes.append({"pid": number, "command": text, "events": 5})
-        for rows in (report.files, report.sockets, report.statements):
-            rows[text] = numbers
+        report.files[text] = report.statements[text] = numbers
+        report.sockets[text] = numbers[:5]
         report.memory[text] = numbers[:4]
         for waits in (report.locks, report.conditions, report.waits, report.classes):
             waits[f"wait/synch/mutex/{text}"] = [5, 10**12, 9]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -38,12 +38,25 @@ class Document:
     command: Sequence[str]
     code: int | None
     sampled: Sampled | None
+    differences: list[str | Listed] = field(default_factory=list)
+
+    def set_against(self, other: Document, limit: int) -> None:
+        """Adds the differences from another document, which was earlier."""
+        from pfs._export.report.against import compared, compared_samples
+
+        self.about.append(("Against", ", ".join(text for name, text in other.about if name in ("Program", "Time", "Samples"))))
+        if self.report.processes and other.report.processes:
+            self.differences += compared(self.report, other.report, limit)
+        if self.sampled is not None and other.sampled is not None:
+            self.differences.append(compared_samples(self.sampled, other.sampled))
+        self.report.read += other.report.read
 
     def all_parts(self, limit: int) -> list[str | Listed]:
         """Returns everything but the findings: first sentences, then the lists of the samples, then the other lists."""
-        said: list[str | Listed] = [part for part in self.parts if isinstance(part, str)]
-        more = self.sampled.lists(limit) if self.sampled is not None else []
-        return [*said, *more, *(part for part in self.parts if isinstance(part, Listed)), *([self.cost] if self.cost else [])]
+        said = [part for part in self.parts if isinstance(part, str)]
+        lists = [part for part in self.parts if isinstance(part, Listed)]
+        samples = self.sampled.lists(limit) if self.sampled is not None else []
+        return [*self.differences, *said, *samples, *lists, *filter(None, [self.cost])]
 
     def as_json(self, limit: int) -> dict[str, Any]:
         run = {"command": list(map(storable, self.command)), "exit_code": self.code} if self.command else {}

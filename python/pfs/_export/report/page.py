@@ -55,7 +55,7 @@ def page(made: Document, limit: int) -> str:
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     samples = made.sampled.as_json() if made.sampled is not None else None
     data = {"report": made.as_json(limit), "flame": _flame(report), "samples": samples, "limit": limit}
-    body = [_findings(made), *_parts(made)]
+    body = [_findings(made), *_differences(made.differences), *_parts(made)]
     body += _of_samples(made.sampled, limit) if made.sampled is not None else [_locks(report)]
     body += [_flame_section(), *(_listed(part) for part in made.parts if isinstance(part, Listed))]
     body += [_section("What pfs cost", f"<p>{shown(made.cost)}</p>")] if made.cost else []
@@ -103,6 +103,14 @@ def _findings(made: Document) -> str:
         for one in made.report.findings
     )
     return _section("Fix first", f"<ol>{items}</ol>", "wide first")
+
+
+def _differences(parts: Sequence[str | Listed]) -> Iterable[str]:
+    for part in parts:
+        if isinstance(part, Listed):
+            yield _listed(part)
+        else:
+            yield _section("Against", "".join(f"<p>{shown(line)}</p>" for line in part.splitlines()))
 
 
 def _parts(made: Document) -> Iterable[str]:

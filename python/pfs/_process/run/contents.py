@@ -33,7 +33,7 @@ def _without_imports(files: dict[str, list[int]]) -> dict[str, list[int]]:
     imported = {name: numbers for name, numbers in files.items() if _IMPORTED.search(name)}
     shown = _without_small({name: numbers for name, numbers in files.items() if name not in imported}, 0)
     for numbers in imported.values():
-        add_up(shown, f"(Python and its packages: {len(imported)} files)", numbers)
+        add_up(shown, f"(Python and its packages: {len(imported)} files)", numbers, longest=5)
     return shown
 
 

@@ -40,7 +40,7 @@ def report_of(source: int | str) -> Report:
     report, parents, cpu = Report(), dict[int, int](), None
     if isinstance(source, str) and is_snapshot(source):
         saved = SavedSource.of(source)
-        report.host = saved.host
+        report.host, report.lives = saved.host, True  # or so it may be
         report.read.append(source)
         add(report, saved)
     elif isinstance(source, str) and os.path.isdir(source):

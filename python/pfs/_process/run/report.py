@@ -63,7 +63,7 @@ _SHORTEST_OPEN = 10_000_000_000  # picoseconds
 _WAITS = "events_waits_summary_global_by_event_name"
 # The columns of each row of a report.
 _IO = ("SUM_TIMER_WAIT", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "COUNT_WRITE", "SUM_NUMBER_OF_BYTES_WRITE")
-_STATEMENTS = ("COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ROWS_AFFECTED", "SUM_ERRORS")
+_STATEMENTS = ("COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ROWS_AFFECTED", "SUM_ERRORS", "MAX_TIMER_WAIT")
 _MEMORY = ("COUNT_ALLOC", "SUM_NUMBER_OF_BYTES_ALLOC", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED")
 
 
@@ -107,9 +107,9 @@ class Report:
         default_factory=dict
     )  # by lock, line that took it, and act: count, time
     open: list[OpenWait] = field(default_factory=list)
-    files: dict[str, list[int]] = field(default_factory=dict)  # time, reads, bytes, writes, bytes
-    sockets: dict[str, list[int]] = field(default_factory=dict)  # the same, by instrument
-    statements: dict[str, list[int]] = field(default_factory=dict)  # count, time, rows, affected, errors
+    files: dict[str, list[int]] = field(default_factory=dict)  # time, reads, bytes, writes, bytes, longest
+    sockets: dict[str, list[int]] = field(default_factory=dict)  # the same without the longest, by instrument
+    statements: dict[str, list[int]] = field(default_factory=dict)  # count, time, rows, affected, errors, longest
     memory: dict[str, list[int]] = field(default_factory=dict)  # allocations, bytes, bytes in use at the end, most in use
     overhead: dict[int, int] = field(default_factory=dict)  # by process that has a ceiling: millionths of its processor time
     segments: int = 0  # bytes that pfs took
@@ -127,6 +127,7 @@ class Report:
         def rows(sums: dict[str, list[int]], key: str, names: Sequence[str], by: int) -> list[dict[str, Any]]:
             return [{key: storable(name), **dict(zip(names, values, strict=True))} for name, values in largest(sums, by, limit)]
 
+        statements = ("count", "time", "rows_sent", "rows_affected", "errors", "longest")
         io = ("time", "reads", "bytes_read", "writes", "bytes_written")
         return {
             "findings": [finding.as_json() for finding in self.findings],
@@ -153,9 +154,9 @@ class Report:
                 {"time": time, "count": count, "name": storable(name), "source": storable(line), "does": storable(act)}
                 for (name, line, act), (count, time) in self.longest_held(limit)
             ],
-            "files": rows(self.files, "file", io, 0),
+            "files": rows(self.files, "file", (*io, "longest"), 0),
             "sockets": rows(self.sockets, "name", io, 0),
-            "statements": rows(self.statements, "digest_text", ("count", "time", "rows_sent", "rows_affected", "errors"), 1),
+            "statements": rows(self.statements, "digest_text", statements, 1),
             "memory": rows(self.memory, "name", ("count", "bytes", "in_use", "most_in_use"), 3),
             "lost": self.lost,
             "notes": list(map(storable, self.notes)),
@@ -263,7 +264,7 @@ def add(report: Report, source: Recorded) -> None:
         if count > 0:
             add_up(report.sockets, names.name(name), numbers)
     for name, *numbers in source.rows("events_statements_summary_by_digest", ("DIGEST_TEXT", *_STATEMENTS)):
-        add_up(report.statements, name or "(other statements)", numbers)
+        add_up(report.statements, name or "(other statements)", numbers, longest=5)
     for name, *numbers in source.rows("memory_summary_global_by_event_name", ("EVENT_NAME", *_MEMORY)):
         if numbers[0] > 0 and not name.startswith("memory/performance_schema/"):
             add_up(report.memory, name, numbers)
@@ -324,17 +325,18 @@ def _add_files(report: Report, source: Rows, names: Readable) -> None:
     """Adds the files, and for each instrument what the calls on files did that have no row: those that were removed or
     overwritten, and names that could not be opened."""
     left: dict[str, list[int]] = {}
-    columns = ("COUNT_STAR", *_IO)
+    columns = ("COUNT_STAR", *_IO, "MAX_TIMER_WAIT")
     for name, count, *numbers in source.rows("file_summary_by_event_name", ("EVENT_NAME", *columns)):
         if count > 0:
             left[name] = [count, *numbers]
     for file, name, count, *numbers in source.rows("file_summary_by_instance", ("FILE_NAME", "EVENT_NAME", *columns)):
         if count > 0:
-            add_up(report.files, file, numbers)
-            left[name] = [max(0, a - b) for a, b in zip(left.get(name, [0] * 6), (count, *numbers), strict=True)]
+            add_up(report.files, file, numbers, longest=5)
+            *sums, longest = left.get(name, [0] * 7)
+            left[name] = [*(max(0, a - b) for a, b in zip(sums, (count, *numbers[:-1]), strict=True)), longest]
     for name, (count, *numbers) in left.items():
         if count > 0:
-            add_up(report.files, f"(removed or not there) {names.name(name).removeprefix('wait/io/file/')}", numbers)
+            add_up(report.files, f"(removed or not there) {names.name(name).removeprefix('wait/io/file/')}", numbers, longest=5)
 
 
 class _ToldApart:
