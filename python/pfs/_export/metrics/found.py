@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from pfs._export.metrics.families import Key, Values
 from pfs._export.metrics.metric import Metric, seconds
-from pfs._process.findings.ask import of_sources
+from pfs._process.findings.ask import LastMinute
 from pfs._process.findings.rules import RULES
 from pfs._process.segment import SegmentSource
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Findings"]
 
-_MINUTE = 60 * 10**12  # picoseconds
-
 
 class Findings:
     """Reads the history of a process, which takes a tenth of a second, so only users who ask for findings get them."""
@@ -25,9 +24,13 @@ class Findings:
     gauges = frozenset((0,))
     in_mysqld_exporter = False
 
+    def __init__(self) -> None:
+        self._last_minutes: WeakKeyDictionary[SegmentSource, LastMinute] = WeakKeyDictionary()
+
     def read(self, source: Source) -> dict[Key, Values]:
         assert isinstance(source, SegmentSource)
-        found = {one.name: one.time for one in of_sources([source], since=max(0, source.now() - _MINUTE))}
+        last_minute = self._last_minutes.setdefault(source, LastMinute())
+        found = {one.name: one.time for one in last_minute.findings(source)}
         return {(rule.name,): [found.get(rule.name, 0)] for rule in RULES}
 
     def metrics(self, rows: Mapping[Key, Values], top: int, prefix: str, compat: bool) -> list[Metric]:

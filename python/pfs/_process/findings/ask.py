@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pfs import _core
 from pfs._process import processes
 from pfs._process.attach import Schema, attach
-from pfs._process.findings.facts import Facts
+from pfs._process.findings.facts import Facts, Moment
 from pfs._process.findings.find import Finding, find
 from pfs._process.findings.limits import MOST
 from pfs._process.recorded import hidden, recorded
@@ -22,8 +22,19 @@ from pfs.errors import AttachError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "FromNow", "findings", "found_in", "of_sources", "parents_of", "processor_time", "segments_in"]
+__all__ = [
+    "COLUMNS",
+    "FromNow",
+    "LastMinute",
+    "findings",
+    "found_in",
+    "of_sources",
+    "parents_of",
+    "processor_time",
+    "segments_in",
+]
 
+_MINUTE = 60 * 10**12  # picoseconds
 COLUMNS = ("NAME", "SENTENCE", "PLACE", "PROCESS_ID", "TIME", "SHARE", "OF", "IS_BOUND", "ADVICE")
 
 
@@ -57,34 +68,49 @@ def findings(source: Schema | int | str | os.PathLike[str] | None = None) -> pd.
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(dict(zip(COLUMNS, types, strict=True)))
 
 
-def found_in(source: Schema | int | str | os.PathLike[str] | None = None, since: int | None = None) -> list[Finding]:
-    """Returns the findings of a source: see ``findings``. `since`: of what began at this time of the process or later."""
+def found_in(source: Schema | int | str | os.PathLike[str] | None = None) -> list[Finding]:
+    """Returns the findings of a source: see ``findings``."""
     if source is None:
         with hidden():
-            return of_sources(_own(), since)
+            return of_sources(_own())
     if isinstance(source, Schema):
-        return of_sources([source._source], since)
+        return of_sources([source._source])
     if not isinstance(source, int) and is_snapshot(source):
-        return of_sources([SavedSource.of(source)], since)
+        return of_sources([SavedSource.of(source)])
     if isinstance(source, int) or not os.path.isdir(source):
         with attach(source) as schema:
-            return of_sources([schema._source], since)
+            return of_sources([schema._source])
     return _of_folder(os.fspath(source))
 
 
 class FromNow:
-    """Finds faults in what this process does from now on, as far as the history has it."""
+    """Finds faults in what this process does from now on."""
 
     @hidden()
     def __init__(self) -> None:
-        self._begun = [(source, source.now()) for source in _own()]
+        self._begun = [(source, Moment(source)) for source in _own()]
 
     @hidden()
     def findings(self) -> list[Finding]:
         return [one for source, then in self._begun for one in of_sources([source], then)][:MOST]
 
 
-def of_sources(sources: Sequence[SegmentSource | SavedSource], since: int | None = None) -> list[Finding]:
+class LastMinute:
+    """Finds faults in what a process has done in the last minute. The first answer is of all that it did."""
+
+    def __init__(self) -> None:
+        self._moments: list[Moment] = []
+
+    def findings(self, source: SegmentSource) -> list[Finding]:
+        now = Moment(source)
+        while len(self._moments) > 1 and self._moments[1].time <= now.time - _MINUTE:
+            del self._moments[0]
+        found = of_sources([source], self._moments[0] if self._moments else None)
+        self._moments.append(now)
+        return found
+
+
+def of_sources(sources: Sequence[SegmentSource | SavedSource], since: Moment | None = None) -> list[Finding]:
     """Returns the findings of some processes together."""
     facts = Facts()
     for source in sources:

@@ -33,7 +33,7 @@ from pfs._read.show import command_text, storable
 from pfs.errors import StateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Protocol
 
     from pfs._read.source import Rows
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         def identity(self) -> Identity: ...
 
 
-__all__ = ["Facts"]
+__all__ = ["Facts", "Moment"]
 
 _SCHEMA = """
 create table process(p integer primary key, pid, parent, command, began, span, busy);
@@ -74,7 +74,6 @@ create index of_thread on wait(p, thread, t0);
 create index of_file on wait(p, file, op);
 create index of_kind on wait(p, kind, op);
 """
-_SUMS = ("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_SOURCE")
 _WAITS = (
     "THREAD_ID", "EVENT_ID", "EVENT_NAME", "SOURCE", "OPERATION", "OBJECT_INSTANCE_BEGIN", "OBJECT_NAME", "NUMBER_OF_BYTES",
     "TIMER_START", "TIMER_END", "TIMER_WAIT", "NESTING_EVENT_ID", "NESTING_EVENT_TYPE",
@@ -83,26 +82,25 @@ _STATEMENTS = (
     "THREAD_ID", "EVENT_ID", "SOURCE", "DIGEST_TEXT", "ROWS_SENT", "TIMER_START", "TIMER_END", "TIMER_WAIT", "NESTING_EVENT_ID",
     "NESTING_EVENT_TYPE",
 )  # fmt: skip
-_CALLS = (
-    "EVENT_NAME", "OPERATION", "SOURCE", "ERRNO", "COUNT_FAILED", "COUNT_EMPTY", "SUM_TIMER_WAIT", "OBJECT_NAME",
-)  # fmt: skip
-_FILES = (
-    "FILE_NAME", "EVENT_NAME", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "SUM_TIMER_READ", "COUNT_WRITE",
-    "SUM_NUMBER_OF_BYTES_WRITE", "SUM_TIMER_WRITE",
-)  # fmt: skip
+# Tables of sums, their columns, and which of these identify a row. The columns after the sums, if there are any, are texts.
+_SUMS = {
+    "events_waits_summary_global_by_event_name": (("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_SOURCE"), 1, 2),
+    "file_summary_by_instance": (
+        ("FILE_NAME", "EVENT_NAME", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "SUM_TIMER_READ", "COUNT_WRITE",
+         "SUM_NUMBER_OF_BYTES_WRITE", "SUM_TIMER_WRITE"), 2, 6,
+    ),
+    "events_statements_summary_by_digest": (
+        ("DIGEST_TEXT", "COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ERRORS"), 1, 4,
+    ),
+    "call_sites": (
+        ("EVENT_NAME", "OPERATION", "SOURCE", "ERRNO", "COUNT_FAILED", "COUNT_EMPTY", "SUM_TIMER_WAIT", "OBJECT_NAME"), 4, 3,
+    ),
+}  # fmt: skip
 _INTERPRETER = re.compile(
     r"(?:libpython|python3|libruby|libperl)[^/:]*\+0x|(?:perl|ruby|php|node|(?:ba|da|k|z)?sh)[0-9.]*\+0x"
     r"|[^/:]*\.cpython-[^/:]*\+0x|libsqlite3\+0x"
 )
 _LIBRARY = re.compile(r"[<&]*std::|(?:libstdc\+\+|libc\+\+|php[^/:]*)\+0x")
-# The sums of a process since some moment: only its history has them.
-_OF_HISTORY = (
-    "insert into total select p, name, kind, count(*), sum(dt), place, sum(dt) from wait where p = ? group by name, kind",
-    "insert into digest select p, text, count(*), sum(dt), sum(rows), 0 from statement where p = ? group by text",
-    """insert into file select p, file, kind, sum(op = 'read'), sum(iif(op = 'read', bytes, 0)), sum(iif(op = 'read', dt, 0)),
-    sum(op = 'write'), sum(iif(op = 'write', bytes, 0)), sum(iif(op = 'write', dt, 0))
-    from wait where p = ? and kind = 'file' group by file""",
-)
 _KINDS = {JOIN: "join", START: "start", GIL: "gil"}
 _KIND = re.compile(r"wait/(?:synch|io|system/[^/]*)/([a-z]+)")
 _MOST = 2**63 - 1  # of an integer of SQLite
@@ -129,6 +127,25 @@ def _stored(value: Any) -> Any:
     return storable(value) if isinstance(value, str) else value
 
 
+class Moment:
+    """A moment of a process, and its sums then: what has happened since is the difference."""
+
+    def __init__(self, source: Recorded) -> None:
+        self.time = source.now()
+        self._sums: dict[str, dict[tuple[Any, ...], Sequence[int]]] = {}
+        for table, (columns, keys, sums) in _SUMS.items():
+            self._sums[table] = {row[:keys]: row[keys : keys + sums] for row in source.rows(table, columns)}
+
+    def since(self, table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns a row with what has been added to its sums."""
+        _, keys, sums = _SUMS[table]
+        then = self._sums[table].get(row[:keys])
+        if then is None:
+            return row
+        added = (max(0, now - before) for now, before in zip(row[keys:], then, strict=False))
+        return (*row[:keys], *added, *row[keys + sums :])
+
+
 class Facts:
     """A database in memory with facts of one or many processes. ``add`` may be called from any thread, one at a time."""
 
@@ -141,22 +158,20 @@ class Facts:
         self._names: list[Readable] = []
         self._rows = 0
 
-    def add(self, source: Recorded, since: int | None = None) -> None:
-        """Adds a process. `since`: only what began at this time or later, as far as the history has it."""
+    def add(self, source: Recorded, since: Moment | None = None) -> None:
+        """Adds a process. `since`: only what it did from then on, as far as the history has it; sums are exact."""
         p = len(self._names)
         names = Readable(source)
         self._names.append(names)
-        span = source.now() - (since or 0)
-        self.began.append(source.identity.started + (since or 0) // 1_000_000)
+        start = since.time if since is not None else 0
+        span = source.now() - start
+        self.began.append(source.identity.started + start // 1_000_000)
         self.ended.append(self.began[-1] + span // 1_000_000)
-        total = {} if since is not None else self._add_sums(p, source)
+        total = self._add_sums(p, source, since)
         idle = 0
-        if self._rows < _MOST_ROWS and (since is not None or any(dt for _, dt in total.values())):
-            idle = self._add_history(p, source, total, since or 0)
+        if self._rows < _MOST_ROWS and any(dt for _, dt in total.values()):
+            idle = self._add_history(p, source, total, start)
             names.source("?+0x0")  # reads the places while the segment is open
-        if since is not None:
-            for statement in _OF_HISTORY:
-                self.db.execute(statement, (p,))
         command = command_text(source.identity.command)
         self._insert("process", [(p, source.pid, None, command, self.began[-1], span, max(span - idle, 0))])
 
@@ -202,19 +217,22 @@ class Facts:
         if rows:
             self.db.executemany(f"insert into {table} values({', '.join('?' * len(rows[0]))})", rows)
 
-    def _add_sums(self, p: int, source: Recorded) -> dict[str, tuple[int, int]]:
+    def _add_sums(self, p: int, source: Recorded, since: Moment | None) -> dict[str, tuple[int, int]]:
         """Returns the count and the sum of each name's waits."""
-        sums = source.rows("events_waits_summary_global_by_event_name", _SUMS)
-        self._insert("total", [(p, name, kind_of(name, at), n, dt, at, 0) for name, n, dt, at in sums if n])
-        files = source.rows("file_summary_by_instance", _FILES)
+
+        def rows(table: str) -> list[tuple[Any, ...]]:
+            now = source.rows(table, _SUMS[table][0])
+            return now if since is None else [since.since(table, row) for row in now]
+
+        waits = rows("events_waits_summary_global_by_event_name")
+        self._insert("total", [(p, name, kind_of(name, at), n, dt, at, 0) for name, n, dt, at in waits if n])
+        files = rows("file_summary_by_instance")
         self._insert("file", [(p, name, kind.rpartition("/")[2], *rest) for name, kind, *rest in files if rest[0] or rest[3]])
-        digests = ("DIGEST_TEXT", "COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ERRORS")
-        self._insert("digest", [(p, *row) for row in source.rows("events_statements_summary_by_digest", digests) if row[0]])
+        self._insert("digest", [(p, *row) for row in rows("events_statements_summary_by_digest") if row[0] and row[1]])
         blocked = source.rows("blocked", ("THREAD_ID", "SOURCE", "TIMER_WAIT", "DEADLOCK"))
         self._insert("circle", [(p, *row[:3]) for row in blocked if row[3] is not None])
-        calls = source.rows("call_sites", _CALLS)
-        self._insert("call", [(p, kind_of(name, place), op, place, *rest) for name, op, place, *rest in calls])
-        return {name: (n, dt) for name, n, dt, _ in sums}
+        self._insert("call", [(p, kind_of(name, place), op, place, *rest) for name, op, place, *rest in rows("call_sites")])
+        return {name: (n, dt) for name, n, dt, _ in waits}
 
     def _add_history(self, p: int, source: Recorded, total: dict[str, tuple[int, int]], since: int) -> int:
         """Returns for how long the first thread was idle: a process that has children waits for them."""
