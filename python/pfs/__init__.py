@@ -49,7 +49,12 @@ def __getattr__(name: str) -> object:
         return value
     if name in MODULES:
         return import_module(f"pfs.{name}")
-    raise AttributeError(f"module 'pfs' has no attribute {name!r}")
+    near = ""
+    if not name.startswith("_"):
+        from pfs._read.nearest import hint
+
+        near = hint(name, __dir__())
+    raise AttributeError(f"module 'pfs' has no attribute {name!r}{near}")
 
 
 def __dir__() -> list[str]:

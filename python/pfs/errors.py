@@ -17,6 +17,20 @@ __all__ = [
 class Error(Exception):
     """All errors of pfs derive from it. A call that raises has changed nothing."""
 
+    def _render_traceback_(self) -> list[str]:
+        """Is called by IPython, which shows one line then: the message says all to who typed the call.
+
+        Raises:
+            Error: a function of the user's own called pfs, so that the whole traceback is needed.
+        """
+        callers, trace = 0, self.__traceback__
+        while trace is not None:
+            callers += not str(trace.tb_frame.f_globals.get("__name__")).startswith(("pfs.", "IPython."))
+            trace = trace.tb_next
+        if callers > 1 or self.__cause__ is not None:
+            raise self
+        return [f"{type(self).__name__}: {self}"]
+
 
 class InvalidValue(Error, ValueError):
     """A value, or a name to be registered, breaks its rule."""

@@ -13,10 +13,14 @@ _SHOWN = 12
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """Returns the one of `names` that is most like `name`; "" if none is like it."""
+    """Returns the one of `names` that is most like `name`; "" if none is like it. A name that has all of its words is."""
     from difflib import get_close_matches
 
-    folded = {known.lower(): known for known in names}
+    # Of `Table` and `table` the one that is written as the typed name is.
+    folded = {known.lower(): known for known in sorted(names, key=lambda known: known.islower() == name.islower())}
+    words = set(name.lower().split("_"))
+    if len(words) > 1 and (longer := [known for known in folded if words <= set(known.split("_"))]):
+        return folded[min(longer, key=len)]
     found = get_close_matches(name.lower(), folded, n=1, cutoff=_LIKE)
     return folded[found[0]] if found else ""
 

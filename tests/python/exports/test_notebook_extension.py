@@ -323,3 +323,32 @@ def test_a_timeline_of_nothing_is_a_picture() -> None:
     picture = timeline(events([]))
     assert "no timed events" in picture.svg
     ElementTree.fromstring(picture.svg)
+
+
+def test_an_error_is_one_line_for_who_typed_the_call(fresh: Run) -> None:
+    """With the nearest name; the traceback is there if a function of the user's own made the call."""
+    out = run(
+        fresh,
+        """
+        for cell in (
+            "pfs.table('file_sumary_by_instance')",
+            "pfs.table('file_summary_by_instance', order='SUM_BYTES_READ desc')",
+            "pfs.tabel('threads')",
+            "def mine():\\n    return pfs.table('thraeds')\\nmine()",
+        ):
+            print("---")
+            shell.run_cell(cell, store_history=True)
+        """,
+    )
+    _, table, order, attribute, own = out.split("---\n")
+    assert table == "UnknownTable: unknown table 'file_sumary_by_instance': the nearest is 'file_summary_by_instance'\n"
+    assert order.count("\n") == 1
+    assert "the nearest is 'SUM_NUMBER_OF_BYTES_READ'" in order
+    assert "module 'pfs' has no attribute 'tabel': the nearest is 'table'" in attribute
+    assert "mine()" in own
+    assert "the nearest is 'threads'" in own
+
+
+def test_a_cell_in_which_nothing_is_recorded_says_how(fresh: Run) -> None:
+    out = run(fresh, "shell.run_cell('%%pfs\\nopen(\"/etc/hostname\").read()', store_history=True)")
+    assert "pfs run --no-report -- jupyter lab" in out

@@ -171,7 +171,7 @@ class Report:
         text = f"{self.seconds:.3f} s; {show.some(int(sum(row.count for row in waits)), 'wait')}, {total} waited in all threads"
         if not self._parts():
             text += "; nothing here uses an instrumented object: pfs.Lock, pfs.Queue, pfs.open, pfs.dbapi ... are instrumented"
-            text += ", and everything is in a kernel under pfs run"
+            text += "; Jupyter under 'pfs run --no-report -- jupyter lab' records all that its kernels do"
         return text + (f"; {self.lost} events or objects were lost" if self.lost else "")
 
     @hidden()
