@@ -102,6 +102,7 @@ TEST(Clock, timers_read_in_turn_never_go_backwards) {
 // stages within a second.
 TEST(Clock, waits_stay_in_their_stages_for_seconds) {
   setenv("PFS_SEGMENT", "private", 1);
+  pfs_init("performance_schema_events_waits_history_long_size=10000");
   const pfs_key_t lock = MutexKey("nested");
   pfs_key_t step = 0;
   pfs_stage_info_t info[] = {{&step, "step", 0, nullptr}};
