@@ -43,9 +43,17 @@ template <typename Of>
   if ((flags & kFlagEnabled) == 0) return 0;
   const TableBegin begin = Of::Begin(handle, operation, index);
   TableWait& call = NewWait(wait, begin);
-  if (IsUntimed(flags) && FastBegin<Untimed>(call.wait, begin, flags, file, line)) return Begun(wait);
   if (!BeginWait<true>(call.wait, flags, begin.class_index(), operation, begin.object(), file, line, begin.Details())) return 0;
   return Begun(wait);
+}
+
+// Begins a wait that is recorded but not timed. A function of its own, as the next one: neither saves the other's registers.
+template <typename Of>
+[[gnu::noinline]] int BeginUntimed(pfs_wait_t* wait, const TableHandle& handle, Operation operation, int index, const char* file,
+                                   uint32_t line) {
+  const TableBegin begin = Of::Begin(handle, operation, index);
+  if (FastBegin<Untimed>(NewWait(wait, begin).wait, begin, Of::Flags(handle).load(kRelaxed), file, line)) return Begun(wait);
+  return SlowBegin<Of>(wait, handle, operation, index, file, line);
 }
 
 // Begins a wait of other settings than those of FastBegin.
@@ -53,6 +61,7 @@ template <typename Of>
 [[gnu::noinline]] int BeginBySettings(pfs_wait_t* wait, const TableHandle& handle, Operation operation, int index, const char* file,
                                       uint32_t line) {
   const uint32_t flags = Of::Flags(handle).load(kRelaxed);
+  if (IsUntimed(flags)) return BeginUntimed<Of>(wait, handle, operation, index, file, line);
   const bool is_timed = IsTimedOnly(flags);
   if (is_timed || IsCounted(flags)) {
     const TableBegin begin = Of::Begin(handle, operation, index);
@@ -82,18 +91,21 @@ template <typename Of>
 [[gnu::noinline]] void SlowEnd(const TableWait& call, uint64_t result) {
   if (!MayEnd(call.wait)) return;
   Of::Ended(call, result);
-  if (MayEndFast<Untimed>(call.wait)) {
-    if (!FastEnd<Untimed>(call.wait, TableEnd<Of>{call, result}, 0)) FinishTableWait<Of>(call, result, 0);
-    return;
-  }
   const uint64_t end_ticks = (call.wait.flags & kFlagTimed) != 0 ? NowTicks(call.wait.flags) : 0;
   EnterProbe(*call.wait.thread);
   FinishTableWait<Of>(call, result, end_ticks);
 }
 
+template <typename Of>
+[[gnu::noinline]] void EndUntimed(const TableWait& call, uint64_t result) {
+  Of::Ended(call, result);
+  if (!FastEnd<Untimed>(call.wait, TableEnd<Of>{call, result}, 0)) FinishTableWait<Of>(call, result, 0);
+}
+
 // Ends a wait that was not sampled, or that only the slow path may end.
 template <typename Of>
 [[gnu::noinline]] void EndUnsampled(const TableWait& call, uint64_t result) {
+  if (MayEndFast<Untimed>(call.wait)) return EndUntimed<Of>(call, result);
   if (call.wait.flags != kUnsampledFlags || !MayEndUnrecorded(call.wait)) return SlowEnd<Of>(call, result);
   Of::Ended(call, result);
   const UnsampledEnd<TableEnd<Of>> end{{call, result}};

@@ -40,27 +40,42 @@ struct KnownFileEnd : FileHooks {
   }
 };
 
+// Begin waits that are recorded but not timed. Functions of their own, as EndOther(): other settings keep their registers.
+[[gnu::noinline]] bool BeginUntimed(FileWait* call, uint32_t class_index, const WaitDetails& details, uint32_t flags,
+                                    const char* source_file, uint32_t line) {
+  return FastBegin<Untimed>(call->wait, CallBegin{class_index, call->operation, details}, flags, source_file, line);
+}
+[[gnu::noinline]] bool BeginUntimed(FileWait* call, int64_t requested_bytes, uint32_t flags, const char* source_file, uint32_t line) {
+  ShmFile& file = *call->file;
+  const FileHooks hooks{file, call->operation, requested_bytes, -1, file.class_index.load(kRelaxed), call->version};
+  return FastBegin<Untimed>(call->wait, hooks, flags, source_file, line);
+}
+
 // Counts a call on a name that failed. A call that has the name has read it. REQUIRES: as CountFailedWait().
 void CountFailedCall(const NamedFileWait& call, const char* path, const EndedWait& ended, int error) {
   const bool is_readable = (call.is_readable || call.name != 0) && error != EFAULT;
   CountFailedWait(call.wait, call.operation, ended, error, is_readable ? path : nullptr);
 }
 
+KnownFileEnd EndOf(const FileWait& call) { return {{*call.file, call.operation, -1, -1, call.wait.class_index, call.version}}; }
+[[gnu::noinline]] bool EndOther(const FileWait& call, uint64_t end_ticks) { return EndBySettings(call.wait, EndOf(call), end_ticks); }
+
 // Ends the event of a call that leads to a known file. find() sets call.file after the timer is read, and returns whether the event has
 // the class and the name of that file from its begin on. finish(ended) does what the fast path cannot, inside the probe.
 template <typename Find, typename Finish>
 void EndOnKnown(const FileWait& call, Find find, Finish finish) {
   const bool is_fast = MayEndFast(call.wait), is_unsampled = call.wait.flags == kUnsampledFlags && MayEndUnrecorded(call.wait);
-  if (!is_fast && !is_unsampled) return finish(EndWait(call.wait));
-  const uint64_t end_ticks = is_fast ? ReadCycle() : 0;
+  const uint64_t end_ticks = is_fast ? ReadCycle() : is_unsampled ? 0 : ReadAtEnd(call.wait);
   if (find()) {
-    const KnownFileEnd end{{*call.file, call.operation, -1, -1, call.wait.class_index, call.version}};
-    if (is_fast ? FastEnd(call.wait, end, end_ticks) : UnrecordedEnd<Counting::kCounted>(call.wait, UnsampledEnd<KnownFileEnd>{end}, 0))
+    if (is_fast        ? FastEnd(call.wait, EndOf(call), end_ticks)
+        : is_unsampled ? UnrecordedEnd<Counting::kCounted>(call.wait, UnsampledEnd<KnownFileEnd>{EndOf(call)}, 0)
+                       : EndOther(call, end_ticks)) {
       return;
+    }
   } else {
     EnterProbe(*call.wait.thread);
   }
-  finish(is_fast ? EndedAt(call.wait, end_ticks) : EndedUntimed(call.wait.flags));
+  finish(EndedBy(call.wait, end_ticks));
 }
 
 }  // namespace
@@ -75,6 +90,8 @@ bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, con
     if (FastBegin(call->wait, CallBegin{class_index, operation, details}, flags, source_file, line)) return true;
   } else if (BeginUnrecorded(call->wait, flags, class_index)) {
     return true;
+  } else if (IsUntimed(flags & ~kFlagSocket)) {
+    if (BeginUntimed(call, class_index, details, flags, source_file, line)) return true;
   }
   return BeginWait<true>(call->wait, flags, class_index, operation, 0, source_file, line, details);
 }
@@ -139,12 +156,12 @@ bool TakeNameWithoutLock(NamedFileWait* call, std::string_view name, uint32_t ha
   return true;
 }
 
-// Makes the name known before the call is made, which may block for long. The program may read it at any time, also if the system refuses
-// the call. All of this happens before the timer is read. Not inlined: a call on a name that is known needs none of its registers.
+// Finds the file of the name before the call is made, which may block for long. Where the event is recorded, a name of no file becomes
+// known: the program may read it at any time, also if the system refuses the call. All of this happens before the timer is read. Not
+// inlined: a call on a name that is known needs none of its registers.
 [[gnu::noinline]] void FindName(NamedFileWait* call, uint32_t class_index, const char* path) {
-  constexpr uint32_t kShown = kFlagEnabled | kFlagCurrent;
-  if (path == nullptr || (g_runtime.classes[class_index].flags.load(kRelaxed) & kShown) != kShown) return;
-  if (!call->is_readable && !IsReadable(path)) return;
+  if (path == nullptr || (!call->is_readable && !IsReadable(path))) return;
+  const bool is_shown = (g_runtime.classes[class_index].flags.load(kRelaxed) & kFlagCurrent) != 0;
   const int error = errno;
   const FileName name(path);
   const uint32_t hash = HashName(name.view());
@@ -152,9 +169,9 @@ bool TakeNameWithoutLock(NamedFileWait* call, std::string_view name, uint32_t ha
   call->named = FindWithoutLock(name.view(), hash, &call->name);
   if (call->named == nullptr) {
     call->name = 0;
-    call->passing = HoldPassingName(name.view(), hash, &call->name);
+    call->passing = is_shown ? HoldPassingName(name.view(), hash, &call->name) : 0;
   }
-  if (call->named == nullptr && call->passing == 0 && !TakeNameWithoutLock(call, name.view(), hash)) {
+  if (is_shown && call->named == nullptr && call->passing == 0 && !TakeNameWithoutLock(call, name.view(), hash)) {
     call->name = 0;
     if (ColdLock lock; lock) {
       call->named = FindByName(name.view(), hash);
@@ -262,6 +279,8 @@ PFS_ALWAYS_INLINE bool BeginOnDescriptor(FileWait* call, ShmFile* file, uint32_t
     if (FastBegin(call->wait, hooks, flags, source_file, line)) return true;
   } else if (BeginUnrecorded(call->wait, flags, class_index)) {
     return true;
+  } else if (IsUntimed(flags & ~kFlagSocket)) {
+    if (BeginUntimed(call, requested_bytes, flags, source_file, line)) return true;
   }
   const WaitDetails details = DetailsOf(*file, requested_bytes);
   if (!BeginWait<true>(call->wait, flags, class_index, operation, ObjectOf(*file, -1), source_file, line, details)) return false;
@@ -322,9 +341,15 @@ namespace {
 
 bool NamesFile(Operation operation) { return operation != Operation::kMkdir && operation != Operation::kRmdir; }
 
-// Returns whether no file has the name of the call, which holds it. Needs no lock.
-bool IsOfNoFile(const NamedFileWait& call) {
-  return call.passing != 0 && !IsStillForked() && (!NamesFile(call.operation) || IsStillPassing(call.passing, call.name));
+bool IsOfNoFile(const char* path) {
+  const FileName name(path);
+  return IsNoFile(name.view(), HashName(name.view()));
+}
+
+// Returns whether no file has the name of the call. Needs no lock. `path` nullptr: only if the call holds the name.
+bool IsOfNoFile(const NamedFileWait& call, const char* path = nullptr) {
+  if (IsStillForked() || (call.passing == 0 && (call.name != 0 || path == nullptr || !call.is_readable))) return false;
+  return !NamesFile(call.operation) || (call.passing != 0 ? IsStillPassing(call.passing, call.name) : IsOfNoFile(path));
 }
 
 // Ends an operation on a name where nothing is to be done under the cold lock.
@@ -377,7 +402,7 @@ void EndFileName(NamedFileWait* call, const char* path, int rc) {
   };
   EndOnKnown(*call, keep, [&](const EndedWait& ended) {
     if (!is_kept) (void)keep();
-    if (!is_kept && !IsOfNoFile(*call)) return EndByName(call, path, rc, ended, [] {});
+    if (!is_kept && !IsOfNoFile(*call, error == EFAULT ? nullptr : path)) return EndByName(call, path, rc, ended, [] {});
     EndWithoutLock(call, path, rc, ended, error);
   });
   if (is_kept) ReleaseFile(*call->file);
@@ -416,11 +441,6 @@ void WasRenamed(ShmFile* file, const char* new_path) {
   while ((replaced = AddToBucket(*file, name.view())) != nullptr) RetireFile(*replaced);
 }
 
-bool IsOfNoFile(const char* path) {
-  const FileName name(path);
-  return IsNoFile(name.view(), HashName(name.view()));
-}
-
 // Does `then` with the file of a name where no event is counted.
 template <typename Then>
 void WithoutEvent(const char* path, Then then) {
@@ -440,7 +460,7 @@ void EndFileDelete(NamedFileWait* call, const char* path, int rc) {
   if (call == nullptr) return WithoutEvent(path, WasDeleted);
   const int error = errno;
   const EndedWait ended = EndWait(call->wait);
-  if (IsOfNoFile(*call)) {
+  if (IsOfNoFile(*call, error == EFAULT ? nullptr : path)) {
     EndWithoutLock(call, path, rc, ended, error);
   } else {
     EndByName(call, path, rc, ended, [&] { WasDeleted(call->file); });
@@ -453,7 +473,8 @@ void EndFileRename(NamedFileWait* call, const char* old_path, const char* new_pa
   bool may_be_folder = rc == 0;
   if (call == nullptr) {
     WithoutEvent(old_path, [&](ShmFile* file) { WasRenamed(file, new_path); });
-  } else if (const EndedWait ended = EndWait(call->wait); IsOfNoFile(*call) && (rc != 0 || IsOfNoFile(new_path))) {
+  } else if (const EndedWait ended = EndWait(call->wait);
+             IsOfNoFile(*call, error == EFAULT ? nullptr : old_path) && (rc != 0 || IsOfNoFile(new_path))) {
     EndWithoutLock(call, old_path, rc, ended, error);
   } else {
     EndByName(call, old_path, rc, ended, [&] {

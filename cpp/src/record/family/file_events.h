@@ -149,19 +149,6 @@ PFS_ALWAYS_INLINE auto CountedCall(ShmFile& file, uint32_t flags, Operation oper
   return result;
 }
 
-// Chooses the path by settings that are neither everything on nor counted only.
-template <bool kMayBeSocket, typename Operate, typename Bytes>
-[[gnu::noinline]] auto FileOperationBySettings(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
-                                               const char* source_file, uint32_t line) {
-  const uint32_t flags = file->flags.load(kRelaxed);
-  if (((flags & kFlagSocket) != 0) == IsOfSocket(operation)) {
-    if (IsTimedOnly(flags)) return TimedFileOperation<false>(file, operation, wanted, source_file, line);
-  } else if constexpr (kMayBeSocket) {
-    if (IsTimedOnly(flags)) return TimedFileOperation<true>(file, OnSocket(operation), wanted, source_file, line);
-  }
-  return SlowFileOperation(file, operation, wanted, source_file, line);
-}
-
 // Does the operation, as an event if the file's instrument is enabled. `call` and `bytes_of`: as in FileCall. kMayBeSocket: operations of
 // files on sockets are as common as on files, and have a fast path of their own here.
 template <bool kMayBeSocket = false, typename Operate, typename Bytes>
@@ -190,7 +177,11 @@ PFS_ALWAYS_INLINE auto DescriptorOperation(int fd, Operation operation, int64_t 
       return FastCall<Untimed>(event, flags, source_file, line);
     }
     const FileCall<Operate, Bytes> wanted{requested_bytes, offset, call, bytes_of};
-    return FileOperationBySettings<kMayBeSocket>(file, operation, wanted, source_file, line);
+    if ((kMayBeSocket || is_own_kind) && IsTimedOnly(flags)) {
+      if (is_own_kind) return TimedFileOperation<false>(file, operation, wanted, source_file, line);
+      return TimedFileOperation<true>(file, OnSocket(operation), wanted, source_file, line);
+    }
+    return SlowFileOperation(file, operation, wanted, source_file, line);
   }
   FileEvent<Operate, Bytes> event = EventOf(*file, operation, requested_bytes, offset, call, bytes_of);
   // A size that no call accepts takes the slow path: the fast path need not ask whether NUMBER_OF_BYTES is NULL.

@@ -141,9 +141,10 @@ struct LockEvent : LockHooks {
 };
 
 // TIMED = 'SAMPLED' did not choose the event: it counts in the thread's cell of the object, whatever the operation is.
-template <typename Operate>
-struct UnsampledLockEvent : LockEvent<Operate> {
-  using LockEvent<Operate>::LockEvent, LockEvent<Operate>::instance, LockEvent<Operate>::wanted;
+template <typename Hooks>
+struct UnsampledLock : Hooks {
+  using Hooks::Hooks, Hooks::instance, Hooks::wanted;
+  PFS_ALWAYS_INLINE explicit UnsampledLock(const Hooks& hooks) : Hooks(hooks) {}
 
   PFS_ALWAYS_INLINE ShmCell* StatIn(ThreadState& thread) const {
     ShmCell*& known = SharedCellOf(thread, instance);
@@ -170,11 +171,15 @@ struct UnsampledLockEvent : LockEvent<Operate> {
     return FinishUnrecordedLock(thread, this->class_index(), instance, this->called, result, kNotSampled);
   }
 };
+template <>
+struct UnsampledEnd<OwnLockHooks> : UnsampledLock<OwnLockHooks> {
+  using UnsampledLock::UnsampledLock;
+};
 
 template <typename Operate>
 [[gnu::noinline]] int SampledLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
   if (!IsBetweenSamples()) return SlowLockOperation(operate, file, line, operation);
-  UnsampledLockEvent<Operate> event(operate, operation, LockProbe(operate.instance(), operate.flag_word(), operation));
+  UnsampledLock<LockEvent<Operate>> event(operate, operation, LockProbe(operate.instance(), operate.flag_word(), operation));
   return UnrecordedCall<Counting::kCounted>(event, file, line);
 }
 
@@ -265,9 +270,9 @@ template <typename Operate>
   if (IsCounted(flags)) return UnrecordedLockOperation<Counting::kCounted>(operate, file, line, operation);
   if (IsContended(flags)) return TriedLockOperation(operate, file, line, operation);
   if (IsTimedOnly(flags)) return UnrecordedLockOperation<Counting::kTimed>(operate, file, line, operation);
+  if (IsUntimed(flags)) return UntimedLockOperation(operate, file, line, operation);
   if ((flags & kFlagHolds) != 0) return HeldLockOperation(operate, file, line, operation);
   if (IsSampled(flags)) return SampledLockOperation(operate, file, line, operation);
-  if (IsUntimed(flags)) return UntimedLockOperation(operate, file, line, operation);
   if ((flags & kFlagContended) != 0) return SlowTriedLockOperation(operate, file, line, operation);
   return SlowLockOperation(operate, file, line, operation);
 }

@@ -125,15 +125,22 @@ struct ClassEnd {
 [[gnu::noinline]] bool SlowBegin(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line) {
   const uint32_t flags = lock.flags.load(kRelaxed);
   const MetadataBegin begin{lock};
-  if (IsUntimed(flags) && FastBegin<Untimed>(wait, begin, flags, file, line)) return true;
   return (flags & kFlagEnabled) != 0 &&
          BeginWait<true>(wait, flags, begin.class_index(), begin.operation(), begin.object(), file, line, begin.Details());
 }
 
+// Begins a wait that is recorded but not timed. A function of its own, as the next one: neither saves the other's registers.
+[[gnu::noinline]] bool BeginUntimed(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line) {
+  return FastBegin<Untimed>(wait, MetadataBegin{lock}, lock.flags.load(kRelaxed), file, line) || SlowBegin(wait, lock, file, line);
+}
 // Begins a wait of other settings than those of FastBegin.
 [[gnu::noinline]] bool BeginBySettings(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line) {
-  const uint32_t flags = lock.flags.load(kRelaxed), class_index = MetadataBegin{lock}.class_index();
-  return BeginUnrecorded(wait, flags, class_index) || SlowBegin(wait, lock, file, line);
+  const uint32_t flags = lock.flags.load(kRelaxed);
+  const uint32_t class_index = MetadataBegin{lock}.class_index();
+  if (IsTimedOnly(flags)) return UnrecordedBegin<Counting::kTimed>(wait, class_index) || SlowBegin(wait, lock, file, line);
+  if (IsCounted(flags)) return UnrecordedBegin<Counting::kCounted>(wait, class_index) || SlowBegin(wait, lock, file, line);
+  if (IsUntimed(flags)) return BeginUntimed(wait, lock, file, line);
+  return (IsSampled(flags) && UnsampledBegin(wait, class_index)) || SlowBegin(wait, lock, file, line);
 }
 
 // Does the same where the thread does not remember its cell or the cell is of an earlier generation. REQUIRES: inside the probe.
@@ -168,17 +175,18 @@ PFS_ALWAYS_INLINE void AddToClassCell(ThreadState& thread, uint32_t class_index,
 
 [[gnu::noinline]] void SlowEnd(const Wait& wait) {
   if (!MayEnd(wait)) return;
-  if (MayEndFast<Untimed>(wait)) {
-    if (!FastEnd<Untimed>(wait, ClassEnd{wait.class_index}, 0)) Finish(wait, 0);
-    return;
-  }
   const uint64_t end_ticks = (wait.flags & kFlagTimed) != 0 ? NowTicks(wait.flags) : 0;
   EnterProbe(*wait.thread);
   Finish(wait, end_ticks);
 }
 
+[[gnu::noinline]] void EndUntimed(const Wait& wait) {
+  if (!FastEnd<Untimed>(wait, ClassEnd{wait.class_index}, 0)) Finish(wait, 0);
+}
+
 // Ends a wait that was not sampled, or that only the slow path may end.
 [[gnu::noinline]] void EndUnsampled(const Wait& wait) {
+  if (MayEndFast<Untimed>(wait)) return EndUntimed(wait);
   if (wait.flags != kUnsampledFlags || !MayEndUnrecorded(wait)) return SlowEnd(wait);
   if (!UnrecordedEnd<Counting::kCounted>(wait, UnsampledEnd<ClassEnd>{{wait.class_index}}, 0)) Finish(wait, 0);
 }

@@ -5,6 +5,7 @@
 //   FastCall, UnrecordedCall               a whole operation: begin, the real call, end (locks, files)
 //   FastBegin, FastEnd                     begin and end are calls of their own (tables, metadata locks, sockets)
 //   UnrecordedBegin, UnrecordedEnd         the same for waits that are only timed or only counted
+//   BeginUnrecorded, EndBySettings         the same by the settings, which may be any
 //
 // Each uncommon case leaves for the slow path, by a tail call where the result allows it, so that few values are kept over the real call.
 // Before the real call the slow path does the whole event; after it, the slow path finishes the event ("Finish...").
@@ -452,6 +453,27 @@ PFS_ALWAYS_INLINE bool UnrecordedEnd(const Wait& wait, const Event& event, uint6
   if (!CountFast<kWay, Timer>(event, thread, wait.class_index, ticks, [] {})) return false;
   LeaveProbe(thread, nesting);
   return true;
+}
+
+// Returns the second reading of the timer for EndBySettings(); 0: the wait is not timed.
+template <typename Timer = ByCycles>
+PFS_ALWAYS_INLINE uint64_t ReadAtEnd(const Wait& wait) {
+  if (wait.flags == (kTimedOnlyFlags | Timer::kFlags)) return Timer::Read();
+  return (wait.flags & kFlagTimed) != 0 ? NowTicks(wait.flags) : 0;
+}
+
+// Ends a wait that FastEnd() may not: not timed, without a record, or of settings that have no fast path. Returns false as FastEnd() does.
+// REQUIRES: MayEnd(wait).
+template <typename Timer = ByCycles, typename End>
+PFS_ALWAYS_INLINE bool EndBySettings(const Wait& wait, const End& end, uint64_t end_ticks) {
+  if (MayEndUnrecorded(wait)) {
+    if (wait.flags == kCountedFlags) return UnrecordedEnd<Counting::kCounted>(wait, end, 0);
+    if (wait.flags == (kTimedOnlyFlags | Timer::kFlags)) return UnrecordedEnd<Counting::kTimed, Timer>(wait, end, end_ticks);
+    if (wait.flags == kUnsampledFlags) return UnrecordedEnd<Counting::kCounted>(wait, UnsampledEnd<End>{end}, 0);
+    if (MayEndFast<Untimed>(wait)) return FastEnd<Untimed>(wait, end, 0);
+  }
+  EnterProbe(*wait.thread);
+  return false;
 }
 
 }  // namespace perfschema
