@@ -177,7 +177,7 @@ void Work(Objects& objects, int count, int steps, Meanwhile meanwhile, Check che
 }
 
 TEST(Sampled, the_timed_events_are_the_rows_of_history) {
-  pfs_init("performance_schema_events_waits_history_long_size=10000");  // room for all that are timed
+  pfs_init("performance_schema_events_waits_history_long_size=10000");  // all that are timed
   Objects objects;
   SetTimed("SAMPLED");
   uint64_t wrong = 0, rounds = 0, timed = 0, events = 0;

@@ -154,8 +154,10 @@ uint64_t SecondLevelCacheBytes() {
 }
 
 void StartNow() {
-  int64_t& wait_rows = options.values[static_cast<uint32_t>(OptionId::events_waits_history_long_size)];
-  if (wait_rows == -1) wait_rows = WaitRowsFor(SecondLevelCacheBytes());
+  if (constexpr auto kRows = static_cast<uint32_t>(OptionId::events_waits_history_long_size); options.values[kRows] == -1) {
+    options.values[kRows] = WaitRowsFor(SecondLevelCacheBytes());
+    options.is_set[kRows] = false;
+  }
   if (options.Get(OptionId::performance_schema) == 0) {
     NoteReason("performance_schema is OFF");
     return;

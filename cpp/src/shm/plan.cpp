@@ -59,7 +59,7 @@ uint64_t Chunks(Kind kind, const Options& options) {
   const PoolTraits& pool = kPools[static_cast<uint32_t>(kind)];
   const uint64_t of_thread =
       ChunksOfThread(ChunksHeldByThread(kind, get(pool.history_size))) + MostOpen(kind, get(OptionId::max_statement_stack));
-  return ChunksInPool(MostChunksFor(kind, get(pool.history_long_size))) + (get(OptionId::max_thread_instances) + 1) * of_thread + 1;
+  return ChunksInPool(MostChunksFor(kind, RowsOfTrace(kind, options))) + (get(OptionId::max_thread_instances) + 1) * of_thread + 1;
 }
 
 // Returns the elements of each array for these options. Index 0 of every array stays unused, so that zero bytes mean "no reference".
@@ -178,6 +178,12 @@ uint64_t FirstExtent(ArrayId id, uint64_t whole, uint64_t row_bytes) {
 }
 
 }  // namespace
+
+uint64_t RowsOfTrace(Kind kind, const Options& options) {
+  const OptionId id = kPools[static_cast<uint32_t>(kind)].history_long_size;
+  const bool is_by_machine = kind == Kind::kWait && !options.is_set[static_cast<uint32_t>(id)];
+  return static_cast<uint64_t>(is_by_machine ? kOptions[static_cast<uint32_t>(id)].autosize : options.Get(id));
+}
 
 uint64_t RecordBytesFor(Kind kind, const Options& options) {
   return RecordBytes(kind, static_cast<uint64_t>(options.Get(OptionId::max_sql_text_length)),

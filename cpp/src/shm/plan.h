@@ -10,6 +10,10 @@ namespace perfschema {
 
 inline uint64_t WholeBytes(const ShmArray& array) { return RoundToPages(array.capacity * array.stride); }
 
+// Returns how many rows the pool of a kind holds while the trace is on, whose buffer it is. More than history_long shows, where nobody has
+// set that number.
+uint64_t RowsOfTrace(Kind kind, const Options& options);
+
 // Returns the bytes from one record of a kind to the next.
 uint64_t RecordBytesFor(Kind kind, const Options& options);
 // Returns the bytes of a place for a statement's long texts; 0 = there are none.

@@ -22,7 +22,10 @@ Status Segment::Adopt(const std::string& path, Options* options, int* descriptor
   const ReadGuard reading(file.get());
   const SegmentView view = file->view();
   const ShmHeader& seen = view.header();
-  for (uint32_t i = 0; i < kOptionCount; ++i) options->values[i] = static_cast<int64_t>(seen.options[i]);
+  for (uint32_t i = 0; i < kOptionCount; ++i) {
+    options->values[i] = static_cast<int64_t>(seen.options[i]);
+    options->is_set[i] = seen.program.option_is_set[i] != 0;
+  }
   std::memcpy(options->texts, seen.text_options, sizeof options->texts);
   for (auto& text : options->texts) text[kTextOptionBytes - 1] = 0;
   bool is_ours = seen.layout_minor == kLayoutMinor;

@@ -270,6 +270,27 @@ print(json.dumps([summaries(), status["{LOST}"], status["{WRITTEN}"]]))
     assert int(written) + int(lost) == sum(count for count, _ in sums.values())
 
 
+def test_a_burst_of_waits_is_not_lost(fresh: Run) -> None:
+    """More than the default number of rows, in less time than the writer sleeps."""
+    out = fresh(
+        f"""
+import time
+import pfs
+lock = pfs.Lock("app/lock")
+{ALL}
+with lock: pass
+time.sleep(0.1)
+for _ in range(9000):
+    with lock: pass
+time.sleep(0.3)
+pfs.setup_actors.update(trace_enabled=False)
+status = dict(zip(*[pfs.table("global_status")[c] for c in ("VARIABLE_NAME", "VARIABLE_VALUE")]))
+print(len(pfs.table("events_waits_history_long")) == pfs.variables["events_waits_history_long_size"], status["{LOST}"])
+"""
+    )
+    assert out.split() == ["True", "0"]
+
+
 @pytest.mark.parametrize("text", ["it's", "a\nb\r\t", "nul\0s", "\ud800\udfff\udcff", "Grüße 🎉", "x" * (1 << 20), ""])
 def test_texts_come_back(fresh: Run, tmp_path: Path, text: str) -> None:
     """Byte for byte, or as the column has it."""

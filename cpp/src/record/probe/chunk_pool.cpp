@@ -10,6 +10,8 @@
 
 #include "base/private_memory.h"
 #include "record/probe/chunk_queue.h"
+#include "record/probe/trace.h"
+#include "shm/plan.h"
 
 namespace perfschema {
 namespace {
@@ -23,6 +25,7 @@ struct Queues {
   ChunkQueue small;                    // small chunks without rows, put aside
   Word aside;                          // their number
   uint64_t least_chunks, most_chunks;  // number of chunks for the rows of history_long: if all records take one place; if all take the most
+  uint64_t traced_chunks;              // as least_chunks, while the trace is on
   Word wide_chunks;                    // full chunks with larger records, counted up to the difference
   HalfWord* idle_of;                   // by chunk: places without a row, while it is in a queue
   Word idle;                           // their sum, with the places of chunks that are ready for a thread
@@ -74,7 +77,8 @@ uint64_t OldestIn(Kind kind, const ChunkQueue& queue, uint32_t places_per_queue)
 bool MayGrow(Kind kind) {
   const Queues& all = QueuesOf(kind);
   const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
-  const uint64_t most = all.least_chunks + all.wide_chunks.load(kRelaxed) + threads * ChunksOfThread(g_runtime.pool(kind).chunks_held);
+  const uint64_t for_rows = (g_trace_wish.load(kRelaxed) & 1) != 0 ? all.traced_chunks : all.least_chunks;
+  const uint64_t most = for_rows + all.wide_chunks.load(kRelaxed) + threads * ChunksOfThread(g_runtime.pool(kind).chunks_held);
   uint64_t places = TakenOf(kind).chunks.load(kRelaxed) * PerChunk(kind);
   if (KeepsShortThreads(kind)) {
     const uint64_t small = TakenOf(kind).small_chunks.load(kRelaxed), besides = threads + all.aside.load(kRelaxed);
@@ -292,9 +296,11 @@ size_t BytesOfPlaces(Kind kind, const Queues& all) {
 bool StartQueues(Kind kind, uint32_t queues) {
   Queues& all = QueuesOf(kind);
   all.last_queue = queues - 1;
-  const auto rows = std::min(static_cast<uint64_t>(StartOptionsLocked().Get(kPools[static_cast<uint32_t>(kind)].history_long_size)),
-                             g_runtime.segment.MostRows(kind));
+  const Options& options = StartOptionsLocked();
+  const uint64_t most_rows = g_runtime.segment.MostRows(kind);
+  const auto rows = std::min(static_cast<uint64_t>(options.Get(kPools[static_cast<uint32_t>(kind)].history_long_size)), most_rows);
   all.least_chunks = ChunksInPool(ChunksFor(rows, PerChunk(kind)));
+  all.traced_chunks = ChunksInPool(ChunksFor(std::min(RowsOfTrace(kind, options), most_rows), PerChunk(kind)));
   all.most_chunks = ChunksInPool(MostChunksFor(kind, rows));
   const uint64_t capacity = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).capacity;
   all.places_per_queue = 64;
