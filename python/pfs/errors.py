@@ -1,5 +1,11 @@
 """The errors that pfs raises. Every message says what was wrong, what is legal, and, for names, the nearest one."""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = [
     "AlreadyExists",
     "AttachError",
@@ -17,19 +23,20 @@ __all__ = [
 class Error(Exception):
     """All errors of pfs derive from it. A call that raises has changed nothing."""
 
-    def _render_traceback_(self) -> list[str]:
-        """Is called by IPython, which shows one line then: the message says all to who typed the call.
+    @property
+    def _render_traceback_(self) -> Callable[[], list[str]]:
+        """Is what IPython calls if it is there, and shows one line then: the message says all to who typed the call.
 
         Raises:
-            Error: a function of the user's own called pfs, so that the whole traceback is needed.
+            AttributeError: a function of the user's own called pfs, so that the whole traceback is needed.
         """
         callers, trace = 0, self.__traceback__
         while trace is not None:
             callers += not str(trace.tb_frame.f_globals.get("__name__")).startswith(("pfs.", "IPython."))
             trace = trace.tb_next
         if callers > 1 or self.__cause__ is not None:
-            raise self
-        return [f"{type(self).__name__}: {self}"]
+            raise AttributeError
+        return lambda: [f"{type(self).__name__}: {self}"]
 
 
 class InvalidValue(Error, ValueError):

@@ -345,7 +345,7 @@ def test_an_error_is_one_line_for_who_typed_the_call(fresh: Run) -> None:
     assert order.count("\n") == 1
     assert "the nearest is 'SUM_NUMBER_OF_BYTES_READ'" in order
     assert "module 'pfs' has no attribute 'tabel': the nearest is 'table'" in attribute
-    assert "mine()" in own
+    assert own.count("\n") > 5
     assert "the nearest is 'threads'" in own
 
 
