@@ -76,6 +76,7 @@ void BindIdentity(PyObject* module);
 void BindLocks(PyObject* module);
 void BindMemory(PyObject* module);
 void BindProgram(PyObject* module);
+void BindJoin(PyObject* module);
 void BindQueues(PyObject* module);
 void BindRWLocks(PyObject* module);
 void BindSockets(PyObject* module);

@@ -40,6 +40,7 @@ void Fill(py::module_& m) {
   BindFiles(m.ptr());
   BindSockets(m.ptr());
   BindProgram(m.ptr());
+  BindJoin(m.ptr());
 }
 
 PyObject* the_module;  // for the lifetime of the process

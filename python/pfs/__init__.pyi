@@ -31,6 +31,8 @@ from pfs._process.attach import Schema as Schema
 from pfs._process.history.samples import record as record
 from pfs._process.history.samples import samples as samples
 from pfs._process.history.samples import Recording as Recording
+from pfs._process.run.join import join as join
+from pfs._process.run.join import leave as leave
 from pfs._save.snapshot import snapshot as snapshot
 from pfs._save.snapshot import read_snapshot as read_snapshot
 from pfs._save.snapshot import Snapshot as Snapshot
@@ -125,6 +127,8 @@ __all__ = [
     "record",
     "samples",
     "Recording",
+    "join",
+    "leave",
     "snapshot",
     "read_snapshot",
     "Snapshot",

@@ -142,6 +142,11 @@ def thread_instrument(name: str) -> str: ...  # its full name
 def segment_path() -> str: ...
 def cycle_rate(boot: str) -> str: ...
 
+# In another process (cpp/bindings/call_in_process.h). Returns the result, and for how many seconds a thread stood.
+def call_in_process(
+    pid: int, library: str, function: str, text: bytes, seconds: float, is_dry: bool, checks_thread: bool
+) -> tuple[int, float]: ...
+
 # Rows that the program declares. Numbers are those of the enums of the C API.
 def variable_register(
     name: str, value: str | None, type: int, scope: int, minimum: str | None, maximum: str | None, documentation: str, /

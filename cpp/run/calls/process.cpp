@@ -114,7 +114,11 @@ PFS_IN_EVERY_PROCESS bool BeginStart(int count, char** arguments) {
   if (!HasThreads()) return false;
   StartSites();
   StartTags();
-  StartPython(count, arguments);
+  if (g_came_late) {
+    WithObjects([] { StartPython(0, nullptr); });
+  } else {
+    StartPython(count, arguments);
+  }
   g_user_of_code = UserOfCode;
   StartConversations();
   if (children == Children::kAll) StartExec();
@@ -162,7 +166,10 @@ PFS_REPLACES int pfs_run_join(const char* settings) {
     has_begun = BeginStart(0, nullptr);
   }
   // Here, with the handler of exit(): in a forked child that would wait for a lock of the C library, which a thread of the parent may hold.
-  if (!perfschema::EnsureStarted()) return 1;
+  // A thread that forks may have the cold lock for long.
+  for (int tries = 0; !perfschema::EnsureStarted(); ++tries) {
+    if (perfschema::IsOff() || tries == 50) return 1;
+  }
   perfschema::g_runtime.run_is_off = false;
   if (!g_came_late) return 0;
   BindProgram(true);

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,24 +60,6 @@ void BindAll(const link_map& library) {
   }
 }
 
-// Calls `visit` while the list of objects does not change. It must not call the dynamic linker. Returns how many objects have been loaded
-// since the program began.
-template <typename Visit>
-uint64_t WithObjects(Visit visit) {
-  struct Call {
-    Visit& visit;
-    uint64_t loaded;
-  } call{visit, 0};
-  constexpr auto kOnce = [](dl_phdr_info* first, size_t, void* at) {
-    auto& its = *static_cast<Call*>(at);
-    its.loaded = first->dlpi_adds;
-    its.visit();
-    return 1;
-  };
-  dl_iterate_phdr(kOnce, &call);
-  return call.loaded;
-}
-
 SmallLock binding;                           // two threads must not bind one object
 constinit std::atomic<uint64_t> loaded = 0;  // objects, when all were bound
 
@@ -85,13 +68,14 @@ constinit std::atomic<uint64_t> loaded = 0;  // objects, when all were bound
 namespace perfschema::run {
 
 void BindProgram(bool is_here) {
-  const CLibrary c_library;
-  const link_map* const own = OwnObject();
+  std::optional<const CLibrary> c_library;
   std::vector<std::string> names;
   const uint64_t seen = WithObjects([&] {
+    c_library.emplace();
+    const link_map* const own = OwnObject();
     for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
       const bool has_file = std::strchr(object->l_name, '/') != nullptr || object == FirstObject();
-      if (has_file && object != own && !c_library.Has(object->l_ld)) names.emplace_back(object->l_name);
+      if (has_file && object != own && !c_library->Has(object->l_ld)) names.emplace_back(object->l_name);
     }
   });
   for (const std::string& name : names) {
@@ -101,7 +85,7 @@ void BindProgram(bool is_here) {
     {
       const SmallLock::Guard guard(binding);
       const auto& object = *static_cast<const link_map*>(handle);
-      WithObjects([&] { is_here ? c_library.BindCallsHere(object) : c_library.BindCallsBack(object); });
+      WithObjects([&] { is_here ? c_library->BindCallsHere(object) : c_library->BindCallsBack(object); });
     }
     dlclose(handle);
   }

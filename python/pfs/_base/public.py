@@ -21,6 +21,7 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
         "_process.processes": ("processes", "gc"),
         "_process.attach": ("attach", "Schema"),
         "_process.history.samples": ("record", "samples", "Recording"),
+        "_process.run.join": ("join", "leave"),
         "_save.snapshot": ("snapshot", "read_snapshot", "Snapshot", "Merged"),
         "_save.diff": ("Diff",),
         "_save.trace.frames": ("read_trace",),

@@ -353,7 +353,8 @@ def find(pid: int) -> Found:
             if refused := owners.refusal(path):
                 raise AttachError(f"process {pid}: {refused}")
         doubts = "".join(f"; {found.path} is not taken for its: {found.doubt}" for found in there if found.identity.pid == pid)
-        raise AttachError(f"no segment of process {pid} in {' or '.join(folders)}: {_list(there)}{doubts}")
+        offer = f"process {pid} is not recorded (pfs join {pid} records it): " if os.path.exists(f"/proc/{pid}") else ""
+        raise AttachError(f"{offer}no segment of process {pid} in {' or '.join(folders)}: {_list(there)}{doubts}")
     if len(of_pid) > 1:
         raise AttachError(f"several segments of processes {pid}: give the path of one: {_list(of_pid)}")
     if _runs_now(pid):

@@ -21,7 +21,19 @@ from pfs._base.installed import PACKAGE
 from pfs._process import processes
 from pfs.errors import StateError
 
-__all__ = ["PARTS", "PYTHON_MORE", "PYTHON_PARTS", "Took", "end_as", "environment", "folder_of_run", "wait_for"]
+__all__ = [
+    "PARTS",
+    "PYTHON_MORE",
+    "PYTHON_PARTS",
+    "Took",
+    "cycle_rate",
+    "end_as",
+    "environment",
+    "folder_of_run",
+    "library",
+    "options_text",
+    "wait_for",
+]
 
 # What --only chooses, as patterns of setup_instruments. Memory is recorded only if it is chosen.
 PARTS = {
@@ -42,7 +54,7 @@ _MODES = ("600", "0600", "640", "0640", "644", "0644", "660", "0660", "664", "06
 SIZES = {"mutex": 1024, "rwlock": 512, "cond": 512, "file": 256, "socket": 128, "statement": 256, "thread": 512}
 
 
-def _library() -> str:
+def library() -> str:
     """Returns the path of the library that records the program.
 
     Raises:
@@ -74,17 +86,17 @@ def environment(
     Raises:
         StateError: this installation cannot record.
     """
-    recorder, before = _library(), os.environ.get("LD_PRELOAD")
+    recorder, before = library(), os.environ.get("LD_PRELOAD")
     memory = [recorder.replace("-run.so", "-run-memory.so")] if "memory" in only else []
     preload = ":".join([*sanitizers, recorder, *memory, *_library_of_threads()])
     if sanitizers:
         children = "fork" if children == "all" else children
     return {
         "LD_PRELOAD": f"{preload}:{before}" if before else preload,
-        "PFS_CYCLE_RATE": _cycle_rate(),
+        "PFS_CYCLE_RATE": cycle_rate(),
         "PFS_DIR": folder,
         "PFS_KEEP": "1",
-        "PFS_OPTIONS": _options_text(only, all_on, keeps_dead, os.environ.get("PFS_OPTIONS")),
+        "PFS_OPTIONS": options_text(only, all_on, keeps_dead, os.environ.get("PFS_OPTIONS")),
         "PFS_RUN_PRELOAD": preload,
         **_unless_default("PFS_RUN_CHILDREN", children, "all"),
         **_unless_default("PFS_RUN_DECODE", ",".join(decode), ""),
@@ -103,7 +115,7 @@ def _library_of_threads() -> list[str]:
     return ["libpthread.so.0"] if [int(number) for number in version] < [2, 34] else []
 
 
-def _cycle_rate() -> str:
+def cycle_rate() -> str:
     """Returns how fast the cycle counter is: each process of the program would sleep for 2 ms to measure it."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
@@ -112,7 +124,7 @@ def _cycle_rate() -> str:
         return ""
 
 
-def _options_text(only: Sequence[str], all_on: bool, keeps_dead: bool, environment: str | None) -> str:
+def options_text(only: Sequence[str], all_on: bool, keeps_dead: bool, environment: str | None) -> str:
     """Returns PFS_OPTIONS of the program. Options of the user's own come last, so they win."""
     entries = [f"performance_schema_max_{family}_classes={size}" for family, size in SIZES.items()]
     if keeps_dead:
@@ -229,6 +241,13 @@ class Took:
 
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return cls(time.monotonic_ns() * 1000, round(used.ru_utime * 1e12), round(used.ru_stime * 1e12))
+
+    @classmethod
+    def of(cls, pid: int) -> Took:
+        """Returns the times of a process so far. `wall` is since some moment in the past."""
+        fields, ticks = processes.stat_of(pid), os.sysconf("SC_CLK_TCK")
+        user, system = (int(field) * 10**12 // ticks for field in fields[11:13])
+        return cls(time.monotonic_ns() * 1000, user, system)
 
     def __sub__(self, earlier: Took) -> Took:
         return Took(self.wall - earlier.wall, self.user - earlier.user, self.system - earlier.system)

@@ -27,7 +27,7 @@ _PARTS = tuple(part for part in launch.PYTHON_PARTS if part != "tests")
 def attach_run(pid: int, python: list[str], timeout: float) -> None:
     """Records statements of a Python program that runs already: requests, queries, tasks. It needs CPython 3.14.
 
-    Locks, files, sockets and the GIL need pfs run from the start. The program is recorded until it ends.
+    Locks, files, sockets and the GIL need pfs run or pfs join. The program is recorded until it ends.
 
     \b
     pfs attach-run 4711

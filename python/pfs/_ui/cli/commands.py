@@ -26,6 +26,8 @@ COMMANDS = {
     "diff": "processes:diff",
     "findings": "findings:findings",
     "gc": "processes:gc",
+    "join": "join:join",
+    "leave": "join:leave",
     "metrics": "metrics:metrics",
     "otel": "otel:otel",
     "ps": "processes:ps",

@@ -1,0 +1,349 @@
+#include "call_in_process.h"
+
+#if defined(__x86_64__)
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "carrier.h"
+#include "other_process.h"
+
+// What the new thread runs, in the rest of a page of the C library's code. %rdi: the Mail. It waits for three seconds at most. It runs
+// dlopen(), dlsym() and the function, and then tells the result.
+asm(R"(
+.pushsection .rodata
+.globl pfs_helper_begin, pfs_helper_end
+.hidden pfs_helper_begin, pfs_helper_end
+pfs_helper_begin:
+  push %rbx
+  push %rbp
+  sub $16392, %rsp
+  mov %rdi, %rbx
+  mov %fs:0x10, %rdi
+  call *24(%rbx)
+  mov $186, %eax
+  syscall
+  mov %rax, 72(%rbx)
+  mov %rsp, 48(%rbx)
+  cmpq $0, 32(%rbx)
+  jne 1f
+  mov $319, %eax
+  lea 9f(%rip), %rdi
+  mov $1, %esi
+  syscall
+  mov %rax, 56(%rbx)
+1:
+  movq $1, 40(%rbx)
+  mov $3000, %ebp
+2:
+  cmpq $2, 40(%rbx)
+  je 3f
+  mov $7, %eax
+  xor %edi, %edi
+  xor %esi, %esi
+  mov $1, %edx
+  syscall
+  dec %ebp
+  jnz 2b
+  mov $1, %eax
+  mov $3, %ecx
+  lock cmpxchg %rcx, 40(%rbx)
+  jne 3f
+  mov $3, %ebp
+  jmp 6f
+3:
+  mov 32(%rbx), %rax
+  test %rax, %rax
+  jne 4f
+  mov %rsp, %rdi
+  mov $2, %esi
+  call *8(%rbx)
+  test %rax, %rax
+  je 5f
+  mov %rax, %rdi
+  lea 64(%rsp), %rsi
+  call *16(%rbx)
+  test %rax, %rax
+  je 5f
+4:
+  lea 128(%rsp), %rdi
+  call *%rax
+  cltq
+  mov %rax, 64(%rbx)
+  mov $4, %ebp
+  jmp 6f
+5:
+  call *80(%rbx)
+  mov %rax, 64(%rbx)
+  movq $5, 40(%rbx)
+  mov $7, %eax
+  xor %edi, %edi
+  xor %esi, %esi
+  mov $200, %edx
+  syscall
+  mov $6, %ebp
+6:
+  cmpq $0, 32(%rbx)
+  jne 7f
+  mov 56(%rbx), %edi
+  mov $3, %eax
+  syscall
+7:
+  mov %rbp, 40(%rbx)
+  add $16392, %rsp
+  pop %rbp
+  pop %rbx
+  xor %eax, %eax
+  ret
+9:
+  .string "pfs"
+pfs_helper_end:
+.popsection
+)");
+extern "C" const char pfs_helper_begin[] __attribute__((visibility("hidden")));
+extern "C" const char pfs_helper_end[] __attribute__((visibility("hidden")));
+
+namespace perfschema::bindings {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Is what the two sides write to each other, in the rest of a page of the C library's variables.
+struct Mail {
+  static constexpr uint64_t kMagic = 0x6a6f696e2d706673;
+  enum State : uint64_t { kNone, kWaits, kTold, kGaveUp, kDone, kFailed, kFailedAndEnded };
+  uint64_t magic, open, search, detach, function, state, scratch, descriptor, result, thread, error;
+};
+static_assert(offsetof(Mail, function) == 32 && offsetof(Mail, state) == 40 && offsetof(Mail, error) == 80);
+// Parts of that scratch memory: the path, the name of the function, its argument.
+constexpr uint64_t kNamePlace = 64, kTextPlace = 128, kScratchBytes = 16384;
+
+Status Refused(const std::string& why) { return {Code::kNotAllowed, why}; }
+
+void Nap() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+std::string FolderOf(pid_t pid) { return "/proc/" + std::to_string(pid); }
+
+// Keeps other joiners out.
+class OneJoiner {
+ public:
+  explicit OneJoiner(pid_t pid) : fd_(open(FolderOf(pid).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    is_alone = fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) == 0;
+  }
+  ~OneJoiner() {
+    if (fd_ >= 0) close(fd_);
+  }
+  OneJoiner(const OneJoiner&) = delete;
+  OneJoiner& operator=(const OneJoiner&) = delete;
+  bool is_alone;
+
+ private:
+  const int fd_;
+};
+
+// The process as it is judged, and what is needed of it.
+class Target {
+ public:
+  explicit Target(const CallInProcess& wanted) : wanted_(wanted), memory_(wanted.pid) {}
+
+  Status Look();
+  Status CallThere(CallResult* result);
+
+ private:
+  std::string PathOf(uint64_t what) const;
+  Status FindPlaces();
+  Status Hand();
+  Status Await(CallResult* result);
+  bool IsFree(const Mail& mail) const;
+  uint64_t state() const { return memory_.Get<uint64_t>(mail_at_ + offsetof(Mail, state)); }
+
+  const CallInProcess& wanted_;
+  const ProcessMemory memory_;
+  std::vector<MappedObject> objects_;
+  const MappedObject* c_library_ = nullptr;
+  Mail mail_{};
+  uint64_t create_ = 0, code_at_ = 0, mail_at_ = 0, restorer_ = 0;
+  UnsafeCode unsafe_;
+};
+
+bool IsNamed(const std::string& path, std::string_view name) {
+  const std::string_view file = std::string_view(path).substr(path.rfind('/') + 1);
+  return file.starts_with(name);
+}
+
+Status Target::Look() {
+  if (!memory_.is_open()) return Refused(std::string("the system does not let this user trace it: ") + std::strerror(errno));
+  for (const MappedRange& range : memory_.Ranges()) {
+    const bool is_first = range.offset == 0 && !range.path.empty() && (range.path[0] == '/' || range.path.starts_with("[vdso]"));
+    if (!is_first || range.path.starts_with("/dev/") || range.protection[0] != 'r') continue;
+    MappedObject object(memory_, range);
+    if (object.is_valid) objects_.push_back(std::move(object));
+  }
+  for (const MappedObject& object : objects_) {
+    if (c_library_ == nullptr && (IsNamed(object.path, "libc.so.6") || IsNamed(object.path, "libc-2."))) c_library_ = &object;
+    for (const char* const name : {"__asan_init", "__tsan_init", "__msan_init", "__hwasan_init"}) {
+      if (object.Find(name) != nullptr) return Refused("it was built with a sanitizer, whose library must be loaded first");
+    }
+  }
+  if (c_library_ == nullptr) return Refused("it has no glibc: it is static, or a program of Go or musl");
+  const auto find = [&](const char* name) {
+    const ExportedSymbol* const found = c_library_->Find(name);
+    return found != nullptr ? found->begin : 0;
+  };
+  mail_ = {Mail::kMagic, find("dlopen"), find("dlsym"), find("pthread_detach"), 0, 0, 0, 0, 0, 0, find("dlerror")};
+  create_ = find("pthread_create");
+  if (mail_.open == 0 || mail_.search == 0 || mail_.detach == 0 || mail_.error == 0 || create_ == 0)
+    return Refused("its glibc is older than 2.34");
+  for (const MappedObject& object : objects_) {
+    const ExportedSymbol* const function = object.Find(wanted_.function);
+    if (function != nullptr) mail_.function = function->begin;
+    const bool is_allocator = &object != c_library_ && !IsNamed(object.path, "ld-") && object.Find("malloc") != nullptr;
+    if (is_allocator && &object == &objects_[0]) return Refused("its allocator is a part of the program, which has no safe point then");
+    if (is_allocator || IsNamed(object.path, "ld-")) unsafe_.AddObject(memory_, object);
+  }
+  unsafe_.AddCLibrary(memory_, *c_library_);
+  return FindPlaces();
+}
+
+// Finds the rest of a page of code, and of one of variables.
+Status Target::FindPlaces() {
+  constexpr uint64_t kPage = 4096;
+  const std::string code(pfs_helper_begin, pfs_helper_end);
+  const auto look = [&](const MappedObject& object) {
+    for (const MappedObject::Part& part : object.parts) {
+      const uint64_t begin = (part.end + 15) & -uint64_t{16}, left = ((part.end + kPage - 1) & -kPage) - begin;
+      const bool is_code = (part.flags & PF_X) != 0, is_data = (part.flags & PF_W) != 0;
+      if (is_code && code_at_ == 0 && left >= code.size()) {
+        std::string there(code.size(), 'x');
+        const bool is_free =
+            memory_.Read(begin, there.data(), there.size()) && (there == code || there.find_first_not_of('\0') == std::string::npos);
+        if (is_free) code_at_ = begin;
+      }
+      if (is_data && mail_at_ == 0 && left >= sizeof(Mail)) {
+        Mail there{};
+        constexpr Mail kEmpty{};
+        const bool is_free =
+            memory_.Read(begin, &there, sizeof there) && (std::memcmp(&there, &kEmpty, sizeof there) == 0 || there.magic == Mail::kMagic);
+        if (is_free) mail_at_ = begin;
+      }
+    }
+  };
+  look(*c_library_);
+  look(objects_[0]);
+  for (const MappedObject& object : objects_) {
+    if (!IsNamed(object.path, "ld-")) look(object);
+  }
+  restorer_ = unsafe_.restorer();
+  if (code_at_ == 0 || mail_at_ == 0 || restorer_ == 0) return Refused("there is no space for a call in the C library that it has");
+  if (!IsFree(memory_.Get<Mail>(mail_at_))) return {Code::kState, "another pfs is about to join it"};
+  return {};
+}
+
+// Returns whether nobody waits for this mail: a joiner may have died.
+bool Target::IsFree(const Mail& mail) const {
+  if (mail.magic != Mail::kMagic || (mail.state != Mail::kWaits && mail.state != Mail::kTold)) return true;
+  return access((FolderOf(wanted_.pid) + "/task/" + std::to_string(mail.thread)).c_str(), F_OK) != 0;
+}
+
+Status Target::CallThere(CallResult* result) {
+  const std::string code(pfs_helper_begin, pfs_helper_end);
+  if (!memory_.Write(mail_at_, &mail_, sizeof mail_) || !memory_.Write(code_at_, code.data(), code.size())) {
+    return Refused("the system does not let this user write to its memory");
+  }
+  const Carried carried{memory_, wanted_.pid, create_, restorer_, code_at_, mail_at_, unsafe_, wanted_.checks_thread};
+  if (Status bad = Carry(carried, wanted_.seconds, &result->stopped_seconds); !bad.ok()) return bad;
+  return Await(result);
+}
+
+// Gives the thread what it waits for.
+Status Target::Hand() {
+  const auto mail = memory_.Get<Mail>(mail_at_);
+  std::string scratch(kTextPlace, '\0');
+  if (mail_.function == 0) {
+    const auto number = static_cast<int64_t>(mail.descriptor);
+    if (number < 0) return Refused(std::string("memfd_create() fails there: ") + std::strerror(static_cast<int>(-number)));
+    const std::string path = "/fd/" + std::to_string(number);
+    const int from = open(wanted_.library.c_str(), O_RDONLY | O_CLOEXEC);
+    const int to = open((FolderOf(wanted_.pid) + path).c_str(), O_WRONLY | O_CLOEXEC);
+    struct stat info {};
+    bool is_copied = from >= 0 && to >= 0 && fstat(from, &info) == 0;
+    for (off_t left = info.st_size; is_copied && left > 0;) {
+      char part[65536];
+      const ssize_t got = read(from, part, sizeof part);
+      is_copied = got > 0 && write(to, part, static_cast<size_t>(got)) == got;
+      left -= got;
+    }
+    const int error = errno;
+    if (from >= 0) close(from);
+    if (to >= 0) close(to);
+    if (!is_copied) return Refused(std::string("the library cannot be copied there: ") + std::strerror(error));
+    scratch.replace(0, path.size() + 10, "/proc/self" + path);
+    scratch.replace(kNamePlace, wanted_.function.size(), wanted_.function);
+  }
+  scratch += wanted_.text + '\0';
+  constexpr uint64_t kTold = Mail::kTold;
+  if (scratch.size() > kScratchBytes || !memory_.Write(mail.scratch, scratch.data(), scratch.size()) ||
+      !memory_.Write(mail_at_ + offsetof(Mail, state), &kTold, sizeof kTold)) {
+    return Refused("the system does not let this user write to its memory");
+  }
+  return {};
+}
+
+Status Target::Await(CallResult* result) {
+  const auto end = Clock::now() + std::chrono::seconds(30);
+  const auto begin_by = Clock::now() + std::chrono::seconds(5);
+  bool is_told = false;
+  for (uint64_t now = state(); Clock::now() < end; now = state()) {
+    if (now == Mail::kWaits && !is_told) {
+      if (Status bad = Hand(); !bad.ok()) return bad;
+      is_told = true;
+    } else if (now == Mail::kDone) {
+      result->rc = static_cast<int>(memory_.Get<int64_t>(mail_at_ + offsetof(Mail, result)));
+      return {};
+    } else if (now == Mail::kFailed) {
+      char text[256] = "";
+      (void)memory_.Read(memory_.Get<uint64_t>(mail_at_ + offsetof(Mail, result)), text, sizeof text - 1);
+      return Refused(std::string("its dynamic linker refuses: ") + text);
+    } else if (now == Mail::kGaveUp || now == Mail::kFailedAndEnded) {
+      return {Code::kState, "this process was too slow for the thread that was to record it: not now"};
+    } else if (now == Mail::kNone && Clock::now() > begin_by) {
+      return {Code::kState, "it cannot make one more thread, or does not run: not now"};
+    }
+    Nap();
+  }
+  return {Code::kState, "its dynamic linker has been busy for 30 s: the recording begins when that ends"};
+}
+
+}  // namespace
+
+Status Call(const CallInProcess& wanted, CallResult* result) {
+  const OneJoiner one(wanted.pid);
+  if (!one.is_alone) return errno == EWOULDBLOCK ? Status(Code::kState, "another pfs is about to join it") : Refused(std::strerror(errno));
+  Target target(wanted);
+  Status status = target.Look();
+  return status.ok() && !wanted.is_dry ? target.CallThere(result) : status;
+}
+
+}  // namespace perfschema::bindings
+
+#else
+
+namespace perfschema::bindings {
+
+Status Call(const CallInProcess&, CallResult*) { return {Code::kNotAllowed, "pfs joins programs on x86-64 only"}; }
+
+}  // namespace perfschema::bindings
+
+#endif

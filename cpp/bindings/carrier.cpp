@@ -1,0 +1,415 @@
+#include "carrier.h"
+
+#if defined(__x86_64__)
+
+#include <dirent.h>
+#include <elf.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+namespace perfschema::bindings {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint64_t kMostCall = 7;  // bytes of a call
+// Functions of the C library. Those of the allocator are one file: with static ones between them.
+constexpr const char* kAllocator[] = {"malloc",         "free",    "calloc",       "realloc",     "memalign",           "aligned_alloc",
+                                      "posix_memalign", "valloc",  "pvalloc",      "malloc_trim", "malloc_usable_size", "mallinfo",
+                                      "mallinfo2",      "mallopt", "malloc_stats", "malloc_info"};
+constexpr const char* kOthers[] = {
+    "pthread_create",
+    "pthread_exit",
+    "dl_iterate_phdr",
+    "fork",
+    "_Fork",
+    "vfork",
+    "dlopen",
+    "dlclose",
+    "dlsym",
+    "dladdr",
+    "dlinfo",
+    "dlmopen",
+    "exit",
+    "quick_exit",
+    "abort",
+    "__cxa_atexit",
+    "__cxa_finalize",
+    "__cxa_at_quick_exit",
+    "pthread_getattr_np",
+    "pthread_setattr_default_np",
+    "pthread_getattr_default_np",
+    "pthread_attr_setaffinity_np",
+    "setuid",
+    "setgid",
+    "setresuid",
+    "setresgid",
+    "setreuid",
+    "setregid",
+    "setgroups",
+    "posix_spawn",
+    "posix_spawnp",
+    "system",
+    "popen",
+    "__register_atfork",
+    "setlocale",
+};
+
+}  // namespace
+
+void UnsafeCode::Add(const ProcessMemory& memory, uint64_t begin, uint64_t end) {
+  if (begin >= end) return;
+  Code code{begin, end, std::string(end - begin + kMostCall, '\0')};
+  if (!memory.Read(begin - kMostCall, code.bytes.data(), code.bytes.size())) {
+    // Nothing is before the first page of an object.
+    (void)memory.Read(begin, code.bytes.data() + kMostCall, end - begin);
+  }
+  codes_.push_back(std::move(code));
+  first_ = std::min(first_, begin);
+  last_ = std::max(last_, end);
+}
+
+void UnsafeCode::AddObject(const ProcessMemory& memory, const MappedObject& object) {
+  for (const MappedObject::Part& part : object.parts) {
+    if ((part.flags & PF_X) != 0) Add(memory, part.begin, part.end);
+  }
+}
+
+void UnsafeCode::AddCLibrary(const ProcessMemory& memory, const MappedObject& library) {
+  const auto& all = library.functions;
+  uint64_t first = ~uint64_t{0}, last = 0;
+  for (const char* const name : kAllocator) {
+    if (const ExportedSymbol* const function = library.Find(name); function != nullptr) {
+      first = std::min(first, function->begin);
+      last = std::max(last, function->end);
+    }
+  }
+  // The file ends where the functions of others begin.
+  uint64_t before = 0, after = ~uint64_t{0};
+  for (const ExportedSymbol& function : all) {
+    if (function.end <= first) before = std::max(before, function.end);
+    if (function.begin >= last) after = std::min(after, function.begin);
+  }
+  if (last != 0) Add(memory, before, after);
+  for (const char* const name : kOthers) {
+    if (const ExportedSymbol* const function = library.Find(name); function != nullptr) Add(memory, function->begin, function->end);
+  }
+  for (const MappedObject::Part& part : library.parts) {
+    if ((part.flags & PF_X) == 0) continue;
+    c_begin_ = part.begin;
+    c_end_ = part.end;
+    std::string text(part.end - part.begin, '\0');
+    constexpr std::string_view kReturn("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9);  // rt_sigreturn()
+    const size_t at = memory.Read(part.begin, text.data(), text.size()) ? text.find(kReturn) : std::string::npos;
+    if (at != std::string::npos) restorer_ = part.begin + at;
+  }
+}
+
+bool UnsafeCode::Has(uint64_t address) const {
+  return std::ranges::any_of(codes_, [=](const Code& code) { return address - code.begin < code.end - code.begin; });
+}
+
+bool UnsafeCode::IsReturnAddress(uint64_t address) const {
+  if (address < first_ || address > last_) return false;  // most words
+  for (const Code& code : codes_) {
+    if (address - code.begin >= code.end - code.begin) continue;
+    const auto* const at = reinterpret_cast<const uint8_t*>(code.bytes.data()) + (address - code.begin) + kMostCall;
+    if (at[-5] == 0xe8) return true;
+    for (const int bytes : {2, 3, 4, 6, 7}) {
+      if (at[-bytes] == 0xff && (at[1 - bytes] & 0x38) == 0x10) return true;
+    }
+  }
+  return false;
+}
+
+namespace {
+
+// How a system call that a thread waits in shows that the thread was stopped: the less it shows, the better the thread carries.
+enum Rank { kUnseen = 0, kRuns, kRetried, kRepeated, kNever };
+
+// What /proc says of a thread.
+struct Waiting {
+  pid_t thread;
+  Rank rank = kNever;
+  uint64_t stack = 0, code = 0;
+};
+
+std::string TextOf(pid_t pid, pid_t thread, const char* name) {
+  char text[4096] = "";
+  const std::string path = "/proc/" + std::to_string(pid) + "/task/" + std::to_string(thread) + "/" + name;
+  FILE* const file = fopen(path.c_str(), "re");
+  if (file == nullptr) return {};
+  const size_t bytes = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  return {text, bytes};
+}
+
+Rank RankOf(unsigned long number, const unsigned long* arguments) {
+  switch (number) {
+    case SYS_futex:
+      return arguments[3] == 0 ? kUnseen : kRetried;
+    case SYS_read:
+    case SYS_readv:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_flock:
+      return kRuns;
+    case SYS_clock_nanosleep:
+      return (arguments[1] & 1) != 0 ? kRetried : kRepeated;  // until a point in time, or for some time
+    case SYS_select:
+    case SYS_pselect6:
+    case SYS_ppoll:
+      return kRetried;
+    case SYS_nanosleep:
+    case SYS_poll:
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+      return kRepeated;
+    default:
+      return kNever;
+  }
+}
+
+Waiting Look(pid_t pid, pid_t thread) {
+  Waiting found{thread};
+  const std::string text = TextOf(pid, thread, "syscall");
+  if (text.starts_with("running")) {
+    found.rank = kRuns;
+    return found;
+  }
+  unsigned long number, a[6], stack, code;
+  if (std::sscanf(text.c_str(), "%lu 0x%lx 0x%lx 0x%lx 0x%lx 0x%lx 0x%lx 0x%lx 0x%lx", &number, &a[0], &a[1], &a[2], &a[3], &a[4], &a[5],
+                  &stack, &code) != 9) {
+    return found;
+  }
+  found.rank = RankOf(number, a);
+  found.stack = stack;
+  found.code = code;
+  return found;
+}
+
+std::vector<Waiting> ThreadsOf(pid_t pid) {
+  std::vector<Waiting> threads;
+  DIR* const folder = opendir(("/proc/" + std::to_string(pid) + "/task").c_str());
+  if (folder == nullptr) return threads;
+  while (const dirent* const entry = readdir(folder)) {
+    const int thread = std::atoi(entry->d_name);
+    if (thread == 0) continue;
+    const Waiting found = Look(pid, thread);
+    if (found.rank != kNever) threads.push_back(found);
+  }
+  closedir(folder);
+  std::ranges::stable_sort(threads, {}, &Waiting::rank);
+  return threads;
+}
+
+// Is where the words of a signal's frame are, from its first one, as the kernel puts it on the stack (struct rt_sigframe).
+struct SignalFrame {
+  uint64_t restorer, flags, link, alternate, alternate_flags, alternate_bytes;
+  uint64_t r8, r9, r10, r11, r12, r13, r14, r15, di, si, bp, bx, dx, ax, cx, sp, ip, eflags;
+  uint16_t cs, gs, fs, ss;
+  uint64_t error, trap, old_mask, cr2, fpu, reserved[8], mask;
+};
+static_assert(offsetof(SignalFrame, cs) == 192 && offsetof(SignalFrame, mask) == 304);
+constexpr uint16_t kCodeSegment = 0x33;  // of 64 bits
+
+constexpr uint64_t kMostStack = 1 << 20;
+constexpr uint64_t kStackNeeded = 32 << 10;  // by pthread_create(), below the frame
+
+// Returns whether no frame of the stack from `sp` on is in unsafe code, and none is that of a signal: its handler may have interrupted such
+// code, on another stack.
+bool IsStackSafe(const Carried& carried, const std::vector<MappedRange>& ranges, uint64_t sp) {
+  const auto range = std::ranges::find_if(ranges, [=](const MappedRange& one) { return one.Has(sp); });
+  if (range == ranges.end()) return false;
+  if (range->path != "[stack]" && sp - range->begin < 2 * kStackNeeded) return false;
+  std::vector<uint64_t> words(std::min(range->end - sp, kMostStack) / sizeof(uint64_t));
+  if (!carried.memory.Read(sp, words.data(), words.size() * sizeof(uint64_t))) return false;
+  constexpr size_t kSegments = offsetof(SignalFrame, cs) / sizeof(uint64_t);
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (carried.unsafe.IsReturnAddress(words[i])) return false;
+    const bool is_frame = words[i] == carried.restorer && i + kSegments < words.size() && (words[i + kSegments] & 0xffff) == kCodeSegment;
+    if (is_frame) return false;
+  }
+  return true;
+}
+
+// Returns whether a signal is about to come to the thread.
+bool HasPendingSignal(pid_t pid, pid_t thread) {
+  const std::string text = TextOf(pid, thread, "status");
+  const auto mask = [&](const char* name) {
+    const size_t at = text.find(name);
+    return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + std::strlen(name), nullptr, 16);
+  };
+  return ((mask("SigPnd:") | mask("ShdPnd:")) & ~mask("SigBlk:")) != 0;
+}
+
+// A thread that this one traces and has stopped. The thread goes on when this ends.
+class Stopped {
+ public:
+  explicit Stopped(pid_t thread) : thread_(thread) {
+    if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) return;
+    is_traced_ = true;
+    if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return;
+    const auto end = Clock::now() + std::chrono::milliseconds(50);
+    int status = 0;
+    pid_t who;
+    while ((who = waitpid(thread, &status, __WALL | WNOHANG)) == 0 && Clock::now() < end) sched_yield();
+    if (who != thread || !WIFSTOPPED(status)) return;
+    is_stopped_ = true;
+    const bool is_event = status >> 16 == PTRACE_EVENT_STOP;
+    signal_ = is_event ? 0 : WSTOPSIG(status);
+    is_usable = is_event && WSTOPSIG(status) == SIGTRAP;  // else a signal has come, or the program is stopped
+  }
+  ~Stopped() { Detach(); }
+  Stopped(const Stopped&) = delete;
+  Stopped& operator=(const Stopped&) = delete;
+  void Detach() {
+    if (is_traced_ && is_stopped_) ptrace(PTRACE_DETACH, thread_, nullptr, signal_);
+    is_traced_ = false;
+  }
+  bool is_usable = false;
+
+ private:
+  const pid_t thread_;
+  bool is_traced_ = false, is_stopped_ = false;
+  long signal_ = 0;
+};
+
+template <typename T>
+bool GetSet(long request, pid_t thread, long set, T* data, size_t bytes, size_t* got = nullptr) {
+  iovec part{data, bytes};
+  const bool is_done = ptrace(static_cast<__ptrace_request>(request), thread, set, &part) == 0;
+  if (got != nullptr) *got = part.iov_len;
+  return is_done;
+}
+
+// Returns the registers with which the thread goes on as if it had not been stopped. A call that it waited in is made again.
+user_regs_struct AsBefore(const user_regs_struct& now, Rank rank) {
+  constexpr long kRestart[] = {-512, -513, -514, -516};  // ERESTARTSYS and its kin: they never reach a program
+  user_regs_struct before = now;
+  const auto result = static_cast<long>(now.rax);
+  const bool is_restarted = std::ranges::find(kRestart, result) != std::end(kRestart) || (result == -EINTR && rank != kNever);
+  if (static_cast<long>(now.orig_rax) >= 0 && is_restarted) {
+    before.rax = now.orig_rax;
+    before.rip -= 2;
+  }
+  return before;
+}
+
+// Gives a stopped thread the frame of a signal whose handler is pthread_create(). rt_sigreturn() then puts all back, also if this process
+// has died by then. Returns false if it cannot: nothing is changed.
+bool GiveFrame(const Carried& carried, pid_t thread, const user_regs_struct& now, Rank rank) {
+  constexpr long kXState = 0x202;
+  constexpr size_t kBytesOfSoftware = 464;  // where the kernel looks for the layout, in the area of FXSAVE
+  constexpr size_t kMostBytes = 32768;
+  alignas(64) static thread_local uint8_t fpu[kMostBytes + 8];
+  size_t bytes = 0;
+  uint64_t mask = 0;
+  if (!GetSet(PTRACE_GETREGSET, thread, kXState, fpu, kMostBytes, &bytes) || bytes < 576 || bytes >= kMostBytes) return false;
+  if (ptrace(PTRACE_GETSIGMASK, thread, sizeof mask, &mask) != 0) return false;
+  uint64_t features;
+  std::memcpy(&features, fpu + kBytesOfSoftware, sizeof features);
+  const struct {
+    uint32_t magic, all_bytes;
+    uint64_t features;
+    uint32_t bytes, none[7];
+  } software{0x46505853, static_cast<uint32_t>(bytes + 4), features, static_cast<uint32_t>(bytes), {}};
+  static_assert(sizeof software == 48);
+  std::memcpy(fpu + kBytesOfSoftware, &software, sizeof software);
+  constexpr uint32_t kEnd = 0x46505845;
+  std::memcpy(fpu + bytes, &kEnd, sizeof kEnd);
+
+  constexpr uint64_t kRedZone = 128;
+  const uint64_t at_fpu = (now.rsp - 2 * kRedZone - bytes - sizeof kEnd) & -uint64_t{64};
+  const uint64_t at = ((at_fpu - 1024) & -uint64_t{16}) - 8;
+  const uint64_t at_result = at + sizeof(SignalFrame) + 64;  // of pthread_create()
+  const user_regs_struct b = AsBefore(now, rank);
+  SignalFrame frame{};
+  frame.restorer = carried.restorer;
+  frame.flags = 1 | 2 | 4;                      // UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
+  frame.alternate = frame.alternate_bytes = 1;  // is refused, so that of the thread stays
+  frame.r8 = b.r8, frame.r9 = b.r9, frame.r10 = b.r10, frame.r11 = b.r11, frame.r12 = b.r12, frame.r13 = b.r13, frame.r14 = b.r14;
+  frame.r15 = b.r15, frame.di = b.rdi, frame.si = b.rsi, frame.bp = b.rbp, frame.bx = b.rbx, frame.dx = b.rdx, frame.ax = b.rax;
+  frame.cx = b.rcx, frame.sp = b.rsp, frame.ip = b.rip, frame.eflags = b.eflags;
+  frame.cs = static_cast<uint16_t>(b.cs), frame.ss = static_cast<uint16_t>(b.ss);
+  frame.fpu = at_fpu;
+  frame.mask = mask;
+  user_regs_struct call = now;
+  call.orig_rax = ~0ull;
+  call.rsp = at;
+  call.rdi = at_result;
+  call.rsi = 0;
+  call.rdx = carried.start;
+  call.rcx = carried.argument;
+  call.rax = 0;
+  call.rip = carried.create;
+  call.eflags &= ~uint64_t{0x400};  // the direction of strings
+  if (!carried.memory.Write(at_fpu, fpu, bytes + sizeof kEnd) || !carried.memory.Write(at, &frame, sizeof frame)) return false;
+  if (!GetSet(PTRACE_SETREGSET, thread, NT_PRSTATUS, &call, sizeof call)) return false;
+  // The new thread gets this mask: no signal of the program comes to it. The frame has the old one.
+  uint64_t blocked = ~uint64_t{0};
+  (void)ptrace(PTRACE_SETSIGMASK, thread, sizeof blocked, &blocked);
+  return true;
+}
+
+// Returns whether the thread carries the call now.
+bool TryThread(const Carried& carried, const Waiting& waiting, double* stopped) {
+  const std::vector<MappedRange> ranges = carried.memory.Ranges();
+  const bool must_check = carried.checks_thread;
+  // First from outside: a thread that cannot carry is not stopped.
+  if (must_check && waiting.stack != 0 && (carried.unsafe.Has(waiting.code) || !IsStackSafe(carried, ranges, waiting.stack))) return false;
+  const auto begin = Clock::now();
+  Stopped thread(waiting.thread);
+  if (!thread.is_usable) return false;
+  user_regs_struct now{};
+  if (!GetSet(PTRACE_GETREGSET, waiting.thread, NT_PRSTATUS, &now, sizeof now) || (now.cs & 0xffff) != kCodeSegment) return false;
+  const bool is_in_call = static_cast<long>(now.orig_rax) >= 0;
+  const unsigned long arguments[6] = {now.rdi, now.rsi, now.rdx, now.r10, now.r8, now.r9};
+  const Rank rank = is_in_call ? RankOf(now.orig_rax, arguments) : kNever;
+  if (must_check) {
+    if (is_in_call ? rank == kNever : carried.unsafe.IsInCLibrary(now.rip)) return false;
+    if (carried.unsafe.Has(now.rip) || !IsStackSafe(carried, ranges, now.rsp)) return false;
+  }
+  if (HasPendingSignal(carried.pid, waiting.thread) || !GiveFrame(carried, waiting.thread, now, rank)) return false;
+  thread.Detach();
+  *stopped = std::chrono::duration<double>(Clock::now() - begin).count();
+  return true;
+}
+
+}  // namespace
+
+Status Carry(const Carried& carried, double seconds, double* stopped) {
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  do {
+    for (const Waiting& waiting : ThreadsOf(carried.pid)) {
+      bool is_carried = false;
+      // A thread of its own traces: when that ends, what it traces goes on, also what did not stop in time.
+      std::thread([&] { is_carried = TryThread(carried, waiting, stopped); }).join();
+      if (is_carried) return {};
+      if (Clock::now() > end) break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  } while (Clock::now() < end);
+  return {Code::kState, "no thread of it was at a safe point: not now"};
+}
+
+}  // namespace perfschema::bindings
+
+#endif

@@ -1,0 +1,54 @@
+// bindings/carrier.h: makes a thread of another process call pthread_create() once, at a safe point.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "other_process.h"
+
+namespace perfschema::bindings {
+
+// Code that holds locks which pthread_create() or dlopen() may want: the allocator, the dynamic linker, fork, exit, and parts of the C
+// library beside them. A thread is inside if it runs there, or if a return address on its stack leads there. Threads: immutable.
+class UnsafeCode {
+ public:
+  // All code of an object.
+  void AddObject(const ProcessMemory& memory, const MappedObject& object);
+  void AddCLibrary(const ProcessMemory& memory, const MappedObject& library);
+  // Returns whether the address is in such code.
+  bool Has(uint64_t address) const;
+  // Returns whether it is there, behind a call.
+  bool IsReturnAddress(uint64_t address) const;
+  // Returns whether a thread that runs, and waits in no system call, may have a lock here: in all of the C library.
+  bool IsInCLibrary(uint64_t address) const { return address - c_begin_ < c_end_ - c_begin_; }
+  // Returns where handlers of signals return to, or 0.
+  uint64_t restorer() const { return restorer_; }
+
+ private:
+  struct Code {
+    uint64_t begin, end;
+    std::string bytes;  // with those before the begin that may be a call
+  };
+  void Add(const ProcessMemory& memory, uint64_t begin, uint64_t end);
+  std::vector<Code> codes_;
+  uint64_t first_ = ~uint64_t{0}, last_ = 0;
+  uint64_t c_begin_ = 0, c_end_ = 0, restorer_ = 0;
+};
+
+struct Carried {
+  const ProcessMemory& memory;
+  const pid_t pid;
+  const uint64_t create, restorer;  // pthread_create(); what returns from the handler of a signal
+  const uint64_t start, argument;   // of the new thread
+  const UnsafeCode& unsafe;
+  const bool checks_thread;
+};
+
+// Returns kState if there was no safe point in that time. `stopped`: seconds that the thread stood.
+Status Carry(const Carried& carried, double seconds, double* stopped);
+
+}  // namespace perfschema::bindings

@@ -1,0 +1,75 @@
+// bindings/other_process.h: the memory of another process, and the objects that its dynamic linker has loaded. Nothing there is changed.
+//
+// All is read from the process and not from files: a file may be another one by now, or lie in another container.
+#pragma once
+
+#include <elf.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace perfschema::bindings {
+
+// A part of the address space.
+struct MappedRange {
+  uint64_t begin, end, offset;
+  std::string protection, path;
+  bool Has(uint64_t address) const { return address - begin < end - begin; }
+};
+
+// The memory of a process, which the kernel lets this one trace. Threads: one.
+class ProcessMemory {
+ public:
+  explicit ProcessMemory(pid_t pid);
+  ~ProcessMemory();
+  ProcessMemory(const ProcessMemory&) = delete;
+  ProcessMemory& operator=(const ProcessMemory&) = delete;
+  bool is_open() const { return fd_ >= 0; }  // else errno says why
+  bool Read(uint64_t from, void* to, size_t bytes) const;
+  // Also where the program itself may not write.
+  bool Write(uint64_t to, const void* from, size_t bytes) const;
+  template <typename T>
+  T Get(uint64_t from) const {
+    T value{};
+    return Read(from, &value, sizeof value) ? value : T{};
+  }
+  std::vector<MappedRange> Ranges() const;
+
+ private:
+  const pid_t pid_;
+  const int fd_;
+};
+
+// A symbol that an object exports.
+struct ExportedSymbol {
+  std::string name;
+  uint64_t begin, end;  // end: as the object says, or begin
+};
+
+// An object that the process has mapped: a program or a library. Threads: immutable.
+class MappedObject {
+ public:
+  // `is_valid` is false if there is no ELF object of this machine.
+  MappedObject(const ProcessMemory& memory, const MappedRange& first);
+  bool is_valid = false;
+  std::string path;
+  // The functions that it exports, by address.
+  std::vector<ExportedSymbol> functions;
+  // The segments, at their addresses.
+  struct Part {
+    uint64_t begin, end;
+    uint32_t flags;  // PF_X ...
+  };
+  std::vector<Part> parts;
+
+  // Returns the function of that name, or nullptr.
+  const ExportedSymbol* Find(std::string_view name) const;
+
+ private:
+  void ReadFunctions(const ProcessMemory& memory, uint64_t base, uint64_t dynamic);
+};
+
+}  // namespace perfschema::bindings

@@ -1,0 +1,153 @@
+"""Records a program that runs already, and leaves it again: ``pfs join`` and ``pfs leave``.
+
+cpp/bindings/call_in_process.h says how the library comes into the program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from pfs import _core
+from pfs._process import by_name, owners, processes
+from pfs._process.run import launch
+from pfs._read.show import plain
+from pfs.errors import AttachError, OperationNotAllowed, StateError
+
+__all__ = ["CHILDREN", "join", "judge", "leave", "pid_of"]
+
+CHILDREN = ("none", "fork")
+_SECONDS = 2.0  # that a safe point is looked for
+_JOIN, _LEAVE = "pfs_run_join", "pfs_run_leave"  # cpp/run/calls/process.cpp
+# Another copy of the core in a program: pfs of its own. The library of `pfs run` has another name.
+_OWN_PFS = re.compile(r"/(libperfschema\.so[0-9.]*|_core\.[^/]*\.so)$", re.MULTILINE)
+_STATES = {"T": "it is stopped", "t": "a debugger has stopped it", "Z": "it has ended", "X": "it has ended"}
+
+
+def join(pid: int, only: Sequence[str] = (), *, all_on: bool = False, children: str = "fork", force: bool = False) -> None:
+    """Records a program that runs already, as ``pfs run`` does, until it ends or :func:`pfs.leave` is called.
+
+    One thread of the program stands for less than a millisecond. If the program cannot be joined, nothing in it is changed.
+
+    Args:
+        only: record only these parts, such as ``locks`` and ``files``; empty: all but memory.
+        all_on: time each lock, and not only those that must be waited for.
+        children: "fork" also records the children that it forks from then on, "none" does not.
+        force: join a program with a filter of system calls (seccomp), too. A filter that kills may end it.
+
+    Raises:
+        AttachError: there is no such process, or it must not be touched. The message says why.
+        StateError: it was at no safe point in two seconds: a later try may succeed.
+    """
+    status = judge(pid, force)
+    settings = _settings(pid, only, all_on, children)
+    if _call(pid, _JOIN, b"".join(f"{name}={value}".encode() + b"\0" for name, value in settings.items())) != 0:
+        folder = settings.get("PFS_DIR") or processes.default_directory(int(status["Uid"].split()[1]))
+        raise StateError(f"process {pid} was joined, but has no segment: {folder} cannot be used there, or pfs is off for good")
+
+
+def leave(pid: int) -> None:
+    """Stops the recording of a program that was joined, or that ``pfs run`` has started. Its tables can be read until it ends.
+
+    Raises:
+        AttachError: there is no such process, or it is not recorded.
+        StateError: as :func:`pfs.join`.
+    """
+    judge(pid, force=True)
+    if "libperfschema-run.so" not in (maps := _read(pid, "maps")) and "/memfd:pfs " not in maps:
+        raise AttachError(f"process {pid} is not recorded by pfs join or pfs run")
+    _call(pid, _LEAVE, b"")
+
+
+def judge(pid: int, force: bool = False) -> Mapping[str, str]:
+    """Returns the fields of /proc/PID/status of a process that may be joined. Nothing of it is touched.
+
+    Raises:
+        AttachError: it must not be joined.
+    """
+
+    def refused(why: str) -> AttachError:
+        return AttachError(f"process {pid} cannot be joined: {why}")
+
+    if pid == os.getpid():
+        raise refused("it is this one")
+    status = dict(line.split(":\t", 1) for line in _read(pid, "status").splitlines() if ":\t" in line)
+    if why := _STATES.get(status["State"][0]):
+        raise refused(why)
+    if status["Tgid"] != str(pid):
+        raise refused(f"it is a thread of process {status['Tgid']}")
+    if (tracer := status["TracerPid"].strip()) != "0":
+        raise refused(f"process {tracer} traces it")
+    if status.get("Seccomp", "0").strip() != "0" and not force:
+        raise refused("a filter of system calls (seccomp) may end it when the library is loaded (--force: join it all the same)")
+    if "shstk" in status.get("x86_Thread_features", ""):
+        raise refused("it has a shadow stack, and a call from outside would end it")
+    if len(owners.uids_of(pid)) != 1:
+        raise refused("it has the rights of several users")
+    if own := _OWN_PFS.search(_read(pid, "maps")):
+        raise refused(f"it has pfs of its own ({own[1]})")
+    _call(pid, _JOIN, b"", is_dry=True)
+    return status
+
+
+def pid_of(name: str) -> int:
+    """Returns the process of a number, or the only one that runs a program of this name.
+
+    Raises:
+        AttachError: none runs it, or several do.
+    """
+    if name.isascii() and name.isdigit():
+        return int(name)
+    found = []
+    for pid in sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
+        try:
+            command = _read(pid, "cmdline").replace("\0", " ").strip()
+        except AttachError:
+            continue  # it has ended
+        if pid != os.getpid() and name in by_name.names_of(command):
+            found.append((pid, command))
+    if len(found) == 1:
+        return found[0][0]
+    lines = "".join(f"\n  {pid}  {plain(command)[:100]}" for pid, command in found[:20])
+    raise AttachError(f"{len(found) or 'no'} processes are called '{name}'" + (f": give the pid of one{lines}" if found else ""))
+
+
+def _settings(pid: int, only: Sequence[str], all_on: bool, children: str) -> dict[str, str]:
+    """Returns the variables that the library takes in place of its environment. Empty ones are left out."""
+    there = dict(entry.split("=", 1) for entry in _read(pid, "environ").split("\0") if entry.startswith("PFS_") and "=" in entry)
+    folder = os.environ.get("PFS_DIR")
+    settings = {
+        "PFS_CYCLE_RATE": launch.cycle_rate(),
+        "PFS_DIR": os.path.abspath(folder) if folder else there.get("PFS_DIR", ""),
+        "PFS_MODE": os.environ.get("PFS_MODE") or there.get("PFS_MODE", ""),
+        "PFS_OPTIONS": launch.options_text(only, all_on, False, os.environ.get("PFS_OPTIONS") or there.get("PFS_OPTIONS")),
+        "PFS_RUN_CHILDREN": children,
+    }
+    return {name: value for name, value in settings.items() if value}
+
+
+def _call(pid: int, function: str, text: bytes, is_dry: bool = False) -> int:
+    try:
+        return _core.call_in_process(pid, launch.library(), function, text, _SECONDS, is_dry, True)[0]
+    except OperationNotAllowed as error:
+        raise AttachError(f"process {pid} cannot be joined: {error}") from None
+    except StateError as error:
+        raise StateError(f"process {pid}: {error}") from None
+
+
+def _read(pid: int, name: str) -> str:
+    """Returns the text of a file of /proc/PID.
+
+    Raises:
+        AttachError: there is no such process, or this user may not read it.
+    """
+    try:
+        with open(f"/proc/{pid}/{name}", encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except FileNotFoundError:
+        raise AttachError(f"there is no process {pid}") from None
+    except OSError as error:
+        raise AttachError(
+            f"process {pid} cannot be joined: the system does not let this user trace it: {error.strerror}"
+        ) from None

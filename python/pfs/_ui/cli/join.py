@@ -1,0 +1,88 @@
+"""``pfs join`` records a program that runs already, and ``pfs leave`` leaves it."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from pfs._process import processes
+from pfs._process.run import join as joined
+from pfs._process.run import launch
+from pfs._ui.cli.options import Interval, some_of
+
+__all__ = ["join", "leave"]
+
+
+@click.command()
+@click.argument("process", metavar="PID|NAME")
+@click.option("--dry-run", is_flag=True, help="Say whether it can be joined, and change nothing.")
+@click.option(
+    "--only",
+    metavar="A,B,...",
+    callback=some_of([part for part in launch.PARTS if part != "memory"], "part"),
+    help=f"Record only these parts: {', '.join(part for part in launch.PARTS if part != 'memory')}.",
+)
+@click.option("--all-on/--contended", help="Time each lock, or only locks that must be waited for.  [default: contended]")
+@click.option("--children", type=click.Choice(joined.CHILDREN), default="fork", show_default=True, help="Also record these.")
+@click.option("--force", is_flag=True, help="Join a program with a filter of system calls, too, which may end it.")
+@click.option("--for", "seconds", type=Interval(0.1, 86400), help="Leave it after this time.")
+@click.option("--report", "wants_report", is_flag=True, help="Then print what it waited for, as pfs run does. Needs --for.")
+def join(
+    process: str,
+    dry_run: bool,
+    only: list[str],
+    all_on: bool,
+    children: str,
+    force: bool,
+    seconds: float | None,
+    wants_report: bool,
+) -> None:
+    """Records a program that runs already, as pfs run does, until it ends or pfs leave is called.
+
+    One thread of the program stands for less than a millisecond. A program that must not be touched is refused, with the reason.
+
+    \b
+    pfs join 4711
+    pfs join redis-server --for 60s --report
+    pfs join 4711 --dry-run
+    """
+    if wants_report and seconds is None:
+        raise click.UsageError("--report needs --for, which says when.")
+    pid = joined.pid_of(process)
+    if dry_run:
+        status = joined.judge(pid, force)
+        click.echo(f"process {pid} can be joined: {status['Name'].strip()}, {status['Threads'].strip()} threads")
+        return
+    joined.join(pid, only, all_on=all_on, children=children, force=force)
+    click.echo(f"process {pid} is recorded: pfs top {pid}", err=True)
+    if seconds is None:
+        return
+    before = launch.Took.of(pid)
+    try:
+        time.sleep(seconds)
+    finally:
+        took = launch.Took.of(pid) - before
+        joined.leave(pid)
+    if wants_report:
+        from pfs._process.run import report as reports
+        from pfs._process.run.report_text import text_of
+
+        gathered = reports.gather([processes.find(pid)])
+        gathered.finish(took, {})
+        click.echo(text_of(gathered, 10, False))
+
+
+@click.command()
+@click.argument("process", metavar="PID|NAME")
+def leave(process: str) -> None:
+    """Stops the recording of a program that pfs join has joined, or that pfs run has started.
+
+    The program goes on. What was recorded can be read until it ends. pfs join records it again.
+
+    \b
+    pfs leave 4711
+    """
+    pid = joined.pid_of(process)
+    joined.leave(pid)
+    click.echo(f"process {pid} is not recorded any more", err=True)
