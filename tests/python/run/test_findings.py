@@ -61,11 +61,16 @@ def built(source: Path, folder: Path) -> list[str]:
     return [str(program)]
 
 
-def found_in(command: list[str], where: Path) -> list[dict[str, Any]]:
+def reported(command: list[str], where: Path) -> dict[str, Any]:
     where.mkdir(exist_ok=True)
     report = where / "report.json"
     subprocess.run([*PFS, "run", "--json", "-o", report, "--", *command], cwd=where, check=True, timeout=60)
-    found: list[dict[str, Any]] = json.loads(report.read_text())["findings"]
+    read: dict[str, Any] = json.loads(report.read_text())
+    return read
+
+
+def found_in(command: list[str], where: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = reported(command, where)["findings"]
     return found
 
 
@@ -94,6 +99,17 @@ def test_the_fault_is_found_first_at_its_line(rule: Rule, source: Path, folder: 
 @pytest.mark.parametrize(("rule", "source"), CASES)
 def test_nothing_is_found_when_it_is_mended(rule: Rule, source: Path, folder: Path) -> None:
     assert found_in([*built(source, folder), "mended"], folder / source.stem.join("m_")) == []
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(("rule", "source"), [case for case in CASES if case.values[0].is_bound])  # type: ignore[union-attr]
+def test_mending_saves_no_more_than_at_most(rule: Rule, source: Path, folder: Path) -> None:
+    command = built(source, folder)
+    with_fault = [reported(command, folder / "with_fault") for _ in range(3)]
+    mended = [reported([*command, "mended"], folder / "mended") for _ in range(3)]
+    most = max(found["time"] for report in with_fault for found in report["findings"] if found["name"] == rule.name)
+    walls, walls_mended = ([report["took"]["wall"] for report in reports] for reports in (with_fault, mended))
+    assert min(walls) - min(walls_mended) <= most + 0.1 * min(walls)
 
 
 def test_every_rule_has_a_program_and_every_program_a_rule() -> None:

@@ -100,9 +100,8 @@ order by stake desc""",
         "Add up in each thread, or take it once for many.",
         ("hot_lock",),
         "Threads hold a lock for nanoseconds, but so often that they wait for each other, and its cache line moves between "
-        "processors.",
+        "processors. The time is that of the waits; mending saves the calls, too.",
         "`events_waits_summary_global_by_event_name` has COUNT_STAR of the lock: more than 300,000 in a second.",
-        is_bound=True,
         covers=("lock_held",),
     ),
     Rule(
