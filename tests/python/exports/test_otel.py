@@ -466,6 +466,29 @@ def test_a_receiver_gets_what_the_tables_hold(worker: Subject) -> None:
         assert server.headers[0]["x-key"] == "a b"
 
 
+def test_variables_of_opentelemetry_name_the_service_and_its_place(worker: Subject) -> None:
+    """As the SDKs read them; an address may be that of the traces."""
+    variables = {"OTEL_RESOURCE_ATTRIBUTES": "k8s.pod.name=shop-1,service.name=lost,team=a%2Cb", "OTEL_SERVICE_NAME": "shop"}
+    with receiver() as server:
+        done = run(str(worker.path), "--endpoint", server.url + "/v1/traces", **variables)
+        assert done.returncode == 0, done.stderr
+        for message in (server.traces[0].resource_spans[0], server.metrics[0].resource_metrics[0]):
+            found = {pair.key: pair.value.string_value for pair in message.resource.attributes}
+            assert (found["service.name"], found["k8s.pod.name"], found["team"]) == ("shop", "shop-1", "a,b")
+        done = run(str(worker.path), "-o", "-", "--only", "metrics", OTEL_RESOURCE_ATTRIBUTES="service.name=other")
+        assert '{"key":"service.name","value":{"stringValue":"other"}}' in done.stdout
+    refused = run(str(worker.path), "-o", "-", OTEL_RESOURCE_ATTRIBUTES="team")
+    assert refused.stderr == "pfs: bad value of OTEL_RESOURCE_ATTRIBUTES: legal is name=value,...\n"
+
+
+def test_idle_time_is_no_span(folder: Path) -> None:
+    with subject(folder) as program:
+        program.do("with pfs.statement('app/query', 'x'), pfs.idle(): pass")
+        with pfs.attach(program.path) as schema:
+            assert "idle" in set(schema.table("events_waits_history_long")["EVENT_NAME"])
+        assert {span.name for span in once(str(program.path), min_wait=0)[0]} == {"statement/app/query"}
+
+
 def test_lines_of_json(worker: Subject, tmp_path: Path) -> None:
     path = tmp_path / "spans.jsonl"
     for _ in range(2):

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Any
+from urllib.parse import unquote
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
@@ -15,8 +16,9 @@ from pfs._export.otel.events import Event
 from pfs._process import by_name, processes
 from pfs._read.kinds import literals_of
 from pfs._read.show import storable
+from pfs.errors import InvalidValue
 
-__all__ = ["key_values", "of_event", "of_process"]
+__all__ = ["key_values", "of_environment", "of_event", "of_process"]
 
 _MOST = 2**63 - 1
 _SQL = "statement/sql/"
@@ -124,6 +126,21 @@ def error_of(event: Event) -> str:
     return str(event.values["MYSQL_ERRNO"]) if state in (*_NO_ERROR, "HY000") else str(state)
 
 
+def of_environment(variable: str = "OTEL_RESOURCE_ATTRIBUTES") -> dict[str, str]:
+    """Returns the pairs name=value,... of a variable that all exporters of OpenTelemetry read.
+
+    Raises:
+        InvalidValue: it has others.
+    """
+    made = {}
+    for part in filter(None, (part.strip() for part in os.environ.get(variable, "").split(","))):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise InvalidValue(f"bad value of {variable}: legal is name=value,...")  # it may hold a password
+        made[unquote(name.strip())] = unquote(value.strip())
+    return made
+
+
 def of_process(found: processes.Found, service: str | None) -> tuple[Resource, bytes]:
     """Returns the resource of a process, and bytes that no other process has."""
     identity = found.identity
@@ -132,6 +149,8 @@ def of_process(found: processes.Found, service: str | None) -> tuple[Resource, b
     program = os.path.basename(command.split()[0].removesuffix(":")) if command.split() else ""
     # The longest name is the script of an interpreter; without .py it names the service.
     names = sorted(name.removesuffix(".py") for name in by_name.names_of(command) if name != program)
+    given = of_environment()
+    service = service or given.get("service.name")
     made: dict[str, Any] = {
         "service.name": service or (names[0] if names else program) or "unknown_service:pfs",
         "service.instance.id": str(uuid.uuid5(uuid.NAMESPACE_OID, key)),
@@ -144,4 +163,4 @@ def of_process(found: processes.Found, service: str | None) -> tuple[Resource, b
         made["process.creation.time"] = began.replace(tzinfo=UTC).isoformat(timespec="milliseconds")
     if processes.is_of_this_boot(identity):
         made["host.name"] = os.uname().nodename
-    return Resource(attributes=key_values(made)), key.encode()
+    return Resource(attributes=key_values(given | made)), key.encode()

@@ -144,6 +144,8 @@ class History:
         return chosen[::-1]
 
     def _is_short(self, event: Event) -> bool:
+        if event.values["EVENT_NAME"] == "idle":  # between two requests nothing happens
+            return True
         return event.kind == "wait" and event.has_ended and event.values["TIMER_WAIT"] < self._min_wait
 
     def _parent(self, event: Event, is_over: bool) -> Parent:

@@ -16,7 +16,7 @@ from pfs._export.metrics import DEFAULT_TOP
 from pfs._export.metrics.exporter import Exporter as Sums
 from pfs._export.metrics.metric import Metric
 from pfs._export.otel import DEFAULT_MIN_WAIT
-from pfs._export.otel.attributes import key_values, of_process
+from pfs._export.otel.attributes import key_values, of_environment, of_process
 from pfs._export.otel.metrics import message_of
 from pfs._export.otel.spans import Spans
 from pfs._process import processes
@@ -65,8 +65,8 @@ class Exporter:
         self._states = Counter[str]()
         if process is None:
             self._began = time.time_ns()
-            name = {"service.name": service or "pfs", "host.name": os.uname().nodename}
-            self._resource = Resource(attributes=key_values(name))
+            names = {"service.name": "pfs", "host.name": os.uname().nodename} | of_environment()
+            self._resource = Resource(attributes=key_values(names | ({"service.name": service} if service else {})))
         else:
             self._began = process.identity.started * 1000
             self._resource = of_process(process, service)[0]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-import os
+import re
 import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
-from urllib.parse import unquote
 
 import urllib3
 from google.protobuf.json_format import MessageToDict
@@ -19,6 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from urllib3.util import Retry, Timeout, parse_url
 
 from pfs._base import paths
+from pfs._export.otel.attributes import of_environment
 from pfs.errors import Error, InvalidValue
 
 __all__ = ["Endpoint", "Lines", "Outbox", "Refused", "Target", "line_of"]
@@ -47,8 +47,9 @@ class Endpoint:
             parsed = parse_url("")
         if parsed.scheme not in ("http", "https") or not parsed.host:
             raise InvalidValue(f"bad value '{url}' for an endpoint: legal is a URL such as http://127.0.0.1:4318")
-        self._url = url.rstrip("/")
-        self._headers = {"Content-Type": "application/x-protobuf", "User-Agent": "pfs", **_headers()}
+        self._url = re.sub(r"(/v1/(traces|metrics))?/*$", "", url)  # some give the whole address
+        self._headers = {"Content-Type": "application/x-protobuf", "User-Agent": "pfs"}
+        self._headers |= of_environment("OTEL_EXPORTER_OTLP_HEADERS")
         retries = Retry(
             total=2, backoff_factor=0.5, status_forcelist=_LATER, allowed_methods=None, redirect=0, raise_on_status=False
         )
@@ -86,18 +87,6 @@ def _check(url: str, is_trace: bool, body: bytes) -> None:
     count = part.rejected_spans if is_trace else part.rejected_data_points
     if count:
         raise Refused(f"{url} refused {count} {'spans' if is_trace else 'points'}: {part.error_message}")
-
-
-def _headers() -> dict[str, str]:
-    """Returns the headers of the variable that all exporters of OpenTelemetry read: name=value,..."""
-    text = os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
-    made = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = part.partition("=")
-        if not equals or not name.strip():
-            raise InvalidValue("bad value of OTEL_EXPORTER_OTLP_HEADERS: legal is name=value,...")  # it may hold a password
-        made[unquote(name.strip())] = unquote(value.strip())
-    return made
 
 
 class Lines:

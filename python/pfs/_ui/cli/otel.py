@@ -40,7 +40,12 @@ __all__ = ["otel"]
     help="Shorter waits are no spans.",
 )
 @sql_text_option
-@click.option("--service", metavar="NAME", help="The service.name, instead of the name of the program.")
+@click.option(
+    "--service",
+    metavar="NAME",
+    envvar="OTEL_SERVICE_NAME",
+    help="The service.name, instead of the name of the program.  [env: OTEL_SERVICE_NAME]",
+)
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
 @click.option(
     "-a", "--all-users", is_flag=True, help="Also processes of other users and of containers, if their folders are readable."
