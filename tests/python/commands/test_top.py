@@ -21,6 +21,7 @@ from pfs._read.places.readable import Readable
 from pfs._read.present import Blocked
 from pfs._read.samples import SECTIONS, Choice, Row, Sample, rows_between, take
 from pfs._ui.cli.top import Process, View, lines, screen_of, shares
+from pfs._ui.cli.top_minute import blocks
 from tests.python._programs.subject import Subject, clean_environment, subject
 from tests.python._programs.terminal import Terminal
 
@@ -100,6 +101,32 @@ def test_the_numbers_are_those_of_the_tables(program: Subject) -> None:
         assert statements == {"shop: SELECT ? FROM `t0`": 7, "shop: SELECT ? FROM `t1`": 7, "shop: SELECT ? FROM `t2`": 6}
         (thread,) = by_name["threads"].values()
         assert round(thread.count * process.seconds) == sum(count.values())
+
+
+def test_the_last_minute_is_a_line_of_blocks_by_class(program: Subject) -> None:
+    program.do("""
+        import threading
+        held, ready = pfs.Lock("app/LOCK_held"), threading.Event()
+        def hold():
+            with held:
+                ready.set()
+                threading.Event().wait()
+        pfs.Thread(target=hold, name="hold", daemon=True).start()
+        ready.wait()
+        for _ in range(3): pfs.Thread(target=held.acquire, name="want", daemon=True).start()
+    """)
+    with pfs.attach(program.path) as schema:
+        process = Process(schema)
+        assert process.minute.lines() == []  # nobody has looked yet
+        process.minute.watch()
+        end = time.monotonic() + 20
+        while not process.minute.lines() and time.monotonic() < end:
+            time.sleep(0.1)
+        (line,) = process.minute.lines()
+        assert any(text.startswith(line[:20]) for text in text_of(process, View(1.0), 120, 50))
+    assert re.match(r"last minute: mutexes \d\.\d +[▁-█]", line), line
+    assert blocks([0, 1, 2, 8], 8) == " ▁▂█"
+    assert blocks([0.0, 0.0], 0.0) == "  "
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 50), (40, 12), (20, 5)])

@@ -238,6 +238,14 @@ def test_old_files_go_and_the_newest_stay(folder: Path) -> None:
     assert [path.name for path in kept.glob("active_session_history-*")] == [written.name]
 
 
+@pytest.mark.usefixtures("own_thread")
+def test_a_slow_rate_goes_on_when_a_second_has_no_sample() -> None:
+    with pfs.record(hz=0.4) as recording:
+        time.sleep(7)
+        assert not recording.is_over
+    assert recording.samples()["SAMPLE_ID"].max() >= 2
+
+
 def test_a_folder_with_other_files_is_refused(folder: Path) -> None:
     (folder / "letters").mkdir()
     (folder / "letters" / "to_anna.txt").write_text("dear Anna")

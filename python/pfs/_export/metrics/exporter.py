@@ -13,9 +13,11 @@ from pfs._export.metrics.families import GROUPS, Key
 from pfs._export.metrics.meters import Declared, ProgramMeters
 from pfs._export.metrics.metric import Metric
 from pfs._export.metrics.others import Histogram, Lost, ProgramStatus
+from pfs._export.metrics.sessions import metrics_of
 from pfs._export.metrics.totals import Counts, Readable, Sums
 from pfs._process import processes
 from pfs._process.follow import Find, Follower
+from pfs._process.history.watch import Activity, Watch, activity_of
 from pfs._process.segment import SegmentSource
 
 __all__ = ["Exporter"]
@@ -24,12 +26,15 @@ __all__ = ["Exporter"]
 class _Process:
     """Holds an attached process and its counts, by table."""
 
-    def __init__(self, found: processes.Found, groups: Sequence[Readable]) -> None:
+    def __init__(self, found: processes.Found, groups: Sequence[Readable], watches: bool) -> None:
         self.found = found
         self._groups = groups
         self._source = SegmentSource(_core.Segment(found.path), write=False)
         self.counts = [Counts(group.gauges) for group in groups]
         self._is_final = False
+        self._watches = watches
+        self._watch: Watch | None = None
+        self.activity: Activity | None = None  # what its threads do; None until it is read, and without a thread
 
     def read(self, found: processes.Found | None) -> None:
         """Reads the tables again. A dead process is read once."""
@@ -41,6 +46,17 @@ class _Process:
             for counts, read in zip(self.counts, rows, strict=True):
                 counts.add(read, is_dead)
         self._is_final = is_dead
+        self._look(is_dead)
+
+    def _look(self, is_dead: bool) -> None:
+        """Asks what the threads do. A first reading starts no thread: a command that reads once ends then."""
+        if is_dead or not self._watches:
+            self.activity = None
+        elif self._watch is None and self.activity is None:
+            self.activity = activity_of(self._source.segment())
+        else:
+            self._watch = self._watch or Watch(self._source.segment())
+            self.activity = self._watch.activity()
 
     @property
     def is_over(self) -> bool:
@@ -48,6 +64,8 @@ class _Process:
         return found.state == "dead" or (found.state == "unknown" and not processes.is_of_this_boot(found.identity))
 
     def close(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
         self._source.close()
 
 
@@ -70,7 +88,7 @@ class Exporter:
 
             groups.append(Findings())
         self._groups = [group for group in groups if group.in_mysqld_exporter or not compat]
-        self._processes = Follower(find, lambda found: _Process(found, self._groups))
+        self._processes = Follower(find, lambda found: _Process(found, self._groups, not compat))
         self._ended = [Sums() for _ in self._groups]
         self._lock = threading.Lock()  # of all above
 
@@ -82,6 +100,8 @@ class Exporter:
             for number, group in enumerate(self._groups):
                 parts = ((each.counts[number], not each.is_over) for each in self._processes.known.values())
                 made += group.metrics(self._ended[number].with_all(parts), self._top, self._prefix, self._compat)
+            if not self._compat:
+                made += metrics_of(each.activity for each in self._processes.known.values() if each.activity is not None)
             return [*made, self._states(states)]
 
     def _take(self, ended: _Process) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from time import time_ns
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,8 +16,9 @@ from pfs._read.places.readable import Readable
 from pfs._read.source import OWN
 from pfs.errors import Error
 
-__all__ = ["SAMPLES", "TOTALS", "Batch", "Sampled"]
+__all__ = ["DECLARED", "SAMPLES", "TOTALS", "Batch", "Sampled"]
 
+DECLARED = "active_sessions"  # the table whose columns samples have
 SAMPLES, TOTALS = "active_session_history", "active_session_totals"
 _SUMS = "events_waits_summary_global_by_event_name"
 _SECOND = 1.0
@@ -38,14 +40,16 @@ class Sampled:
         self._put = put
         self._sampling = _core.Sampling(segment, hz)
         self._words = Readable(OWN if segment is None else SegmentSource(segment, write=False))
-        self._sums: dict[str, tuple[int, int]] = {}
+        self._sums: dict[str, tuple[int, int]] | None = None
         self._thread = threading.Thread(target=self._run, name=f"pfs.sampling {self.pid}", daemon=True)
+        self._is_stopping = False
         self.has_ended = False
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
+        self._is_stopping = True
         self._sampling.stop()
 
     def join(self) -> None:
@@ -63,16 +67,13 @@ class Sampled:
 
     def _run(self) -> None:
         try:
-            self._read_sums([])
+            self._read_sums()
             goes_on = True
-            while goes_on and not self.has_ended:
-                before = self._sampling.samples
+            while goes_on and not self._is_stopping:
                 goes_on, rows, _, parts = self._sampling.run(_SECOND)
-                if self._sampling.samples == before and goes_on:
-                    break  # it was stopped
                 if rows:
                     self._hand_over(SAMPLES, rows, parts)
-                self._read_sums(parts if rows else [])
+                self._read_sums()
         except Error:
             pass  # its file was cut: the process has gone
         finally:
@@ -92,41 +93,35 @@ class Sampled:
             return part
         return name, kind, nullable, values, mask, np.array([words(text) for text in texts], object)
 
-    def _read_sums(self, parts: list[_core.Part]) -> None:
-        """Hands over how much longer than a second ago each wait has taken. `parts`: the rows of the last second."""
+    def _read_sums(self) -> None:
+        """Hands over how much longer than a second ago each wait has taken: what has ended, and the time so far of what runs."""
         now = {
             str(name): (int(count), int(time))
             for name, count, time in _core.rows(_SUMS, ("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT"), self._segment)
             if count
         }
-        columns = {part[0]: part for part in parts}
-        if parts:
-            numbers = columns["SAMPLE_ID"][3]
-            codes, texts = columns["EVENT_NAME"][3], columns["EVENT_NAME"][5]
-            waits, is_null = columns["TIMER_WAIT"][3], columns["TIMER_WAIT"][4]
-            for row in np.flatnonzero((numbers == numbers[-1]) & (codes >= 0) & ~is_null):
-                count, time = now.get(name := str(texts[codes[row]]), (0, 0))
-                now[name] = count, time + int(waits[row])
-        elif self._sums:
-            return  # without a sample the time so far of what runs is not known
+        for name, time in _core.rows(DECLARED, ("EVENT_NAME", "TIMER_WAIT"), self._segment):
+            if time is not None:
+                count, ended = now.get(name, (0, 0))
+                now[name] = count, ended + time
+        is_first, before_all, self._sums = self._sums is None, self._sums or {}, now
         changed = [
             (name, count - before[0], time - before[1])
             for name, (count, time) in now.items()
-            if (before := self._sums.get(name, (0, 0))) != (count, time) and count >= before[0]
+            # After a TRUNCATE the sums begin again.
+            if (before := before_all.get(name, (0, 0))) != (count, time) and count >= before[0] and time >= before[1]
         ]
-        is_first, self._sums = not self._sums, now
-        if is_first or not changed or not parts:
+        if is_first or not changed:
             return
         names, counts, times = zip(*changed, strict=True)
         rows = len(changed)
-        moment = np.full(rows, columns["SAMPLE_TIME"][3][-1], np.int64)
         self._hand_over(
             TOTALS,
             rows,
             [
-                ("SAMPLE_TIME", "timestamp", False, moment, None, None),
+                ("SAMPLE_TIME", "timestamp", False, np.full(rows, time_ns() // 1000, np.int64), None, None),
                 ("EVENT_NAME", "text", False, np.arange(rows, dtype=np.int32), None, np.array(names, object)),
                 ("COUNT_STAR", "uint64", False, np.array(counts, np.uint64), None, None),
-                ("SUM_TIMER_WAIT", "uint64", False, np.array([max(time, 0) for time in times], np.uint64), None, None),
+                ("SUM_TIMER_WAIT", "uint64", False, np.array(times, np.uint64), None, None),
             ],
         )

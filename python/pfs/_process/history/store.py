@@ -25,9 +25,8 @@ from pfs.errors import InvalidValue
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
-__all__ = ["DECLARED", "TOTALS_COLUMNS", "Folder", "Memory", "about_of", "folders_of", "is_folder", "read_table"]
+__all__ = ["TOTALS_COLUMNS", "Folder", "Memory", "about_of", "folders_of", "is_folder", "read_table"]
 
-DECLARED = "active_sessions"  # the table whose columns samples have
 TOTALS_COLUMNS = ("NODE", "PID", "SAMPLE_TIME", "EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT")
 ABOUT = "about.json"
 _STREAM, _PARQUET = ".arrows", ".parquet"

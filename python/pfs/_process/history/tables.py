@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pfs import _core
-from pfs._process.history.sampled import SAMPLES, TOTALS
+from pfs._process.history.sampled import DECLARED, SAMPLES, TOTALS
 from pfs._process.history.samples import read
-from pfs._process.history.store import DECLARED, TOTALS_COLUMNS
+from pfs._process.history.store import TOTALS_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,6 +30,7 @@ from pfs._ui.cli.keyboard import Keyboard
 from pfs._ui.cli.options import Interval, where_option
 from pfs._ui.cli.options import Process as ProcessArgument
 from pfs._ui.cli.rows import write_lines
+from pfs._ui.cli.top_minute import MinuteLine
 from pfs.errors import Error, InvalidValue, UnknownColumn
 
 __all__ = ["View", "lines", "live", "top"]
@@ -135,6 +136,7 @@ class Process:
         self.problem = ""  # why there are no more samples
         self._finding = ""
         self._last_minute = LastMinute()
+        self.minute = MinuteLine(source)
         self._looks = 0
         self.before: Sample | None = None
         self.after = take(source, schema.is_alive is False)
@@ -209,7 +211,7 @@ class Process:
         """Returns a line with the shares of what the threads did since the sample before, and the lines of a finding."""
         before = {} if self.before is None else self.before.times
         times = {state: max(0, time - before.get(state, 0)) for state, time in self.after.times.items()}
-        return [f"threads: {in_percent(times)}"] * any(times.values()) + self._finding.splitlines()
+        return [f"threads: {in_percent(times)}"] * any(times.values()) + self.minute.lines() + self._finding.splitlines()
 
     def ceiling(self) -> str:
         """Returns what pfs costs and what its ceiling has changed; "" without a ceiling."""
@@ -335,6 +337,8 @@ def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
 def live(process: Sampler, view: View, count: int | None, to_stderr: bool = False) -> None:
     """Shows the screen until `q`, Ctrl-C or `count` samples. On stderr it reads no keys: the input belongs to another program."""
     console = Console(highlight=False, emoji=False, markup=False, stderr=to_stderr)
+    if isinstance(process, Process):
+        process.minute.watch()
     with Keyboard(not to_stderr) as keyboard, Live(console=console, screen=True, auto_refresh=False) as screen:
         due = time.monotonic() + min(view.interval, 0.5)  # the first screen shows the time since the start
         while not view.is_over and count != 0:
