@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pfs._export.report.shared import LISTS, color_of, cut
 from pfs._process.findings.find import saves
 from pfs._process.run.contents import Listed, clean
-from pfs._process.run.report import class_of
+from pfs._process.run.report import add_up, class_of
 from pfs._process.run.where_time import NOT_SEEN, words_of
 from pfs._read.show import count_text, time_text
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["page"]
 
+_TEXTS = ("name", "thread", "line", "held by", "which is at", "kind")  # columns; the others have numbers
 _MOST_LOCKS, _MOST_LINES = 6, 8
 _MOST_BOXES = 150
 _LEAST_BOX = 0.002  # of the picture's width
@@ -153,12 +154,11 @@ def _table(part: Listed) -> str:
     color = _color_of_list(part)
     most = max(part.sizes, default=0) or 1
     order = [*range(len(part.columns) - texts, len(part.columns)), *range(len(part.columns) - texts)]
-    heads = [
-        f'<th scope="col"{_text_if(place < texts)}>{escape(part.columns[column])}</th>' for place, column in enumerate(order)
-    ]
+    is_text = [column in _TEXTS or number == len(part.columns) - 1 for number, column in enumerate(part.columns)]
+    heads = [f'<th scope="col"{_text_if(is_text[column])}>{escape(part.columns[column])}</th>' for column in order]
     rows = []
     for number, row in enumerate(part.rows):
-        cells = [f"<td{_text_if(place < texts)}>{shown(row[column])}</td>" for place, column in enumerate(order)]
+        cells = [f"<td{_text_if(is_text[column])}>{shown(row[column])}</td>" for column in order]
         if part.sizes:
             cells.insert(texts, f'<td class="bar">{_bar([(color, part.sizes[number] / most)])}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
@@ -207,11 +207,21 @@ def _locks(report: Report) -> str:
     blocks = []
     for name in sorted(sums, key=lambda name: -sums[name])[:_MOST_LOCKS]:
         waiters: dict[str, list[int]] = {}
-        for (lock, line), numbers in report.blocked.items():
+        held: dict[tuple[str, str], list[int]] = {}
+        for (lock, line), (count, time, _) in report.blocked.items():
             if _ORDINAL.sub("", lock) == name:
-                count, time, longest = waiters.get(line, [0, 0, 0])
-                waiters[line] = [count + numbers[0], time + numbers[1], max(longest, numbers[2])]
-        held = {(line, act): numbers for (lock, line, act), numbers in report.holders.items() if lock == name}
+                add_up(waiters, line, (count, time))
+        for (lock, line, act), numbers in report.holders.items():
+            if lock == name:
+                add_up(held, (line, act), numbers)
+        for wait in report.open:
+            if wait.name == name and wait.holder is not None:
+                add_up(waiters, wait.source, (1, wait.time))
+                add_up(
+                    held,
+                    ("", f"{wait.holder.removeprefix('thread/')}, now at {wait.holder_source or 'an unknown line'}"),
+                    (1, wait.time),
+                )
         if not waiters and not held:
             continue
         lines = {line for line, _ in held}
@@ -225,7 +235,9 @@ def _locks(report: Report) -> str:
             f'<div class="lock" role="group" aria-label="{shown(name)}"><div>{left}</div>'
             f"<b>{shown(name.removeprefix('wait/synch/'))}<br>{time_text(sums[name])}</b><div>{right}</div></div>"
         )
-    note = '<p class="pale">From the history, which has the last events; the time of a lock is exact.</p>'
+    note = (
+        '<p class="pale">From the history, which has the last events, and the waits that go on. The time of a lock is exact.</p>'
+    )
     return _section("Who waits for whom", "".join(blocks) + note) if blocks else ""
 
 
@@ -248,6 +260,10 @@ def _flame(report: Report) -> list[list[Any]]:
         if words not in report.idle and (kind := class_of(name)) is not None and name != "idle":
             key = (kind, color_of(name), clean(words.removeprefix("wait/")), clean(line))
             found[key] = found.get(key, 0) + time
+    for wait in report.open:
+        if (kind := class_of(wait.name)) is not None:
+            key = (kind, color_of(wait.name), clean(wait.name.removeprefix("wait/")), clean(wait.source))
+            found[key] = found.get(key, 0) + wait.time
     for (_, state), (_, time) in report.times.items():
         if state in ("computing", "runnable", "elsewhere"):
             key = (words_of(state), color_of(state), "", "")
