@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -14,9 +15,12 @@ import pytest
 from pfs._export.report.against import compared, compared_samples, error_of
 from pfs._export.report.sampled import sampled
 from pfs._process.run.contents import Listed
+from pfs._process.run.read import report_of
 from pfs._process.run.report import Report
+from pfs._process.run.report_json import as_json
+from pfs.errors import InvalidValue
 from tests.python._programs.sampled_frame import service
-from tests.python.exports.test_report import PFS, data_of
+from tests.python.exports.test_report import PFS, data_of, hostile
 
 LOCK = "wait/synch/mutex/app/LOCK"
 KINDS: dict[str, Callable[[random.Random], float]] = {
@@ -134,3 +138,46 @@ def test_a_fault_that_was_mended_is_named(tmp_path: Path) -> None:
     assert "-100%" in lock or "-9" in lock
     assert "Times that have changed" in page
     assert data_of(page)["report"]["processes"]
+
+
+def kept_as(path: Path, times: dict[str, list[float]], limit: int) -> Report:
+    """A report with these waits by name, as it is read from JSON."""
+    found = Report(processes=[{"pid": 1, "command": "app", "events": 1}])
+    for name, waits in times.items():
+        found.locks[name] = [len(waits), round(sum(waits)), round(max(waits))]
+    path.write_text(json.dumps(as_json(found, limit)))
+    return report_of(str(path))
+
+
+def test_a_report_that_was_kept_as_json_can_be_compared(tmp_path: Path) -> None:
+    source = random.Random(7)
+
+    def waits(mean: float) -> list[float]:
+        return [source.expovariate(1 / mean) for _ in range(300)]
+
+    before = kept_as(tmp_path / "a.json", {"large": waits(1e9), "middle": waits(5e8), "small": waits(2e8)}, 2)
+    after = kept_as(tmp_path / "b.json", {"large": waits(3e9), "middle": waits(5e8), "small": waits(2e8)}, 3)
+    assert set(before.locks) == {"large", "middle"}
+    assert changed(after, before) == {"large"}  # nobody knows what "small" was
+    after = kept_as(tmp_path / "b.json", {"large": waits(1e9), "small": waits(6e8)}, 3)
+    assert changed(after, before) == {"middle", "small"}
+
+
+def test_json_keeps_a_report(tmp_path: Path) -> None:
+    report = hostile()
+    report.findings = report.findings[:3]
+    kept = [as_json(report, 100)]
+    for number in range(2):  # rows of equal times are in the order of their names, whose bytes are escaped in JSON
+        (tmp_path / "a.json").write_text(json.dumps(kept[number]))
+        kept.append(as_json(report_of(str(tmp_path / "a.json")), 100))
+    assert kept[2] == kept[1]
+    for name, value in kept[0].items():
+        same = sorted(map(str, value)) == sorted(map(str, kept[1][name])) if isinstance(value, list) else value == kept[1][name]
+        assert same, name
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"host": 1}', "[" * 100_000, "\x80"])
+def test_what_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.json").write_text(text, encoding="latin-1")
+    with pytest.raises(InvalidValue, match="holds no report of pfs"):
+        report_of(str(tmp_path / "a.json"))

@@ -49,10 +49,13 @@ def compared(report: Report, before: Report, limit: int) -> list[str | Listed]:
     lengths = [_seconds(one) if is_rate else 1.0 for one in (report, before)]
     now, then = (dict(_sums(one, length)) for one, length in zip((report, before), lengths, strict=True))
     least = _LEAST * max(sum(one.time for (kind, _), one in sums.items() if kind == "class") for sums in (now, then))
+    floors = [_floors(one, sums) for one, sums in ((report, now), (before, then))]
     larger, counts = [], []
     for key in sorted(now.keys() | then.keys()):
         a, b = now.get(key, _Sum()), then.get(key, _Sum())
         change = a.time - b.time
+        if (key not in now and b.time <= floors[0].get(key[0], 0)) or (key not in then and a.time <= floors[1].get(key[0], 0)):
+            continue  # a list that was cut may have had it
         kind, name = key[0], clean(key[1].removeprefix("wait/"))
         numbers = [count_text(round(b.count)), count_text(round(a.count))]
         if abs(change) > max(least, _ERRORS * math.hypot(a.error, b.error)):
@@ -95,6 +98,14 @@ def _sums(report: Report, length: float) -> Iterator[tuple[tuple[str, str], _Sum
         yield ("file", name), _Sum((reads + writes) / length, time / length, math.sqrt(longest * time) / length)
     for name, (count, time, _, _, _, longest) in report.statements.items():
         yield ("statement", name), _Sum(count / length, time / length, error_of(count, time, longest) / length)
+
+
+def _floors(report: Report, sums: dict[tuple[str, str], _Sum]) -> dict[str, float]:
+    """Returns the least time of each kind whose list was cut."""
+    found: dict[str, list[float]] = {}
+    for (kind, _), one in sums.items():
+        found.setdefault(kind, []).append(one.time)
+    return {kind: min(times) for kind, times in found.items() if len(times) == report.limit}
 
 
 def _signed(change: float) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pfs import _core
 from pfs._export.report.shared import cut
 from pfs._process.run.contents import Listed, clean, contents
+from pfs._process.run.report_json import as_json
 from pfs._read.show import bytes_text, count_text, some, storable, time_text
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Document:
 
     def as_json(self, limit: int) -> dict[str, Any]:
         run = {"command": list(map(storable, self.command)), "exit_code": self.code} if self.command else {}
-        return run | self.report.as_json(limit)
+        return run | as_json(self.report, limit)
 
 
 def document(

@@ -269,8 +269,12 @@ def _flame(report: Report) -> list[list[Any]]:
             key = (words_of(state), color_of(state), "", "")
             found[key] = found.get(key, 0) + time
     least = sum(found.values()) * _LEAST_BOX
-    ordered = sorted(found.items(), key=lambda item: -item[1])[:_MOST_BOXES]
-    return [[kind, color, cut(event), cut(line), round(time)] for (kind, color, event, line), time in ordered if time >= least]
+    ordered = sorted(found.items(), key=lambda item: -item[1])
+    kept = {key: time for key, time in ordered[:_MOST_BOXES] if time >= least}
+    for key, time in ordered[len(kept) :]:
+        others = (*key[:2], "others", "")
+        kept[others] = kept.get(others, 0) + time
+    return [[kind, color, cut(event), cut(line), round(time)] for (kind, color, event, line), time in kept.items()]
 
 
 def _flame_section() -> str:

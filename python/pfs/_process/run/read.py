@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pfs._process.attach import attach
 from pfs._process.findings.ask import parents_of, processor_time, segments_in
 from pfs._process.run.report import Report, add, gather
+from pfs._process.run.report_json import read_json
 from pfs._process.saved import SavedSource
 from pfs._save.places import is_snapshot
 
@@ -29,14 +30,16 @@ def samples_in(source: int | str) -> pd.DataFrame | None:
 
 
 def report_of(source: int | str) -> Report:
-    """Returns the report of a process id, a segment, a folder of segments, or a saved snapshot.
+    """Returns the report of a process id, a segment, a folder of segments, a saved snapshot, or a report that was kept as JSON.
 
     A folder that has only samples gives an empty report.
 
     Raises:
         AttachError: there is no such process, segment or folder.
-        InvalidValue: the snapshot is not complete, or has the rows of several processes.
+        InvalidValue: the snapshot is not complete, or has the rows of several processes; the JSON is no report.
     """
+    if isinstance(source, str) and source.endswith(".json"):
+        return read_json(source)
     report, parents, cpu = Report(), dict[int, int](), None
     if isinstance(source, str) and is_snapshot(source):
         saved = SavedSource.of(source)

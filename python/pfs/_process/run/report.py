@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pfs._process.attach import attach
@@ -14,7 +14,7 @@ from pfs._process.findings.find import Finding, find
 from pfs._process.recorded import GIL, JOIN, is_idle, is_lock_wait
 from pfs._read.places.elf import LEFT
 from pfs._read.places.readable import Readable
-from pfs._read.show import command_text, storable
+from pfs._read.show import command_text
 from pfs._read.source import losses
 from pfs.errors import Error
 
@@ -115,57 +115,12 @@ class Report:
     segments: int = 0  # bytes that pfs took
     read: list[str] = field(default_factory=list)  # files: who may not read them may not read the report
     lives: bool = False  # the process still runs
+    limit: int | None = None  # rows of each list of a report that was kept as JSON: smaller ones are not known
     host: str = field(default_factory=lambda: os.uname().nodename)  # where the processes ran
     lost: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # what the library says that it cannot see
     unread: list[str] = field(default_factory=list)  # segments, and programs' files, that could not be read
     unrecorded: dict[Unrecorded, int] = field(default_factory=dict)
-
-    def as_json(self, limit: int) -> dict[str, Any]:
-        """Returns plain values for JSON. Each list has its `limit` largest rows by time."""
-
-        def rows(sums: dict[str, list[int]], key: str, names: Sequence[str], by: int) -> list[dict[str, Any]]:
-            return [{key: storable(name), **dict(zip(names, values, strict=True))} for name, values in largest(sums, by, limit)]
-
-        statements = ("count", "time", "rows_sent", "rows_affected", "errors", "longest")
-        io = ("time", "reads", "bytes_read", "writes", "bytes_written")
-        return {
-            "findings": [finding.as_json() for finding in self.findings],
-            "took": asdict(self.took) if self.took is not None else None,
-            "processes": self.processes,
-            "thread_time": [
-                {"name": storable(name), "state": state, "threads": threads, "time": time}
-                for (name, state), (threads, time) in sorted(self.times.items(), key=lambda item: (-item[1][1], item[0]))
-            ],
-            "classes": rows(self.classes, "class", ("count", "time", "longest"), 1),
-            "locks": rows(self.locks, "name", ("count", "time", "longest"), 1),
-            "conditions": rows(self.conditions, "name", ("count", "time", "longest"), 1),
-            "idle": rows(self.idle, "name", ("count", "time", "longest"), 1),
-            "not_ended": [
-                {name: storable(value) if isinstance(value, str) else value for name, value in asdict(wait).items()}
-                for wait in self.longest_open(limit)
-            ],
-            "waits": rows(self.waits, "name", ("count", "time", "longest"), 1),
-            "blocked": [
-                {"time": time, "count": count, "longest": longest, "name": storable(name), "source": storable(line)}
-                for (name, line), (count, time, longest) in self.longest_blocked(limit)
-            ],
-            "holders": [
-                {"time": time, "count": count, "name": storable(name), "source": storable(line), "does": storable(act)}
-                for (name, line, act), (count, time) in self.longest_held(limit)
-            ],
-            "files": rows(self.files, "file", (*io, "longest"), 0),
-            "sockets": rows(self.sockets, "name", io, 0),
-            "statements": rows(self.statements, "digest_text", statements, 1),
-            "memory": rows(self.memory, "name", ("count", "bytes", "in_use", "most_in_use"), 3),
-            "lost": self.lost,
-            "notes": list(map(storable, self.notes)),
-            "unread": list(map(storable, self.unread)),
-            "unrecorded": [
-                {"count": count, "program": storable(program) or None, "reason": why}
-                for (program, why), count in self.most_unrecorded(limit)
-            ],
-        }
 
     def finish(self, took: Took | None, parents: Mapping[int, int], cpu: int | None = None) -> None:
         """Says how long the run took, and which process started which. Looks for findings.
@@ -416,7 +371,7 @@ def add_up(sums: dict[Key, list[int]], name: Key, numbers: Sequence[int], longes
         sums[name] = [max(a, b) if i == longest else a + b for i, (a, b) in enumerate(zip(there, more, strict=True))]
 
 
-def largest(sums: dict[str, list[int]], by: int, limit: int) -> list[tuple[str, list[int]]]:
+def largest(sums: dict[Key, list[int]], by: int, limit: int | None) -> list[tuple[Key, list[int]]]:
     """Returns the `limit` largest rows by the number at index `by`."""
     # Many rows of locks have no time: those of a lock that was always free come by their counts.
     return sorted(sums.items(), key=lambda item: (-item[1][by], -max(item[1]), item[0]))[:limit]

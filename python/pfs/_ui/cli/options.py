@@ -58,7 +58,7 @@ class Process(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         text = str(value)
         if text.isascii() and text.isdigit():
             return int(text)
-        is_path = "/" in text or text.endswith((".pfs", ".zip")) or (self._saved and os.path.isdir(text))
+        is_path = "/" in text or text.endswith((".pfs", ".zip", ".json")) or (self._saved and os.path.isdir(text))
         is_completion = ctx is not None and ctx.resilient_parsing
         return text if is_path or is_completion else by_name.path_of(text)
 
