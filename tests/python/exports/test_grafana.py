@@ -140,7 +140,7 @@ def test_prometheus_answers_the_queries_alike(pictures: ModuleType, readings: li
     series = [
         {
             "series": name + "{" + ",".join(f'{label}="{text}"' for label, text in labels) + "}",
-            "values": f"{first.get(name, {}).get(labels, value)}+{(value - first.get(name, {}).get(labels, value)) / 3}x3",
+            "values": f"{first.get(name, {}).get(labels, value)}{(value - first.get(name, {}).get(labels, value)) / 3:+}x3",
         }
         for name, vector in last.items()
         for labels, value in vector.items()

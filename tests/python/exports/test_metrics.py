@@ -322,6 +322,32 @@ def test_only_the_top_digests(folder: Path) -> None:
     assert few[("statements_total", ("event_name", "statement/app/query"))] == 20
 
 
+def test_quantiles_of_a_digest_are_those_of_its_table(folder: Path) -> None:
+    """Of two processes the longest one; of a process that has ended none."""
+
+    def quantiles(values: Series) -> dict[str, float]:
+        return {dict(key[1:])["quantile"]: value for key, value in values.items() if key[0].startswith("events_statements_quan")}
+
+    with subject(folder) as one, exporter(folder) as made:
+        for seconds_of, program in ((0.001, one), (0.02, one)):
+            program.do(
+                f"import time\nfor n in range(30):\n  with pfs.statement('app/query', 'SELECT 1'): time.sleep({seconds_of})"
+            )
+        expected = {}
+        with pfs.attach(one.path) as schema:
+            (row,) = schema.table("events_statements_summary_by_digest").to_dict("records")
+            expected = {"0.95": row["QUANTILE_95"] / 1e12, "0.99": row["QUANTILE_99"] / 1e12}
+        assert expected["0.95"] >= 0.02
+        assert quantiles(now(made)) == pytest.approx(expected)
+        with subject(folder) as other:
+            other.do("for n in range(30):\n  with pfs.statement('app/query', 'SELECT 1'): pass")
+            assert quantiles(now(made)) == pytest.approx(expected)
+        assert quantiles(now(made)) == pytest.approx(expected)
+        one.kill()
+        assert quantiles(now(made)) == {}
+        assert quantiles(series(pfs.metrics.text(one.path, top=0))) == {}
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     st.text(st.characters(codec="utf-8"))

@@ -12,7 +12,7 @@ from pfs._export.metrics.compat import COMPAT_GROUPS
 from pfs._export.metrics.families import GROUPS, Key
 from pfs._export.metrics.meters import Declared, ProgramMeters
 from pfs._export.metrics.metric import Metric
-from pfs._export.metrics.others import Histogram, Lost, ProgramStatus
+from pfs._export.metrics.others import Histogram, Lost, ProgramStatus, Quantiles
 from pfs._export.metrics.sessions import metrics_of
 from pfs._export.metrics.totals import Counts, Readable, Sums
 from pfs._process import processes
@@ -81,7 +81,7 @@ class Exporter:
         self._compat = compat
         self._prefix = "mysql_perf_schema_" if compat else "pfs_"
         declared: dict[Key, Declared] = {}
-        groups: list[Readable] = [*GROUPS, *(COMPAT_GROUPS if compat else ()), Histogram(), Lost(), ProgramStatus()]
+        groups: list[Readable] = [*GROUPS, *(COMPAT_GROUPS if compat else ()), Histogram(), Quantiles(), Lost(), ProgramStatus()]
         groups += [ProgramMeters("counter", declared), ProgramMeters("gauge", declared)]
         if findings:
             from pfs._export.metrics.found import Findings

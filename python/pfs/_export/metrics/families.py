@@ -17,7 +17,7 @@ from pfs._export.metrics.metric import Kind, Labels, Metric, seconds
 if TYPE_CHECKING:
     from pfs._read.source import Source
 
-__all__ = ["GROUPS", "Family", "Group", "Key", "Values"]
+__all__ = ["GROUPS", "Family", "Group", "Key", "Values", "label_of"]
 
 Key = tuple[str, ...]
 Values = list[int]
@@ -77,7 +77,7 @@ class Group:
         count = len(self.labels)
         found: dict[Key, Values] = {}
         for row in source.rows(self.table, [*self.labels.values(), *self.columns]):
-            key = tuple(_label(name, text) for name, text in zip(self.labels, row, strict=False))
+            key = tuple(label_of(name, text) for name, text in zip(self.labels, row, strict=False))
             values = [0 if value is None else int(value) for value in row[count:]]
             if self.only_used and not any(values):
                 continue
@@ -115,7 +115,7 @@ class Group:
         return tuple(text.removeprefix(self.prefix_removed if compat else "") for text in key)
 
 
-def _label(name: str, text: object) -> str:
+def label_of(name: str, text: object) -> str:
     if text is None:
         return _NONE
     return str(text)[:_MOST_TEXT] if name == "digest_text" else str(text)

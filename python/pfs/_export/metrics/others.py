@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pfs._export.metrics.families import Key, Values
+from pfs._export.metrics.families import Key, Values, label_of
 from pfs._export.metrics.meters import variable_of
 from pfs._export.metrics.metric import Metric, seconds
 from pfs._read.source import OF_PFS, losses
@@ -13,7 +13,7 @@ from pfs._read.source import OF_PFS, losses
 if TYPE_CHECKING:
     from pfs._read.source import Source
 
-__all__ = ["Histogram", "Lost", "ProgramStatus"]
+__all__ = ["Histogram", "Lost", "ProgramStatus", "Quantiles"]
 
 
 class Histogram:
@@ -38,6 +38,39 @@ class Histogram:
         metric = Metric(f"{prefix}statements_duration_seconds", "histogram", "How long statements took.", "seconds")
         for bound, count in zip(self._bounds, rows.get((), ()), strict=bool(rows)):
             metric.add((("le", bound),), str(count), "_bucket")
+        return [metric]
+
+
+class Quantiles:
+    """Reads how long most statements of a digest took. Quantiles do not add up: of several processes the longest is shown."""
+
+    table = "events_statements_summary_by_digest"
+    gauges = frozenset({0, 1, 2})
+    in_mysqld_exporter = False
+    _labels = ("schema", "digest", "digest_text")
+    _quantiles = ("0.95", "0.99")
+
+    def read(self, source: Source) -> dict[Key, Values]:
+        columns = ["SCHEMA_NAME", "DIGEST", "DIGEST_TEXT", "QUANTILE_95", "QUANTILE_99", "SUM_TIMER_WAIT"]
+        found: dict[Key, Values] = {}
+        for *texts, p95, p99, total in source.rows(self.table, columns):
+            labels = (label_of(name, text) for name, text in zip(self._labels, texts, strict=True))
+            found[(*labels, str(id(source)))] = [int(p95 or 0), int(p99 or 0), int(total)]
+        return found
+
+    def metrics(self, rows: Mapping[Key, Values], top: int, prefix: str, compat: bool) -> list[Metric]:
+        most: dict[Key, Values] = {}
+        for (*labels, _), (p95, p99, total) in rows.items():
+            before = most.get(tuple(labels), [0, 0, 0])
+            most[tuple(labels)] = [max(before[0], p95), max(before[1], p99), before[2] + total]
+        chosen = sorted(most.items(), key=lambda row: (-row[1][2], row[0]))[:top]
+        metric = Metric(
+            f"{prefix}events_statements_quantile_seconds", "gauge", "Most statements of a digest took at most this.", "seconds"
+        )
+        for key, values in sorted(chosen):
+            for quantile, value in zip(self._quantiles, values, strict=False):
+                if value:  # else all processes that had it have ended
+                    metric.add((*zip(self._labels, key, strict=True), ("quantile", quantile)), seconds(value))
         return [metric]
 
 
