@@ -62,7 +62,7 @@ def test_manifests_follow_the_schema_of_kubernetes(tmp_path: Path, name: str) ->
 def test_prometheus_takes_the_job_and_the_rules(tmp_path: Path) -> None:
     done = run("promtool", "check", "config", FILES / "prometheus.yml")
     assert done.returncode == 0, done.stderr
-    # A lock that two threads always wait for, and a node whose only process has ended.
+    # A program whose statements begin to fail, and a node whose only process has ended.
     (tmp_path / "alerts.yml").write_text((FILES / "alerts.yml").read_text())
     (tmp_path / "test.yml").write_text("""
 rule_files: [alerts.yml]
@@ -70,15 +70,15 @@ evaluation_interval: 1m
 tests:
   - interval: 1m
     input_series:
-      - {series: 'pfs_events_waits_seconds_total{instance="a",event_name="wait/synch/mutex/x/y"}', values: '0+120x60'}
-      - {series: 'pfs_events_waits_seconds_total{instance="a",event_name="wait/io/file/x/y"}', values: '0+120x60'}
+      - {series: 'pfs_statements_total{instance="a",event_name="statement/x/y"}', values: '0+100x60'}
+      - {series: 'pfs_statements_errors_total{instance="a",event_name="statement/x/y"}', values: '0x10 0+20x50'}
       - {series: 'pfs_processes{instance="a",state="alive"}', values: '1x20 0x40'}
     alert_rule_test:
       - eval_time: 40m
-        alertname: PfsLockContention
+        alertname: PfsStatementErrors
         exp_alerts:
-          - exp_labels: {severity: warning, instance: a, event_name: wait/synch/mutex/x/y}
-            exp_annotations: {summary: one thread and more always wait for wait/synch/mutex/x/y}
+          - exp_labels: {severity: warning, instance: a, event_name: statement/x/y}
+            exp_annotations: {summary: 20% of statement/x/y fail}
       - eval_time: 15m
         alertname: PfsNoProcess
         exp_alerts: []
