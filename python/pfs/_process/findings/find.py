@@ -107,7 +107,7 @@ def _finding(rule: Rule, values: dict[str, Any], time: int, whole: int, facts: F
     if place is not None and (line := _LINE.search(place)) is not None:
         place = line[1]
     values["at"] = f" at {place}" if place is not None else ""
-    values["program"] = f" of {os.path.basename(str(values['thing']).split(' ')[0])}" if values.get("thing") else ""
+    values["program"] = f" such as {os.path.basename(str(values['thing']).split(' ')[0])}" if values.get("thing") else ""
     sentence = plain(_Words().vformat(rule.say, (), values))
     pid = facts.db.execute("select pid from process where p = ?", (values["p"],)).fetchone()[0]
     return Finding(rule.name, sentence, place, pid, time, whole, rule.of, rule.is_bound, rule.do)
