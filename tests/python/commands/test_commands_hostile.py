@@ -54,7 +54,7 @@ READERS: dict[str, list[list[str]]] = {
     "snapshot": [["snapshot", "SEGMENT", "OUT/a.zip", "--force"], ["diff", "OUT/good.zip", "OUT/a.zip", "threads"]],
     "collect": [["collect", "--once", "--dir", "DIR", "--to", "OUT/fleet", "--node", "n", "--keep", "2"]],
     "list": [["ps", "--dir", "DIR", "--tree"], ["gc", "--dir", "DIR"]],
-    "report": [],
+    "report": [["report", "SEGMENT"], ["report", "SEGMENT", "-o", "OUT/report.html", "--against", "OUT/good.zip"]],
     "tables": [],
 }
 CHEAP = ("show", "questions", "top", "metrics", "list", "report")

@@ -15,6 +15,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import pfs
+from pfs._export.report import FORMS
 from pfs._read.kinds import literals_of
 from tests.python import servers
 from tests.python._programs.subject import Subject, clean_environment, subject
@@ -150,6 +151,8 @@ NEVER: dict[str, Command] = {
     "top": lambda out, path, _: out.of(
         "top", path, "--batch", "--count", "1", "--interval", "0.1", "--svg", "t.svg", file="t.svg"
     ),
+    "report": lambda out, path, _: b"".join(out.of("report", path, "--format", form) for form in FORMS),
+    "samples": lambda out, path, _: out.of("report", path, "--for", "0.2s", "-o", "r.html", file="r.html"),
     "fleet": lambda out, _, __: out.of("top", "--fleet", "cuts", "--batch", "--count", "1"),
 }
 
