@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[3]
 MOST_OF_SCRIPT = 12_000  # bytes
 HOSTILE = (
     "</script><script>alert(1)</script>",
+    "</script x=1",
     "<img src=x onerror=alert(1)>",
     "\" onmouseover='alert(1)' x=\"",
     "nul\0and\x1b[31mred",
@@ -212,6 +213,7 @@ def test_no_name_can_do_anything() -> None:
     assert page.isprintable() or not re.search(r"[\0\x1b\u202e\u2066]", page)
     assert any("<img src=x onerror=alert(1)>" in text for text in found.texts)  # shown as it is
     assert data_of(page)["report"]["files"][0]["file"]
+    assert not re.search("[<>&]", page.partition('id="data">')[2].partition("</script>")[0])  # a browser ends it at less
     page.encode()
 
 
