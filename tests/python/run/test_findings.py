@@ -204,6 +204,8 @@ def test_the_command_the_function_and_the_report_say_the_same(tmp_path: Path) ->
     assert list(frame["NAME"]) == ["lock_held"]
     assert frame.loc[0, "SENTENCE"] == rows[0]["sentence"]
     assert 0.05 < float(frame["SHARE"].iloc[0]) <= 1
+    top = subprocess.run([*PFS, "top", kept, "--batch", "--count", "1"], capture_output=True, text=True, timeout=60, check=True)
+    assert "[lock_held]" in top.stdout
     segment = next(Path(kept).glob("*.pfs"))
     assert list(pfs.findings(segment)["NAME"]) == ["lock_held"]
     metrics = subprocess.run([*PFS, "metrics", segment, "--findings"], capture_output=True, text=True, timeout=60, check=True)

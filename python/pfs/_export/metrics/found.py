@@ -30,7 +30,7 @@ class Findings:
     def read(self, source: Source) -> dict[Key, Values]:
         assert isinstance(source, SegmentSource)
         last_minute = self._last_minutes.setdefault(source, LastMinute())
-        found = {one.name: one.time for one in last_minute.findings(source)}
+        found = {one.name: one.time for one in last_minute.findings([source])}
         return {(rule.name,): [found.get(rule.name, 0)] for rule in RULES}
 
     def metrics(self, rows: Mapping[Key, Values], top: int, prefix: str, compat: bool) -> list[Metric]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pfs import _core
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMNS",
+    "FIND_EVERY",
     "FromNow",
     "LastMinute",
     "findings",
@@ -34,7 +36,8 @@ __all__ = [
     "segments_in",
 ]
 
-_MINUTE = 60 * 10**12  # picoseconds
+_MINUTE = 60.0  # seconds
+FIND_EVERY = 5  # samples: the history takes longer to read than the sums
 COLUMNS = ("NAME", "SENTENCE", "PLACE", "PROCESS_ID", "TIME", "SHARE", "OF", "IS_BOUND", "ADVICE")
 
 
@@ -96,18 +99,28 @@ class FromNow:
 
 
 class LastMinute:
-    """Finds faults in what a process has done in the last minute. The first answer is of all that it did."""
+    """Finds faults in what processes have done in the last minute. The first answer is of all that they did."""
 
     def __init__(self) -> None:
-        self._moments: list[Moment] = []
+        self._moments: list[tuple[float, dict[str, Moment]]] = []  # by path
 
-    def findings(self, source: SegmentSource) -> list[Finding]:
-        now = Moment(source)
-        while len(self._moments) > 1 and self._moments[1].time <= now.time - _MINUTE:
+    def is_over(self, path: str) -> bool:
+        """Returns whether a process was dead a minute ago: it adds nothing to the next answer."""
+        return bool(self._moments) and path in self._moments[0][1] and self._moments[0][1][path].is_last
+
+    def findings(self, sources: Iterable[SegmentSource], parents: Mapping[int, int] | None = None) -> list[Finding]:
+        taken = time.monotonic()
+        while len(self._moments) > 1 and self._moments[1][0] <= taken - _MINUTE:
             del self._moments[0]
-        found = of_sources([source], self._moments[0] if self._moments else None)
-        self._moments.append(now)
-        return found
+        before = self._moments[0][1] if self._moments else {}
+        now = {}
+        facts = Facts()
+        for source in sources:
+            now[source.path] = Moment(source)
+            facts.add(source, before.get(source.path))
+        facts.set_parents(parents or {})
+        self._moments.append((taken, {**self._moments[-1][1], **now} if self._moments else now))
+        return find(facts)
 
 
 def of_sources(sources: Sequence[SegmentSource | SavedSource], since: Moment | None = None) -> list[Finding]:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         @property
         def command(self) -> bytes: ...
 
+    from pfs._process.segment import SegmentSource
+
     class Recorded(Rows, Protocol):
         """A source whose process is known: a segment, or a snapshot."""
 
@@ -130,8 +132,9 @@ def _stored(value: Any) -> Any:
 class Moment:
     """A moment of a process, and its sums then: what has happened since is the difference."""
 
-    def __init__(self, source: Recorded) -> None:
+    def __init__(self, source: SegmentSource) -> None:
         self.time = source.now()
+        self.is_last = source.state == "dead"
         self._sums: dict[str, dict[tuple[Any, ...], Sequence[int]]] = {}
         for table, (columns, keys, sums) in _SUMS.items():
             self._sums[table] = {row[:keys]: row[keys : keys + sums] for row in source.rows(table, columns)}

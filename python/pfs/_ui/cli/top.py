@@ -18,7 +18,7 @@ from rich.text import Text
 
 from pfs._process import by_name
 from pfs._process.attach import Schema, attach
-from pfs._process.findings.ask import LastMinute
+from pfs._process.findings.ask import FIND_EVERY, LastMinute
 from pfs._process.findings.find import text_of
 from pfs._process.run.where_time import in_percent
 from pfs._process.segment import SegmentSource
@@ -56,7 +56,6 @@ blocked now: threads that have waited for a lock for some time, and the holder o
 lost: events and objects that did not fit; pfs show PID global_status says which"""
 _SHORTEST, _LONGEST = 0.1, 60.0
 _NAME, _NUMBER = 16, 9  # columns that a name needs, and that a number takes
-_FIND_EVERY = 5  # samples: the history takes longer to read than the sums
 _TALL = 24  # lines that a screen needs for remarks
 _WIDE = 160  # columns from which two parts stand side by side
 
@@ -167,8 +166,8 @@ class Process:
             if sample.sums == self.after.sums:
                 self.after.blocked = sample.blocked
                 return  # the screen keeps what it did last
-        if self._looks % _FIND_EVERY == 0:
-            self._finding = text_of(self._last_minute.findings(self._source)[:1])
+        if self._looks % FIND_EVERY == 0:
+            self._finding = text_of(self._last_minute.findings([self._source])[:1])
         self._looks += 1
         self.new_lost = sample.lost - self.after.lost
         self.before, self.after = self.after, sample

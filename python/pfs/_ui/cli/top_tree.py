@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from pfs._process.attach import attach
-from pfs._process.run.tree import Node, tree
+from pfs._process.findings.ask import FIND_EVERY, LastMinute
+from pfs._process.findings.find import text_of
+from pfs._process.run.tree import Node, parents, tree
 from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
 from pfs._read.samples import BUSIEST, Choice, Row, Sample, Section, rows_between, take
@@ -28,13 +31,15 @@ class TreeSampler:
     def __init__(self, folder: str, root: int | None = None) -> None:
         self._folder, self._root = folder, root
         self.problem = ""
-        self.remarks: list[str] = []
+        self._last_minute = LastMinute()
+        self._looks = 0
         self._ended: dict[str, Sample] = {}  # by path: they change no more
         self._count = self._alive = 0
         self._before: Sample | None = None
         self._after = self._take()
         if self.problem:
             raise Error(self.problem)
+        self.remarks = self._finding()
 
     @property
     def blocked(self) -> Sequence[Blocked]:
@@ -45,6 +50,22 @@ class TreeSampler:
         sample = self._take()
         if not self.problem:
             self._before, self._after = self._after, sample
+            self._looks += 1
+            if self._looks % FIND_EVERY == 0:
+                self.remarks = self._finding()
+
+    def _finding(self) -> list[str]:
+        """Returns the lines of the worst finding."""
+        found = self._last_minute.findings(self._changing(), parents(self._folder))
+        return text_of(found[:1]).splitlines()
+
+    def _changing(self) -> Iterator[SegmentSource]:
+        """Yields the processes that have something to add to the last answer."""
+        for node in tree(self._folder, self._root):
+            if not self._last_minute.is_over(node.found.path):
+                with suppress(Error), attach(node.found.path) as schema:  # it may have gone
+                    assert isinstance(schema._source, SegmentSource)
+                    yield schema._source
 
     def _take(self) -> Sample:
         total = Sample(time.monotonic(), {section.name: {} for section in self.sections}, {}, {}, 0)
