@@ -16,8 +16,9 @@
 namespace perfschema {
 namespace {
 
-constexpr uint64_t kSecond = 1'000'000'000, kPicosPerNano = 1000;
-constexpr uint64_t kLongestSleep = 50'000'000;  // Stop() waits for it
+constexpr uint64_t kSecond = 1'000'000'000, kPicosPerNano = 1000, kPicosPerMicro = 1'000'000;
+constexpr uint64_t kBetweenClocks = 60 * kSecond;  // the clocks of the program and of the wall are compared so often
+constexpr uint64_t kLongestSleep = 50'000'000;     // Stop() waits for it
 
 uint64_t NanosOf(clockid_t clock) {
   timespec time;
@@ -93,8 +94,14 @@ void Sampling::TakeSample(uint64_t due, uint64_t now) {
   moment.id = ++samples_;
   moment.weight = weight * kPicosPerNano;
   moment.lateness = (now - std::min(due, now)) * kPicosPerNano;
-  moment.unix_micros = static_cast<int64_t>(NanosOf(CLOCK_REALTIME) / 1000);
-  moment.now = PresentOf(view_.header());
+  // Whole microseconds on both clocks: the begin of a wait is the same in all samples of a minute, and takes little space in files.
+  moment.now = PresentOf(view_.header()) / kPicosPerMicro * kPicosPerMicro;
+  const auto by_program = static_cast<int64_t>(view_.header().epoch_unix_micros + moment.now / kPicosPerMicro);
+  if (compared_ == 0 || now >= compared_ + kBetweenClocks) {
+    compared_ = now;
+    ahead_ = static_cast<int64_t>(NanosOf(CLOCK_REALTIME) / 1000) - by_program;
+  }
+  moment.unix_micros = by_program + ahead_;
   moment.left_out = view_.file() == nullptr ? static_cast<uint64_t>(gettid()) : 0;
   moment.lists_strangers = lists_strangers;
   sampler_->Sample(moment, &rows_);

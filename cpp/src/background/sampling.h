@@ -41,7 +41,8 @@ class Sampling {
   SessionRows rows_;
   std::atomic<bool> is_stopped_{false};
   const char* scheduling_ = "normal";
-  uint64_t next_ = 0, last_ = 0, strangers_ = 0, checked_ = 0;
+  uint64_t next_ = 0, last_ = 0, strangers_ = 0, checked_ = 0, compared_ = 0;
+  int64_t ahead_ = 0;  // microseconds: the wall clock is ahead of the program's
   uint64_t random_, samples_ = 0, missed_ = 0, processor_ = 0;
 };
 

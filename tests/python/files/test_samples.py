@@ -115,6 +115,21 @@ def test_a_frame_of_samples_has_the_declared_columns_live_and_kept(program: Subj
     program.do("over.set()")
 
 
+def test_a_wait_began_at_one_moment_in_all_samples_live_and_kept(program: Subject, folder: Path) -> None:
+    """Files keep the begin, so that a long wait takes no space: it is the same in each sample, and the time so far follows."""
+    program.do("import threading\nwait = pfs.Condition('app/COND_long')\ndef work():\n    with wait: wait.wait()")
+    program.do("pfs.Thread(target=work, name='long', daemon=True).start()")
+    live = pfs.samples(program.pid, seconds=1, hz=50)
+    with pfs.record(program.pid, folder / "kept.ash", hz=50):
+        time.sleep(1)
+    for frame in (live, pfs.samples(folder / "kept.ash")):
+        long = frame[frame["EVENT_NAME"].fillna("").str.endswith("COND_long")]
+        assert len(long) > 20
+        began = long["SAMPLE_TIME"].astype("int64") - long["TIMER_WAIT"].astype("int64") // 10**6
+        assert began.max() - began.min() <= 1  # microseconds
+        assert (long["TIMER_WAIT"].diff().dropna() > 0).all()
+
+
 def test_the_weights_of_a_wait_add_up_to_its_exact_time(program: Subject) -> None:
     program.do("before = pfs.table('events_waits_summary_global_by_event_name')" + PHASES)
     samples = pfs.samples(program.pid, seconds=2, hz=30)

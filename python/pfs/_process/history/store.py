@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pfs import _core
 from pfs._base import paths
 from pfs._process.history.sampled import Batch
 from pfs._read.arrow import arrow_of_parts
@@ -81,7 +82,7 @@ class Folder:
             stream = None
         if stream is None:
             stream = self._streams[table] = _Stream(self.path, table, now)
-        stream.write(arrow_of_parts(rows, parts))
+        stream.write(arrow_of_parts(rows, _to_store(parts)))
 
     def note(self, about: dict[str, Any]) -> None:
         text = json.dumps(about, indent=1)
@@ -121,6 +122,37 @@ class Folder:
             is_old = self._keep is not None and datetime.now(UTC) - _begun(path) > self._keep + self._longest
             if is_old or (self._keep_size is not None and size > self._keep_size):
                 path.unlink()
+
+
+# In files a time so far is the moment when it began: that is the same in all rows of one wait, and takes hardly any space.
+_BEGAN = {"TIMER_WAIT": "WAIT_BEGAN", "STATEMENT_TIMER_WAIT": "STATEMENT_BEGAN"}
+_MICROSECOND = 10**6  # picoseconds
+
+
+def _to_store(parts: list[_core.Part]) -> list[_core.Part]:
+    """Returns the columns as files have them."""
+    times = next(part[3] for part in parts if part[0] == "SAMPLE_TIME")
+
+    def stored(part: _core.Part) -> _core.Part:
+        name, _, nullable, values, mask, _ = part
+        if name not in _BEGAN:
+            return part
+        return _BEGAN[name], "timestamp", nullable, times - (values // _MICROSECOND).astype(times.dtype), mask, None
+
+    return [stored(part) for part in parts]
+
+
+def _as_declared(rows: pa.Table) -> pa.Table:
+    """Returns rows of files with the columns that samples have."""
+    import pyarrow as pa
+    import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
+
+    for name, began in _BEGAN.items():
+        if began in rows.schema.names:
+            passed = pc.subtract(rows["SAMPLE_TIME"].cast(pa.int64()), rows[began].cast(pa.int64()))
+            value = pc.multiply(passed, pa.scalar(_MICROSECOND, pa.int64())).cast(pa.uint64())
+            rows = rows.set_column(rows.schema.get_field_index(began), name, value)
+    return rows
 
 
 class _Stream:
@@ -232,7 +264,7 @@ def read_table(folder: Path, table: str, begin: datetime | None = None, end: dat
         for limit, compare in ((begin, pc.greater_equal), (end, pc.less)):
             if limit is not None:
                 rows = rows.filter(compare(rows["SAMPLE_TIME"], pa.scalar(limit, rows["SAMPLE_TIME"].type)))
-        found.append(rows)
+        found.append(_as_declared(rows))
     if not found:
         return None
     return pa.concat_tables(found, promote_options="permissive").unify_dictionaries().combine_chunks()
