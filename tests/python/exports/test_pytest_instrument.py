@@ -230,6 +230,34 @@ def test_skipped(): pytest.skip("for a reason")
     session("--pfs-instrument", tests="", status=5)  # no tests
 
 
+def test_a_test_that_is_run_again_counts_its_last_run(session: Session, tmp_path: Path) -> None:
+    """As pytest-rerunfailures runs it: without its own protocol. Such a test counted nothing."""
+    (tmp_path / "project/again.py").write_text("""
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for _ in range(3):
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        if not any(report.failed for report in reports):
+            break
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+""")
+    tests = """
+import shop
+runs = []
+def test_again():
+    runs.append(0)
+    shop.query(10 * len(runs) + 1)
+    assert len(runs) == 2
+"""
+    session("--pfs-instrument", "--pfs-write-baseline", str(tmp_path / "base.json"), "-p", "again", tests=tests)
+    assert counts(tmp_path / "base.json")["test_again"][STATEMENTS] == 21
+
+
 @pytest.mark.parametrize("value", ["tests/unit", "test_shop.py", "shop,1"])
 def test_a_value_that_is_no_package_is_refused(session: Session, value: str) -> None:
     said = session(f"--pfs-instrument={value}", status=4).stderr
