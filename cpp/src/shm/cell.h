@@ -283,26 +283,39 @@ PFS_ALWAYS_INLINE uint64_t LastWord(const char* end, size_t all) {
     std::memcpy(&word, end - 8, 8);
     return word >> (8 * (8 - all % 8));
   }
-  std::memcpy(&word, end - all, all);
+  for (size_t i = 0; i < all; ++i) word |= uint64_t{static_cast<uint8_t>(end[-1 - static_cast<ptrdiff_t>(i)])} << (8 * (all - 1 - i));
   return word;
 }
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
+// Calls no memcpy(): ThreadSanitizer of a program would see it, but not the atomic words by which this library hands the text over.
 inline void CopyToShared(void* shared, const void* from, size_t bytes) {
   auto* words = static_cast<uint64_t*>(shared);
   const auto* source = static_cast<const char*>(from);
   const size_t whole = bytes / 8 * 8;
 #if defined(PFS_WIDE_STAT)
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (whole != 0) std::memcpy(words, source, whole);
-  std::atomic_signal_fence(std::memory_order_seq_cst);
+  using Wide [[gnu::vector_size(16), gnu::aligned(8), gnu::may_alias]] = uint64_t;
+  const auto copy = [words, source](size_t at) {
+    Wide wide;
+    std::memcpy(&wide, source + at, sizeof wide);
+    *reinterpret_cast<volatile Wide*>(words + at / 8) = wide;
+  };
+  if (whole >= 64) {  // the last bytes may be copied twice
+    for (size_t at = 0; at + 64 < whole; at += 64) copy(at), copy(at + 16), copy(at + 32), copy(at + 48);
+    copy(whole - 64), copy(whole - 48), copy(whole - 32), copy(whole - 16);
+  } else if (whole >= 16) {
+    if (whole >= 32) copy(16), copy(whole - 32);
+    copy(0), copy(whole - 16);
+  }
+  size_t at = whole >= 16 ? whole : 0;
 #else
-  for (size_t at = 0; at < whole; at += 8) {
+  size_t at = 0;
+#endif
+  for (; at < whole; at += 8) {
     uint64_t word;
     std::memcpy(&word, source + at, 8);
     __atomic_store_n(words + at / 8, word, __ATOMIC_RELEASE);
   }
-#endif
   if (bytes != whole) __atomic_store_n(words + whole / 8, LastWord(source + bytes, bytes), __ATOMIC_RELEASE);
 }
 // Stores zero to a number of words that is known when this is compiled.

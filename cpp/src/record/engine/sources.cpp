@@ -61,7 +61,7 @@ uint32_t AddSource(std::string_view text, uint32_t hash) {
   const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kSources);
   if (fresh < 0) return 0;
   auto* const source = g_runtime.segment.element<ShmSource>(ArrayId::kSources, static_cast<uint64_t>(fresh));
-  std::memcpy(source->text, text.data(), text.size());
+  for (size_t i = 0; i < text.size(); ++i) __atomic_store_n(source->text + i, text[i], __ATOMIC_RELAXED);  // no memcpy(), as CopyToShared
   source->hash = hash;
   source->bytes.store(static_cast<uint32_t>(text.size()), kRelease);  // pairs with Snapshot::source
   buckets[at].store(static_cast<uint32_t>(fresh), kRelease);          // pairs with FindSource
