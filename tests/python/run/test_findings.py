@@ -252,3 +252,13 @@ def test_findings_of_this_process_from_now_on(tmp_path: Path) -> None:
     assert "1 failed, 2 passed" in ran.stdout, ran.stdout + ran.stderr
     assert "findings=0: Fix first" in ran.stdout
     assert "[tiny_io]" in ran.stdout
+
+
+def test_numbers_and_names_that_sqlite_has_not_are_kept_once() -> None:
+    """A counter has 64 bits, and a file's name may be no UTF-8: the rows before it are not there twice."""
+    facts = Facts()
+    rows = [(0, "select 1", 1, 2, 3, 0), (0, "\udcff", 2**64 - 1, 2**63, 0, 0), (0, "select 2", 4, 5, 6, 0)]
+    facts._insert("digest", rows)
+    facts._insert("digest", [])
+    stored = facts.db.execute("select * from digest").fetchall()
+    assert stored == [rows[0], (0, "\\xff", 2**63 - 1, 2**63 - 1, 0, 0), rows[2]]

@@ -216,9 +216,17 @@ class Facts:
         return place is not None and _LIBRARY.match(place) is None
 
     def _insert(self, table: str, rows: Iterable[Any]) -> None:
-        rows = [list(map(_stored, row)) for row in rows]
-        if rows:
-            self.db.executemany(f"insert into {table} values({', '.join('?' * len(rows[0]))})", rows)
+        rows = list(rows)
+        if not rows:
+            return
+        text = f"insert into {table} values({', '.join('?' * len(rows[0]))})"
+        self.db.execute("savepoint inserted")
+        try:
+            self.db.executemany(text, rows)
+        except (OverflowError, UnicodeEncodeError):  # seldom: the test of each value would take longer than all the rest
+            self.db.execute("rollback to inserted")
+            self.db.executemany(text, [list(map(_stored, row)) for row in rows])
+        self.db.execute("release inserted")
 
     def _add_sums(self, p: int, source: Recorded, since: Moment | None) -> dict[str, tuple[int, int]]:
         """Returns the count and the sum of each name's waits."""
