@@ -128,3 +128,38 @@ def test_a_wrong_answer_is_seen(address: str) -> None:
         assert problem(client, {"sql": "SELECT 1", "columns": 1, "has": ["2"]})
         assert problem(client, {"sql": "SELECT 1", "error": 1146})
         assert problem(client, {"sql": "SELECT * FROM nothing.at_all", "error": 1064})
+
+
+# Titles as MySQL 8.4 has them: a tool may read columns by name, also of what a program has none of.
+SETS = ["character_set_client", "collation_connection", "Database Collation"]
+ROUTINE = ["Db", "Name", "Type", "Definer", "Modified", "Created", "Security_type", "Comment", *SETS]
+EMPTY: dict[str, list[str]] = {
+    "show triggers": ["Trigger", "Event", "Table", "Statement", "Timing", "Created", "sql_mode", "Definer", *SETS],
+    "show procedure status": ROUTINE,
+    "show function status where Db = 'sys'": ROUTINE,
+    "show profiles": ["Query_ID", "Duration", "Query"],
+    "select * from information_schema.user_privileges": ["GRANTEE", "TABLE_CATALOG", "PRIVILEGE_TYPE", "IS_GRANTABLE"],
+    "select trx_id, trx_state from information_schema.innodb_trx": ["trx_id", "trx_state"],
+    "select name, count from information_schema.innodb_metrics where status = 'enabled'": ["name", "count"],
+    "select grantee from information_schema.table_privileges where table_name = 'threads'": ["grantee"],
+}
+
+
+def test_what_a_program_has_none_of_is_empty(address: str) -> None:
+    with connected(address, "performance_schema") as client, client.cursor() as cursor:
+        for statement, titles in EMPTY.items():
+            cursor.execute(statement)
+            assert ([column[0] for column in cursor.description], list(cursor.fetchall())) == (titles, []), statement
+        cursor.execute("show events")
+        assert [column[0] for column in cursor.description][3:8] == [
+            "Time zone", "Type", "Execute at", "Interval value", "Interval field",
+        ]  # fmt: skip
+        cursor.execute("show create database performance_schema")
+        ((name, text),) = cursor.fetchall()
+        assert (name, text.startswith("CREATE DATABASE `performance_schema` ")) == ("performance_schema", True)
+        cursor.execute("start transaction with consistent snapshot")
+        assert cursor.description is None
+        for statement in ("flush tables with read lock", "check table threads", "optimize table threads"):
+            with pytest.raises(pymysql.MySQLError, match="command denied") as refused:
+                cursor.execute(statement)
+            assert refused.value.args[0] == 1142

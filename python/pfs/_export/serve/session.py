@@ -48,6 +48,20 @@ _WITHOUT_COLUMNS = {
     "SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "UPDATE", "TRUNCATE", "INSERT", "DELETE",
     "CREATE", "DROP", "ALTER", "REPLACE", "CALL", "KILL", "LOCK", "FLUSH",
 }  # fmt: skip
+# Statements that change a server, or that take its locks. sqlglot does not know all of them.
+_OF_ADMINISTRATORS = {
+    "CHECK",
+    "FLUSH",
+    "HANDLER",
+    "INSTALL",
+    "LOAD",
+    "LOCK",
+    "OPTIMIZE",
+    "REPAIR",
+    "RESET",
+    "SHUTDOWN",
+    "UNINSTALL",
+}
 _GUESSES: tuple[object, ...] = (None, 1, "1")  # values of parameters that nobody knows yet
 
 
@@ -200,6 +214,11 @@ class Client:
             return Answer()
         if word in ("SAVEPOINT", "RELEASE", "UNLOCK"):
             return Answer()
+        if word == "START" and statement.word(1) == "TRANSACTION":  # WITH CONSISTENT SNAPSHOT, READ ONLY
+            self._is_in_transaction = True
+            return Answer()
+        if word in _OF_ADMINISTRATORS:
+            raise self._denied(word, "pfs serve answers SELECT and SHOW")
         if word == "SHOW" and statement.word(1) == "COUNT":
             is_of_errors = statement.text.upper().endswith("ERRORS")
             title = "@@session.error_count" if is_of_errors else "@@session.warning_count"
@@ -272,6 +291,9 @@ class Client:
         if kind in ("WARNINGS", "ERRORS"):
             found = [("Warning", each.code, str(each)) for each in self.warnings if kind == "WARNINGS"]
             return text_answer(["Level", "Code", "Message"], found)
+        if kind in ("CREATE DATABASE", "CREATE SCHEMA") and (name := show.text("target").lower()) in SCHEMAS:
+            text = f"CREATE DATABASE `{name}` /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci */"
+            return text_answer(["Database", "Create Database"], [(name, text)])
         if kind in ("CREATE TABLE", "CREATE VIEW", "COLUMNS", "INDEX"):
             table = show.text("target").lower()
             columns = await asyncio.to_thread(information.types, schema, table)

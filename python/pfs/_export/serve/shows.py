@@ -54,13 +54,18 @@ _INDEX = (
     "Table=TABLE_NAME Non_unique Key_name=INDEX_NAME Seq_in_index Column_name Collation Cardinality Sub_part Packed Null=NULLABLE"
     " Index_type Comment Index_comment Visible=IS_VISIBLE Expression"
 )
-# These are empty: there is nothing of the kind.
+_OF_SETS = "character_set_client collation_connection Database_Collation"
+_ROUTINE = f"Db Name Type Definer Modified Created Security_type Comment {_OF_SETS}"
+# These are empty: there is nothing of the kind. A title with a blank has an underline here, those of _SPACED.
+_SPACED = ("Database_Collation", "Time_zone", "Execute_at", "Interval_value", "Interval_field")
 _NOTHING = {
     "PLUGINS": "Name Status Type Library License",
-    "TRIGGERS": "Trigger Event Table Statement Timing Created",
-    "EVENTS": "Db Name Definer",
-    "PROCEDURE STATUS": "Db Name Type Definer Modified Created",
-    "FUNCTION STATUS": "Db Name Type Definer Modified Created",
+    "TRIGGERS": f"Trigger Event Table Statement Timing Created sql_mode Definer {_OF_SETS}",
+    "EVENTS": "Db Name Definer Time_zone Type Execute_at Interval_value Interval_field Starts Ends Status Originator " + _OF_SETS,
+    "PROCEDURE STATUS": _ROUTINE,
+    "FUNCTION STATUS": _ROUTINE,
+    "PROFILES": "Query_ID Duration Query",
+    "PROFILE": "Status Duration",
     "ENGINE": "Type Name Status",
     "OPEN TABLES": "Database Table In_use Name_locked",
     "MASTER STATUS": "File Position Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set",
@@ -90,7 +95,7 @@ def select_of(show: exp.Show, database: str) -> str | None:
         if show.args.get("global_"):
             inner = inner.replace("session_variables", "global_variables")
     elif kind in _NOTHING:
-        names = _NOTHING[kind].split()
+        names = [name.replace("_", " ") if name in _SPACED else name for name in _NOTHING[kind].split()]
         inner, about = "SELECT " + ", ".join(f"'' AS \"{name}\"" for name in names) + " WHERE false", names[0]
     elif kind == "TABLES":
         about = f"Tables_in_{schema}"
