@@ -289,6 +289,13 @@ def test_a_program_that_is_stopped_is_sampled_and_one_that_dies_ends_the_recordi
     assert len(recording.samples()) > 100
 
 
+def test_a_process_that_has_ended_is_refused(program: Subject) -> None:
+    program.kill()
+    for ask in (pfs.samples, pfs.record):
+        with pytest.raises(pfs.AttachError, match="has ended"):
+            ask(program.path)
+
+
 def test_an_exec_ends_a_recording_and_a_fork_does_not(program: Subject) -> None:
     program.do("import os, subprocess, sys, threading")
     with pfs.record(program.pid, hz=100) as recording:

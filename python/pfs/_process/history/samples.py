@@ -208,7 +208,10 @@ def finder(source: int | str | os.PathLike[str] | None) -> Find | None:
     else:
         text = os.fspath(source)
         path = text if "/" in text or text.endswith(".pfs") else by_name.path_of(text)
-    return one_process(path, _core.Segment(path).identity)
+    identity = _core.Segment(path).identity
+    if (found := processes.look(path)) is not None and found.state == "dead":
+        raise AttachError(f"process {identity.pid} has ended: pfs show reads what it left; samples are of processes that run")
+    return one_process(path, identity)
 
 
 def samples(
