@@ -165,6 +165,7 @@ PFS_REPLACES int pfs_run_join(const char* settings) {
     if (!perfschema::HandOverSettings(settings)) return 1;
     has_begun = BeginStart(0, nullptr);
   }
+  RememberPid();  // of a forked child that was not recorded
   // Here, with the handler of exit(): in a forked child that would wait for a lock of the C library, which a thread of the parent may hold.
   // A thread that forks may have the cold lock for long.
   for (int tries = 0; !perfschema::EnsureStarted(); ++tries) {

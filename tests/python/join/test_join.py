@@ -186,6 +186,45 @@ def test_a_server_with_an_allocator_and_children_is_counted(tmp_path: Path, fold
         assert process.wait(60) == 0
 
 
+@pytest.mark.needs("root", "unshare")
+def test_a_program_in_a_container_is_found_from_outside(programs: Path) -> None:
+    """It has other mounts and numbers of processes."""
+    inside = "mount -t tmpfs none /dev/shm && unset PFS_DIR && exec $0"
+    with running("unshare", "-mpf", "--mount-proc", "sh", "-c", inside, programs / "told", ready=False) as process:
+        while not (children := Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()):
+            time.sleep(0.01)
+        pid = int(children[0])
+        while "told" not in Path(f"/proc/{pid}/cmdline").read_text() or "sh" in os.readlink(f"/proc/{pid}/exe"):
+            time.sleep(0.01)
+        before = os.environ.pop("PFS_DIR")
+        try:
+            path = pfs.join(pid)
+        finally:
+            os.environ["PFS_DIR"] = before
+        assert path == f"/proc/{pid}/root/dev/shm/pfs-0/1.pfs"
+        assert pfs.attach(path).table("threads").shape[0] >= 0
+        pfs.leave(pid)
+
+
+def test_a_child_that_was_not_recorded_is_joined(folder: Path) -> None:
+    code = "import os, sys, time\nprint('ready', flush=True); sys.stdin.readline()\nchild = os.fork()\n"
+    code += "if child: print(child, flush=True); os.waitpid(child, 0)\n"
+    code += "while not child: open('/etc/hostname').close(); time.sleep(0.001)"
+    with running(sys.executable, "-c", code) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        pfs.join(process.pid, children="none")
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        child = int(process.stdout.readline())
+        try:
+            assert pfs.join(child) == str(folder / f"{child}.pfs")
+            time.sleep(0.3)
+            assert [count for kind, count in counts(child, folder).items() if kind.startswith("file/")]
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
 # ---- It does no harm
 
 

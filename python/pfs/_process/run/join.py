@@ -22,13 +22,15 @@ _SECONDS = 2.0  # that a safe point is looked for
 _JOIN, _LEAVE = "pfs_run_join", "pfs_run_leave"  # cpp/run/calls/process.cpp
 # Another copy of the core in a program: pfs of its own. The library of `pfs run` has another name.
 _OWN_PFS = re.compile(r"/(libperfschema\.so[0-9.]*|_core\.[^/]*\.so)$", re.MULTILINE)
+_SEGMENT = re.compile(r"/[^ \n]*/[0-9][0-9-]*\.pfs$", re.MULTILINE)
 _STATES = {"T": "it is stopped", "t": "a debugger has stopped it", "Z": "it has ended", "X": "it has ended"}
 
 
-def join(pid: int, only: Sequence[str] = (), *, all_on: bool = False, children: str = "fork", force: bool = False) -> None:
+def join(pid: int, only: Sequence[str] = (), *, all_on: bool = False, children: str = "fork", force: bool = False) -> str:
     """Records a program that runs already, as ``pfs run`` does, until it ends or :func:`pfs.leave` is called.
 
-    One thread of the program stands for less than a millisecond. If the program cannot be joined, nothing in it is changed.
+    Returns the path of its segment. One thread of the program stands for less than a millisecond. If it cannot be joined, nothing
+    in it is changed.
 
     Args:
         only: record only these parts, such as ``locks`` and ``files``; empty: all but memory.
@@ -42,9 +44,17 @@ def join(pid: int, only: Sequence[str] = (), *, all_on: bool = False, children: 
     """
     status = judge(pid, force)
     settings = _settings(pid, only, all_on, children)
-    if _call(pid, _JOIN, b"".join(f"{name}={value}".encode() + b"\0" for name, value in settings.items())) != 0:
+    failed = _call(pid, _JOIN, b"".join(f"{name}={value}".encode() + b"\0" for name, value in settings.items())) != 0
+    segment = _SEGMENT.search(_read(pid, "maps"))
+    if failed or segment is None:
+        if not failed:
+            _call(pid, _LEAVE, b"")
         folder = settings.get("PFS_DIR") or processes.default_directory(int(status["Uid"].split()[1]))
-        raise StateError(f"process {pid} was joined, but has no segment: {folder} cannot be used there, or pfs is off for good")
+        raise StateError(
+            f"process {pid} has no segment and is not recorded: {folder} cannot be used there, or pfs is off for good"
+        )
+    is_elsewhere = os.readlink(f"/proc/{pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
+    return f"/proc/{pid}/root{segment[0]}" if is_elsewhere else segment[0]
 
 
 def leave(pid: int) -> None:

@@ -54,8 +54,8 @@ def join(
         status = joined.judge(pid, force)
         click.echo(f"process {pid} can be joined: {status['Name'].strip()}, {status['Threads'].strip()} threads")
         return
-    joined.join(pid, only, all_on=all_on, children=children, force=force)
-    click.echo(f"process {pid} is recorded: pfs top {pid}", err=True)
+    segment = joined.join(pid, only, all_on=all_on, children=children, force=force)
+    click.echo(f"process {pid} is recorded: pfs top {segment if segment.startswith('/proc/') else pid}", err=True)
     if seconds is None:
         return
     before = launch.Took.of(pid)
@@ -68,7 +68,8 @@ def join(
         from pfs._process.run import report as reports
         from pfs._process.run.report_text import text_of
 
-        gathered = reports.gather([processes.find(pid)])
+        found = processes.look(segment)
+        gathered = reports.gather([found] if found is not None else [])
         gathered.finish(took, {})
         click.echo(text_of(gathered, 10, False))
 
