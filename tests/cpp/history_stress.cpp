@@ -70,7 +70,7 @@ TEST_F(History, has_each_event_or_counts_it_as_lost_while_the_pool_cannot_grow) 
       pfs_wait_t outer, inner;
       EXPECT_TRUE(pfs_mutex_wait_begin(&outer, row, PFS_LOCK));
       EXPECT_TRUE(pfs_mutex_wait_begin(&inner, row, PFS_LOCK));
-      EXPECT_NE(t_locals.state->open_waits[0], t_locals.state->open_waits[1]);
+      EXPECT_NE(t_locals.state->open_waits[0].record, t_locals.state->open_waits[1].record);
       pfs_mutex_wait_end(&inner, EBUSY, PFS_NO_SPINS);
       pfs_mutex_wait_end(&outer, EBUSY, PFS_NO_SPINS);
     }

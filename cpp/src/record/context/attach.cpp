@@ -88,7 +88,7 @@ Status AttachThread(ThreadHandle handle) {
   ThreadState* const thread = slot->state;
   thread->shared->os_id.store(OsIdOfThisThread(), kRelaxed);
   // Open waits may have begun on another stack: none of them lies below a frame of this one.
-  for (uint32_t i = 0; i < thread->wait_depth(); ++i) thread->wait_frames[i] = kNoFrame;
+  for (uint32_t i = 0; i < thread->wait_depth(); ++i) thread->open_waits[i].frame = kNoFrame;
   for (uint32_t i = 0; i < thread->statement_depth; ++i) thread->statements[i].is_on_stack = false;
   HearOfThreadEnd();
   std::atomic_signal_fence(std::memory_order_seq_cst);

@@ -37,9 +37,8 @@ void PutAside(ThreadState& thread, Task& task) {
 // Makes the task's events the running ones. REQUIRES: inside a probe, which goes on.
 void PutBack(ThreadState& thread, const Task& task) {
   thread.shared->stage.store(task.shown_stage, kRelaxed);
-  std::copy_n(task.open_waits, task.wait_depth, thread.open_waits);
   // Its waits may have begun on another stack: none of them lies below a frame of this one.
-  std::fill_n(thread.wait_frames, task.wait_depth, kNoFrame);
+  for (uint32_t i = 0; i < task.wait_depth; ++i) thread.open_waits[i] = {task.open_waits[i].record, kNoFrame};
   EnterProbe(thread, task.wait_depth);
   thread.fast_bytes = 0;
   thread.stage = task.stage;
@@ -52,7 +51,7 @@ void PutBack(ThreadState& thread, const Task& task) {
 
 // Drops the task's open events, which will never be ended.
 void DropEvents(const Task& task) {
-  for (uint32_t i = 0; i < task.wait_depth; ++i) DropRecord(task.open_waits[i], task.open_waits[i]->state.load(kRelaxed));
+  for (uint32_t i = 0; i < task.wait_depth; ++i) DropRecord(task.open_waits[i].record, task.open_waits[i].record->state.load(kRelaxed));
   DropRecord(task.stage.record, task.stage.begun_state);
   DropRecord(task.transaction.record, task.transaction.begun_state);
   for (uint32_t i = 0; i < task.statement_depth; ++i) DropRecord(task.statements[i].record, task.statements[i].begun_state);

@@ -28,7 +28,7 @@ struct Task {
   char* texts;                       // the task's own buffers, also while it runs; for the thread's own work: the thread's buffers
   uint32_t shown_stage;
   uint32_t wait_depth;
-  ShmWaitRecord* open_waits[kMaxNestedWaits];
+  OpenWait open_waits[kMaxNestedWaits];
   OpenStage stage;
   OpenTransaction transaction;
   uint32_t statement_depth;
@@ -69,7 +69,8 @@ bool AnyOpenInTasks(const ThreadState& thread, Kind kind, IsOne is_one) {
     if (task == nullptr || task == thread.task) return false;
     switch (kind) {
       case Kind::kWait:
-        return std::any_of(task->open_waits, task->open_waits + task->wait_depth, is_one);
+        return std::any_of(task->open_waits, task->open_waits + task->wait_depth,
+                           [&](const OpenWait& open) { return is_one(open.record); });
       case Kind::kStage:
         return is_one(task->stage.record);
       case Kind::kStatement:

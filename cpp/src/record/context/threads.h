@@ -64,8 +64,15 @@ struct alignas(64) KnownRead {
 struct RecordCursor {
   ShmRecord* next;  // >= end: take a chunk
   ShmRecord* end;
-  uint64_t lap_bits;   // lap of the chunk << 32
-  uint64_t open_bits;  // lap_bits, with the bits of an open event that is timed by the cycle counter
+  uint64_t open_bits;  // lap of the chunk << 32, with the bits of an open event that is timed by the cycle counter
+  uint64_t lap_bits() const { return open_bits & ~uint64_t{kRecordOpen | kRecordTimed}; }
+};
+
+// An open wait that has a record.
+struct OpenWait {
+  ShmWaitRecord* record;
+  const void* frame;  // stack frame in which it began, to find a wait that a longjmp left. Calls on locks do not store it
+  bool operator==(const ShmWaitRecord* other) const { return record == other; }
 };
 
 // A full chunk that is still needed: by the thread's history, or by an open event in it.
@@ -118,7 +125,7 @@ struct OpenTransaction {
   uint64_t serial;  // 0 = none
 };
 
-// What every event uses of the private memory of one instrumentation.
+// What every event uses of the private memory of one instrumentation: two lines.
 // Threads: only the thread that it is attached to, including its signal handlers (see `nesting`).
 struct HotThreadState {
   RecordCursor waits;
@@ -141,18 +148,20 @@ struct HotThreadState {
   // signal handler that comes then must not touch the other fields, and a later probe notices a longjmp out of this
   // one. One comparison with 0 finds every uncommon case.
   uint64_t nesting;
+  // TIMED = 'SAMPLED': the thread times the event that makes this 0, whatever its instrument is; 0 = no such event yet.
+  uint32_t until_sample;
+  bool waits_have_details;  // some waits in the chunk that is being written have details
   // The event that an outermost wait is nested in: the stage, else the innermost statement. Its type is kNesting...
   // << 24.
   alignas(16) uint64_t parent_event_id;
   uint64_t no_end_info = 0;  // a pair with parent_event_id, as in a record
   uint64_t parent_type;
-  // TIMED = 'SAMPLED': the thread times the event that makes this 0, whatever its instrument is; 0 = no such event yet.
-  uint32_t until_sample;
-  bool waits_have_details;  // some waits in the chunk that is being written have details
   // The index into kThreads, with zeros before it: one load of both is FirstCell(0, slot) (OwnMark).
   alignas(8) uint32_t before_slot = 0;
   uint32_t slot;
+  OpenWait open_waits[kMaxNestedWaits];  // outermost first
 };
+static_assert(offsetof(HotThreadState, open_waits) + sizeof(OpenWait) <= 128);
 
 // What a thread does: all of its private memory but the caches of its slot.
 struct ThreadWork : HotThreadState {
@@ -165,8 +174,6 @@ struct ThreadWork : HotThreadState {
   // die and a cell stays the thread's, so an entry holds as long as the thread.
   uint32_t known_classes[2] = {};  // 0 = none
   ShmCell* class_cells[2];
-  ShmWaitRecord* open_waits[kMaxNestedWaits];  // outermost first
-  const void* wait_frames[kMaxNestedWaits];    // stack frames in which the waits began, to find waits that a longjmp left
 
   // Peak memory of the session since the peaks were last lowered (record/family/memory.h).
   uint64_t controlled_memory_peak, total_memory_peak;

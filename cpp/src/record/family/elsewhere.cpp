@@ -232,8 +232,8 @@ uint64_t TakeWait(Wait& wait, bool has_owner) {
     if (const ColdLock lock; lock) {
       const bool is_ended = EndRecordOf(*owner, record, wait.begun_state, end_ticks);
       const bool is_aside = AnyAside(*owner, [record](Task& task) {
-        ShmWaitRecord** const end = task.open_waits + task.wait_depth;
-        ShmWaitRecord** const open = std::find(task.open_waits, end, record);
+        OpenWait* const end = task.open_waits + task.wait_depth;
+        OpenWait* const open = std::find(task.open_waits, end, record);
         if (open == end) return false;
         std::copy(open + 1, end, open);
         --task.wait_depth;
@@ -254,7 +254,7 @@ void ForgetEndedWait(uint64_t number) {
   ThreadState* const thread = t_locals.state;
   const auto* const record = reinterpret_cast<const ShmWaitRecord*>(number);
   if (thread == nullptr || IsInterrupted(*thread)) return;
-  ShmWaitRecord** const end = thread->open_waits + thread->wait_depth();
+  OpenWait* const end = thread->open_waits + thread->wait_depth();
   if (std::find(thread->open_waits, end, record) == end) return;
   const uint64_t depth = NestingWithout(*thread, record);
   KeepChunkOf(*thread, Kind::kWait, record);

@@ -27,7 +27,8 @@ bool IsIn(Kind kind, uint32_t chunk, const ShmRecord* record) {
   if (AnyOpenInTasks(thread, kind, is_in)) return true;
   switch (kind) {
     case Kind::kWait:
-      return std::any_of(thread.open_waits, thread.open_waits + thread.wait_depth(), is_in);
+      return std::any_of(thread.open_waits, thread.open_waits + thread.wait_depth(),
+                         [&](const OpenWait& open) { return is_in(open.record); });
     case Kind::kStage:
       return is_in(thread.stage.record);
     case Kind::kStatement:
@@ -76,7 +77,6 @@ void SetCursor(RecordCursor& cursor, ShmRecord* next, ShmRecord* end, uint64_t l
   cursor.end = nullptr;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   cursor.next = next;
-  cursor.lap_bits = lap_bits;
   cursor.open_bits = lap_bits | kRecordOpen | kRecordTimed;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   cursor.end = end;
@@ -129,7 +129,7 @@ bool KeepSpare(ThreadState& thread, Kind kind, uint32_t chunk) {
   return true;
 }
 
-// Returns true if wait_frames says where the wait began. Calls on locks do not store it: no longjmp leaves them.
+// Returns true if OpenWait::frame says where the wait began. Calls on locks do not store it: no longjmp leaves them.
 bool HasFrame(const ShmWaitRecord& record) {
   const auto class_index = static_cast<uint16_t>(record.what.load(kRelaxed));
   const auto family = static_cast<Family>(g_runtime.classes[class_index].family);
@@ -162,7 +162,7 @@ bool IsInterruptedInProbe(ThreadState& thread, const void* frame) {
   // The probe may have been the end of the innermost wait: that wait is closed, or a call on a lock, inside which no
   // other event begins.
   if (depth > 0) {
-    ShmWaitRecord* const record = thread.open_waits[depth - 1];
+    ShmWaitRecord* const record = thread.open_waits[depth - 1].record;
     const uint64_t state = record->state.load(kRelaxed);
     if ((state & kRecordOpen) == 0 || !HasFrame(*record)) {
       DropRecord(record, state);
@@ -263,12 +263,9 @@ void NextWaitChunk(ThreadState& thread, uint32_t flags) {
 uint64_t NestingWithout(ThreadState& thread, const ShmWaitRecord* record) {
   const uint32_t depth = thread.wait_depth();
   uint32_t at = 0;
-  while (at < depth && thread.open_waits[at] != record) ++at;
+  while (at < depth && thread.open_waits[at].record != record) ++at;
   if (at == depth) return thread.outside();
-  for (uint32_t i = at + 1; i < depth; ++i) {
-    thread.open_waits[i - 1] = thread.open_waits[i];
-    thread.wait_frames[i - 1] = thread.wait_frames[i];
-  }
+  for (uint32_t i = at + 1; i < depth; ++i) thread.open_waits[i - 1] = thread.open_waits[i];
   return depth - 1;
 }
 
@@ -284,8 +281,8 @@ void DropAbandonedWaits(ThreadState& thread, const void* frame) {
   // either no wait looks abandoned or all do. CloseRecord shows a wait that was dropped by mistake and ends after
   // all.
   for (uint32_t depth = thread.wait_depth(); depth > 0; --depth) {
-    ShmWaitRecord* const record = thread.open_waits[depth - 1];
-    if (!HasFrame(*record) || !WasLeft(thread.wait_frames[depth - 1], frame)) return;
+    ShmWaitRecord* const record = thread.open_waits[depth - 1].record;
+    if (!HasFrame(*record) || !WasLeft(thread.open_waits[depth - 1].frame, frame)) return;
     DropRecord(record, record->state.load(kRelaxed));
     CountLoss(Loss::kLockers);
     thread.nesting = depth - 1;

@@ -26,7 +26,7 @@ void DropAbandonedWaits(ThreadState& thread, const void* frame);
 // thread.
 inline uint64_t CurrentEventId(const ThreadState& thread) {
   const uint32_t depth = thread.wait_depth();
-  return depth == 0 ? thread.event_id : thread.open_waits[depth - 1]->event_id.load(kRelaxed);
+  return depth == 0 ? thread.event_id : thread.open_waits[depth - 1].record->event_id.load(kRelaxed);
 }
 
 // Gives back all chunks when a thread ends. REQUIRES: cold lock.

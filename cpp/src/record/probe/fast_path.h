@@ -154,7 +154,7 @@ PFS_ALWAYS_INLINE bool OpenFast(OpenedRecord& opened, const Event& event, Thread
   }
   thread.waits.next = next;
   const uint64_t event_id = thread.TakeEventId();
-  thread.open_waits[0] = record;
+  thread.open_waits[0].record = record;
   if constexpr (requires { Event::kIsAlone; }) {
     WriteBegin(*record, event_id, event.object(), 0, WhatOf(event.class_index(), event.operation(), 0, source.source));
   } else {
@@ -313,7 +313,7 @@ PFS_ALWAYS_INLINE auto FastCall(Event& event, uint32_t flags, const char* file, 
     return event.SlowCall(file, line);
   }
   ShmWaitRecord* const record = opened.record;
-  if constexpr (Event::kMayUnwind) thread->wait_frames[0] = StackMark();  // nobody jumps out of a plain lock call
+  if constexpr (Event::kMayUnwind) thread->open_waits[0].frame = StackMark();  // nobody jumps out of a plain lock call
   StartFast<Timer>(*thread, opened);
 
   decltype(event.Call()) result;
@@ -368,7 +368,7 @@ PFS_ALWAYS_INLINE bool FastBegin(Wait& wait, const Event& event, uint32_t flags,
     __builtin_prefetch(opened.record + 2, 1);
     __builtin_prefetch(opened.record + 3, 1);
   }
-  thread->wait_frames[0] = PlaceOf(wait);
+  thread->open_waits[0].frame = PlaceOf(wait);
   wait.thread = thread;
   wait.record = opened.record;
   wait.begun_state = opened.state;
@@ -428,7 +428,7 @@ PFS_ALWAYS_INLINE bool FastEnd(const Wait& wait, const Event& event, uint64_t en
   ThreadState& thread = *wait.thread;
   ShmWaitRecord& record = *wait.record;
   EnterProbe(thread);
-  if (__builtin_expect(LoadOwn(record.state) != wait.begun_state || thread.open_waits[0] != &record, 0)) return false;
+  if (__builtin_expect(LoadOwn(record.state) != wait.begun_state || thread.open_waits[0].record != &record, 0)) return false;
   return CloseFast<Timer>(event, thread, record, TicksOf<Timer>(record, end_ticks), end_ticks);
 }
 

@@ -101,7 +101,7 @@ inline BegunRecord BeginRecord(ThreadState& thread, uint32_t class_index, uint32
   record->nesting_event_id.store(nesting.event_id, kRelease);
   record->what.store(class_index | uint64_t{detail} << 16 | uint64_t{nesting.type} << 24 | uint64_t{source} << 32, kRelease);
   const uint32_t views = flags & (thread.shared->flags.load(kRelaxed) & kThreadViews);
-  const uint64_t state = cursor.lap_bits | kRecordOpen | views | (flags & (kFlagTimed | kFlagTimerMask)) | state_bits;
+  const uint64_t state = cursor.lap_bits() | kRecordOpen | views | (flags & (kFlagTimed | kFlagTimerMask)) | state_bits;
   return {record, state, id};
 }
 

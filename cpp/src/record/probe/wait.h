@@ -79,7 +79,7 @@ PFS_ALWAYS_INLINE const void* PlaceOf(const Wait& wait) {
   return place - stack < kStackBytes ? &wait : kNoFrame;
 }
 PFS_ALWAYS_INLINE void KeepUntilEnd(const Wait& wait) {
-  if (wait.record != nullptr) wait.thread->wait_frames[wait.outer & ThreadState::kDepthMask] = PlaceOf(wait);
+  if (wait.record != nullptr) wait.thread->open_waits[wait.outer & ThreadState::kDepthMask].frame = PlaceOf(wait);
 }
 
 // Returns whether this event, whose instrument has TIMED = 'SAMPLED', is one that its thread times. The distances between two of them are
@@ -120,7 +120,7 @@ PFS_ALWAYS_INLINE void WriteBegin(ShmRecord& record, uint64_t event_id, uint64_t
 PFS_ALWAYS_INLINE void WriteDetails(ThreadState& thread, ShmWaitRecord& record, const WaitDetails& details) {
   thread.waits_have_details = true;
   ShmWaitDetails& shared = record.details();
-  shared.state.store(thread.waits.lap_bits, kRelease);
+  shared.state.store(thread.waits.lap_bits(), kRelease);
   if ((details.state_bits & kRecordHasBytes) != 0) shared.bytes.store(details.bytes, kRelease);
   shared.flags_and_name.store(details.flags_and_name, kRelease);
   shared.version_and_type.store(details.version_and_type, kRelease);
@@ -161,17 +161,16 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
     uint64_t outer_event_id = thread->parent_event_id, nesting_type = thread->parent_type;
     if (__builtin_expect(depth != 0, 0)) {
       thread->fast_bytes = 0;
-      outer_event_id = thread->open_waits[depth - 1]->event_id.load(kRelaxed);
+      outer_event_id = thread->open_waits[depth - 1].record->event_id.load(kRelaxed);
       nesting_type = ThreadState::kInWait;
     }
     const uint64_t id = thread->TakeEventId();
-    thread->open_waits[depth] = record;
-    thread->wait_frames[depth] = kDetailed && details.outlives_call ? PlaceOf(wait) : StackMark();
+    thread->open_waits[depth] = {record, kDetailed && details.outlives_call ? PlaceOf(wait) : StackMark()};
     if constexpr (kDetailed) {
       if (!details.has_parent) outer_event_id = nesting_type = 0;
     }
     WriteBegin(*record, id, object, outer_event_id, WhatOf(class_index, operation, nesting_type, thread->sources.Find(file, line)));
-    uint64_t state = thread->waits.lap_bits | kRecordOpen | (flags & ((thread_flags & kThreadViews) | kFlagTimed | kFlagTimerMask));
+    uint64_t state = thread->waits.lap_bits() | kRecordOpen | (flags & ((thread_flags & kThreadViews) | kFlagTimed | kFlagTimerMask));
     if constexpr (kDetailed) {
       // An event with details is an operation of the system: long enough to bring the next record, which was last written a whole pool
       // ago, back into the cache.
@@ -251,7 +250,7 @@ PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended,
     // The wait was taken for left: its thread went to another stack meanwhile, and came back. It ends here.
     CountLoss(Loss::kLockers, ~uint64_t{0});  // one less
     nesting = thread.outside();
-  } else if (__builtin_expect(thread.wait_depth() != depth + 1 || thread.open_waits[depth] != record, 0)) {
+  } else if (__builtin_expect(thread.wait_depth() != depth + 1 || thread.open_waits[depth].record != record, 0)) {
     nesting = NestingWithout(thread, record);
   }
   const uint64_t events_inside = thread.event_id - record->event_id.load(kRelaxed);
