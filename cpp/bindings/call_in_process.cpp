@@ -306,6 +306,7 @@ Status Target::Await(CallResult* result) {
   const auto begin_by = Clock::now() + std::chrono::seconds(5);
   bool is_told = false;
   for (uint64_t now = state(); Clock::now() < end; now = state()) {
+    if (memory_.Get<uint64_t>(mail_at_) != Mail::kMagic) return Refused("it has ended");
     if (now == Mail::kWaits && !is_told) {
       if (Status bad = Hand(); !bad.ok()) return bad;
       is_told = true;
