@@ -86,6 +86,7 @@ def test_a_change_runs_no_code_of_the_current_directory(
 COMMANDS = {
     "findings": ["findings", "PID"],
     "report": ["report", "PID", "-o", "OUT/report.html"],
+    "join": ["join", "OTHER", "--dry-run"],
     "ps": ["ps"],
     "truncate": ["truncate", "PID", TABLE],
     "set": ["set", "PID", "wait/io/%", "--enabled", "no"],
@@ -108,7 +109,9 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_commands_run_no_code_of_the_current_directory(program: Subject, planted: Path, tmp_path: Path, name: str) -> None:
+def test_commands_run_no_code_of_the_current_directory(
+    request: pytest.FixtureRequest, program: Subject, planted: Path, tmp_path: Path, name: str
+) -> None:
     """Neither their own process, nor one that they start."""
     pfs_command = Path(sys.executable).with_name("pfs")
     if not pfs_command.exists():
@@ -117,7 +120,11 @@ def test_commands_run_no_code_of_the_current_directory(program: Subject, planted
     out.mkdir()
     (out / "program.py").write_text("import json, threading\nassert json.loads('[1]') == [1]\n")
     pid = str(program.pid)
-    command = [str(pfs_command), *(pid if word == "PID" else word.replace("OUT", str(out)) for word in COMMANDS[name])]
+    other = subprocess.Popen(["sleep", "60"])  # has no pfs
+    request.addfinalizer(other.wait)
+    request.addfinalizer(other.kill)
+    pids = {"PID": pid, "OTHER": str(other.pid)}
+    command = [str(pfs_command), *(pids.get(word) or word.replace("OUT", str(out)) for word in COMMANDS[name])]
     env = clean_environment(program.path.parent)
     if name == "diff":
         subprocess.run([pfs_command, "snapshot", pid, out / "before.zip"], env=env, timeout=60, check=True)
@@ -135,7 +142,7 @@ def test_commands_run_no_code_of_the_current_directory(program: Subject, planted
 def test_every_command_is_among_them() -> None:
     done = subprocess.run([sys.executable, "-m", "pfs", "--help"], capture_output=True, text=True, timeout=60, check=True)
     known = re.findall(r"^  (\w+) +[A-Z]", done.stdout.partition("First commands:")[2], re.MULTILINE)
-    others = {"ddl", "demo", "trace"}  # ddl is as describe; demo and trace read no process
+    others = {"ddl", "demo", "leave", "trace"}  # ddl is as describe, leave as join; demo and trace read no process
     assert len(known) > 15
     assert set(known) == {name.split()[0] for name in COMMANDS} | others
 
