@@ -94,7 +94,20 @@ UserSite SourceCache::UserOf(const char* address) {
   errno = error;
   const auto distance = static_cast<uint8_t>(is_first ? 1 : std::min(place.distance * 2u, kMostChunks));
   place = ask_again ? Borrowed{address, distance, distance} : Borrowed{};
+  has_borrowed |= ask_again;
   return user;
+}
+
+void SourceCache::CountDown() {
+  has_borrowed = false;
+  for (Borrowed& place : borrowed) {
+    if (place.left == 0) continue;
+    if (--place.left != 0) {
+      has_borrowed = true;
+    } else if (Entry& entry = PlaceOf(place.address, kIsCode); IsOf(entry, place.address, kIsCode)) {
+      entry.file = nullptr;
+    }
+  }
 }
 
 uint32_t SourceCache::FindNew(Entry& entry, const char* file, uint32_t line) {

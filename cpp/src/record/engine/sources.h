@@ -61,12 +61,11 @@ struct SourceCache {
     const char* address;     // the last one that came to this entry
     uint8_t distance, left;  // in chunks; 0 left: the next event
   } borrowed[kBorrowed];
+  bool has_borrowed;  // may be true without one that is left: most threads have none
 
   // Notes that the thread has begun a chunk of records.
   void NoteChunk() {
-    for (Borrowed& place : borrowed) {
-      if (place.left != 0 && --place.left == 0) Drop(place);
-    }
+    if (__builtin_expect(has_borrowed, 0)) CountDown();
   }
   // Lets the next event of each place look for its user.
   void Forget() {
@@ -76,10 +75,7 @@ struct SourceCache {
  private:
   [[gnu::noinline, gnu::cold]] uint32_t FindNew(Entry& entry, const char* file, uint32_t line);
   UserSite UserOf(const char* address);
-  void Drop(const Borrowed& place) {
-    Entry& entry = PlaceOf(place.address, kIsCode);
-    if (IsOf(entry, place.address, kIsCode)) entry.file = nullptr;
-  }
+  [[gnu::noinline, gnu::cold]] void CountDown();
 };
 
 }  // namespace perfschema
