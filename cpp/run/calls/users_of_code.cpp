@@ -1,6 +1,7 @@
 // run/calls/users_of_code.cpp: see users_of_code.h.
 #include "run/calls/users_of_code.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <string_view>
@@ -20,7 +21,7 @@ UserSite LineOfPhp(const void* address) {
     uint32_t (*line)();
   };
   const link_map* const object = MapOf(address);
-  if (object == nullptr || gettid() != getpid()) return {};
+  if (object == nullptr || syscall(SYS_gettid) != getpid()) return {};
   const Exported exported(*object);
   if (exported.Find(SymbolName(std::string_view("executor_globals"))) == nullptr) return {};
   const Php php = {reinterpret_cast<const char* (*)()>(exported.FindFunction(SymbolName(std::string_view("zend_get_executed_filename")))),

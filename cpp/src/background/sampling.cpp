@@ -102,7 +102,7 @@ void Sampling::TakeSample(uint64_t due, uint64_t now) {
     ahead_ = static_cast<int64_t>(NanosOf(CLOCK_REALTIME) / 1000) - by_program;
   }
   moment.unix_micros = by_program + ahead_;
-  moment.left_out = view_.file() == nullptr ? static_cast<uint64_t>(gettid()) : 0;
+  moment.left_out = view_.file() == nullptr ? static_cast<uint64_t>(syscall(SYS_gettid)) : 0;
   moment.lists_strangers = lists_strangers;
   sampler_->Sample(moment, &rows_);
   processor_ += NanosOf(CLOCK_THREAD_CPUTIME_ID) - before;

@@ -382,7 +382,8 @@ def test_fork_under_load_never_hangs_nor_breaks(build: Build, tmp_path: Path) ->
 
 
 def test_fork_inside_of_open_waits(build: Build, tmp_path: Path) -> None:
-    with talking(build("forks"), "inside", folder=tmp_path) as program:
+    enough = "performance_schema_events_waits_history_long_size=10000"
+    with talking(build("forks"), "inside", folder=tmp_path, options=enough) as program:
         program.until("child_ready")
         own, lock = "wait/synch/mutex/forks/own", "wait/synch/mutex/forks/LOCK"
         child = program.said["child_segment"]

@@ -302,15 +302,15 @@ from a where n >= :calls and size < :small and processes > 1""",
     ),
     Rule(
         "delayed_ack",
-        """
+        f"""
 with o as (
   select *, lag(op) over h before, lag(op, 2) over h first
   from wait where name like 'wait/io/socket/%tcp' and op in ('send', 'recv')
   window h as (partition by p, thread, object order by t0)),
-w as (select * from o where op = 'recv' and first = 'send' and dt between :ack_low and :ack_high)
-select p, count(*) n, sum(dt) stake, (
-  select place from w x where x.p = w.p group by place order by is_of_user(p, place) desc, sum(dt) desc) place
-from w group by p having n >= :acks order by stake desc""",
+late as (select * from o where op = 'recv' and first = 'send' and dt between :ack_low and :ack_high)
+select p, count(*) n, sum(dt) stake,
+  {_at("late", "w.op = 'recv' and w.object in (select object from late x where x.p = w.p)")} place
+from late group by p having n >= :acks order by stake desc""",
         "{n:n} answers take 40 ms{at}: a request or an answer is sent in two writes",
         "Write it at once, or set TCP_NODELAY.",
         ("delayed_ack", "delayed_answer"),
