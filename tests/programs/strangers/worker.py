@@ -24,5 +24,5 @@ def store(first: int, count: int) -> None:
 if __name__ == "__main__":
     sqlite3.connect("results.db").execute("create table if not exists result(number)")
     with start_worker(app, pool="solo", perform_ping_check=False, loglevel="ERROR"):
-        for result in [store.delay(first, 100) for first in range(0, 200, 100)]:
+        for result in [store.delay(first, 100) for first in range(0, 1200, 100)]:
             result.get(timeout=30)

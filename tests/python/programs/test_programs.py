@@ -617,7 +617,7 @@ def test_without_avx_a_program_of_many_threads_is_recorded_exactly(cpu: str, opt
     """x86-64 without AVX: 8 threads lock 3000 mutexes 3 times each, and main uses 300 files. Read from outside while it lives."""
     work = tmp_path / "work"
     work.mkdir()
-    env = environment(tmp_path, PFS_OPTIONS=options)
+    env = environment(tmp_path, PFS_OPTIONS=options or "performance_schema_events_waits_history_long_size=10000")
     command = [*emulated(cpu, build("busy")), str(work), "hold"]
     plain = run(build("busy"), str(work), cwd=tmp_path, env={"PFS_OPTIONS": "performance_schema=OFF"})
     with subprocess.Popen(

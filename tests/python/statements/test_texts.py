@@ -247,7 +247,8 @@ def test_texts_that_pfs_run_finds(tmp_path: Path, databases: list[str]) -> None:
     assert len(all_paths) == 2
     for path in all_paths:
         for name, command_of in (OPTIONAL | NEVER).items():
-            assert markers(command_of(out, path, ())) == set(), name
+            if name != "samples":  # the processes have ended
+                assert markers(command_of(out, path, ())) == set(), name
     asked = set().union(*(markers(OPTIONAL[name](out, path, ASKED)) for name in ("otel", "summaries") for path in all_paths))
     assert asked >= found
     assert "redispassword" not in asked  # it is masked where it is recorded
