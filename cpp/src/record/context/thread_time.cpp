@@ -18,6 +18,7 @@
 #include "record/engine/cold_lock.h"
 #include "record/engine/texts.h"
 #include "shm/place.h"
+#include "shm/segment.h"
 
 namespace perfschema {
 namespace {
@@ -35,7 +36,7 @@ bool has_no_schedstat = false;
 
 // Reads for how long a thread was runnable but had no processor, in nanoseconds.
 uint64_t ReadRunnable(uint64_t os_id) {
-  if (has_no_schedstat) return kTimeUnknown;
+  if (has_no_schedstat || !HasDescriptorsToSpare()) return kTimeUnknown;
   // Not by snprintf(), most of whose code a short program would run for this alone.
   constexpr std::string_view kBefore = "/proc/self/task/", kAfter = "/schedstat";
   char path[64], text[96];
