@@ -55,9 +55,8 @@ def _environment(folder: str) -> dict[str, str]:
 def frames() -> dict[str, tuple[int, float, float]]:
     """Table -> rows, milliseconds to a DataFrame: fastest and median of 20. events_waits_history_long has ROWS rows."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, "-c", _FRAMES], env=_environment(folder), cwd=folder, capture_output=True, text=True, check=True
-        )
+        env = _environment(folder) | {"PFS_OPTIONS": f"performance_schema_events_waits_history_long_size={ROWS}"}
+        done = subprocess.run([sys.executable, "-c", _FRAMES], env=env, cwd=folder, capture_output=True, text=True, check=True)
     return {table: (int(rows), best, median) for table, (rows, best, median) in json.loads(done.stdout).items()}
 
 
