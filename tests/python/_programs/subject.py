@@ -9,9 +9,11 @@ import struct
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from tests import MAY_FORK
 from tests.python._programs.segment_file import HEADER, HEADER_ROOM
@@ -41,6 +43,18 @@ CI_VARIABLES = ("CI", "BUILD_NUMBER")
 def clean_environment(folder: Path, **more: str) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith("PFS_") and name not in CI_VARIABLES}
     return {**own, "PFS_DIR": str(folder), **more}
+
+
+T = TypeVar("T")
+
+
+def until(condition: Callable[[], T], seconds: float = 30) -> T:
+    """Waits until a condition holds, and returns what it has said."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it has not happened"
+        time.sleep(0.02)
+    return found
 
 
 class Subject:

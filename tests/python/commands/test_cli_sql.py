@@ -16,10 +16,9 @@ import pytest
 
 import pfs
 from pfs._sql.views.declared import VIEWS
-from tests.python._programs.subject import Subject, clean_environment, subject
+from tests.python._programs.subject import Subject, clean_environment, subject, until
 from tests.python._programs.terminal import Terminal
 from tests.python.commands.test_commands_processes import command
-from tests.python.reading.test_running import until
 
 WAITS = "events_waits_summary_global_by_event_name"
 QUESTION = f"select EVENT_NAME, COUNT_STAR from {WAITS} where EVENT_NAME like '%app/LOCK%' order by 1"

@@ -33,13 +33,6 @@ sys.exit(3)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PFS_DIR", str(tmp_path))
-    tmp_path.chmod(0o700)
-    return tmp_path
-
-
-@pytest.fixture
 def program(folder: Path) -> Iterator[Subject]:
     with subject(folder) as running:
         running.do(

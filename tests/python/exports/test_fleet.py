@@ -31,7 +31,7 @@ from pfs._many.fleet.cut import Cut, read_cut
 from pfs._process import processes
 from pfs._sql.views.declared import VIEWS
 from tests.python._programs.nodes import Node, faketime, nodes, why_not
-from tests.python._programs.subject import Subject, clean_environment, subject
+from tests.python._programs.subject import Subject, clean_environment, subject, until
 
 WAITS = "events_waits_summary_global_by_event_name"
 LOCK = "wait/synch/mutex/fleet/LOCK_work"
@@ -438,13 +438,6 @@ def test_a_collector_that_is_killed_leaves_whole_files(tmp_path: Path, folder: P
         assert all(read_cut(named.path).node == "here" for named in files.cuts(str(tmp_path / "fleet/here")))
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 @pytest.mark.needs("root", "unshare")
 def test_a_full_disk_is_said_and_the_next_cut_goes_on(tmp_path: Path, folder: Path) -> None:
     (disk := tmp_path / "disk").mkdir()
@@ -456,12 +449,12 @@ def test_a_full_disk_is_said_and_the_next_cut_goes_on(tmp_path: Path, folder: Pa
         ) as running:
             try:
                 inside = Path(f"/proc/{running.pid}/root{disk}")
-                wait_for(lambda: "No space left on device" in (tmp_path / "said").read_text())
+                until(lambda: "No space left on device" in (tmp_path / "said").read_text())
                 program.do("work(1)")
                 time.sleep(0.5)  # said once, however often it is tried
                 assert not list(inside.glob("fleet/here/*.zip"))
                 (inside / "filler").unlink()
-                wait_for(lambda: len(list(inside.glob("fleet/here/*.zip"))) > 1)  # the first may have begun before work(1)
+                until(lambda: len(list(inside.glob("fleet/here/*.zip"))) > 1)  # the first may have begun before work(1)
                 running.send_signal(signal.SIGSTOP)  # the disk has room for a few cuts
                 assert one(pfs.fleet.read(inside / "fleet")) == 21
                 running.send_signal(signal.SIGTERM)
@@ -479,9 +472,9 @@ def test_a_folder_that_cannot_be_written_is_said_and_the_next_cut_goes_on(tmp_pa
         once = subprocess.run([*command, "--once"], env=clean_environment(folder), capture_output=True, text=True)
         assert (once.returncode, once.stderr) == (1, f"pfs: File exists: {place}\n")
         with subprocess.Popen([*command, "--interval", "0.2"], env=clean_environment(folder), stderr=said) as running:
-            wait_for(lambda: "no cut was written" in (tmp_path / "said").read_text())
+            until(lambda: "no cut was written" in (tmp_path / "said").read_text())
             place.unlink()
-            wait_for(lambda: list(place.glob("here/*.zip")))
+            until(lambda: list(place.glob("here/*.zip")))
             running.send_signal(signal.SIGTERM)
             assert running.wait(30) == 0
         assert (tmp_path / "said").read_text() == f"pfs: no cut was written: File exists: {place}\n"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import pfs.metrics
 from pfs._process.history.watch import Watch
-from tests.python._programs.subject import Subject, subject
+from tests.python._programs.subject import Subject
 
 ALERTS = Path(__file__).parents[3] / "docs/examples/production/alerts.yml"
 HUNG = """
@@ -33,14 +32,6 @@ def idle():
     with pool: pool.wait()
 pfs.Thread(target=idle, name="idle", daemon=True).start()
 """
-
-
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
-    monkeypatch.setenv("PFS_DIR", str(tmp_path))
-    tmp_path.chmod(0o700)
-    with subject(tmp_path) as running:
-        yield running
 
 
 def values(text: str) -> dict[str, float]:

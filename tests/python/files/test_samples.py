@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import pfs
 from pfs import _core
 from pfs._process.history.store import Folder
 from pfs._process.history.weights import corrected
-from tests.python._programs.subject import Subject, clean_environment, subject
+from tests.python._programs.subject import Subject, clean_environment, until
 
 SECOND = 10**12
 COLUMNS = ["NODE", "PID", *(column["name"] for column in _core.table_info("active_sessions")["columns"])]
@@ -47,27 +47,6 @@ threads = [pfs.Thread(target=hold, name="hold"), pfs.Thread(target=want, name="w
 for thread in threads:
     thread.start()
 """
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PFS_DIR", str(tmp_path))
-    tmp_path.chmod(0o700)
-    return tmp_path
-
-
-@pytest.fixture
-def program(folder: Path) -> Iterator[Subject]:
-    with subject(folder) as running:
-        yield running
-
-
-def until(condition: Callable[[], Any], seconds: float = 30) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := condition()) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert found
-    return found
 
 
 def test_samples_are_right_about_a_program_that_keeps_a_log(program: Subject, folder: Path) -> None:

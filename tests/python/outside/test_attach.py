@@ -22,14 +22,6 @@ GLOBAL = "events_waits_summary_global_by_event_name"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where segments are, for this process as well."""
-    monkeypatch.setenv("PFS_DIR", str(tmp_path))
-    tmp_path.chmod(0o700)
-    return tmp_path
-
-
-@pytest.fixture
 def program(folder: Path) -> Iterator[Subject]:
     with subject(folder, "an", "argument") as running:
         yield running

@@ -6,16 +6,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pfs
 from pfs import _core
-from tests.python._programs.subject import Subject, subject
+from tests.python._programs.subject import Subject, until
 
 # A thread holds a lock while it reads from a socket in a stage; another waits for it, and one for that. Two more are deadlocked.
 HUNG = """
@@ -61,20 +59,9 @@ pfs.Thread(target=busy, name="busy", daemon=True).start()
 
 
 @pytest.fixture
-def hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
-    monkeypatch.setenv("PFS_DIR", str(tmp_path))
-    tmp_path.chmod(0o700)
-    with subject(tmp_path) as program:
-        program.do(HUNG)
-        yield program
-
-
-def until(condition: Callable[[], Any], seconds: float = 30) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := condition()) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert found
-    return found
+def hung(program: Subject) -> Subject:
+    program.do(HUNG)
+    return program
 
 
 def sessions(schema: pfs.Schema) -> dict[str, dict[Any, Any]]:

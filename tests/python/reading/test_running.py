@@ -9,8 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +17,7 @@ import pfs
 from pfs._ui.cli.blocked import blocked_lines
 from pfs._ui.cli.top import Process, View, lines, screen_of
 from tests.python._programs.fresh_process import fresh_process
-from tests.python._programs.subject import Subject, clean_environment, subject
+from tests.python._programs.subject import Subject, clean_environment, until
 
 SECOND = 10**12
 
@@ -42,27 +40,6 @@ os.read(ready, 1)
 for name in ("reader", "writer"):
     pfs.Thread(target=want, name=name, daemon=True).start()
 """
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PFS_DIR", str(tmp_path))
-    tmp_path.chmod(0o700)
-    return tmp_path
-
-
-@pytest.fixture
-def program(folder: Path) -> Iterator[Subject]:
-    with subject(folder) as running:
-        yield running
-
-
-def until(condition: Callable[[], Any], seconds: float = 30) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it has not happened"
-        time.sleep(0.01)
-    return found
 
 
 def hung(program: Subject, schema: pfs.Schema) -> None:

@@ -28,8 +28,7 @@ from pfs._sql.names import names_in
 from pfs._sql.query import run
 from pfs._sql.sources import ProcessTables
 from pfs._sql.views.declared import VIEWS
-from tests.python._programs.subject import Subject, subject
-from tests.python.reading.test_running import until
+from tests.python._programs.subject import Subject, subject, until
 
 WAITS = "events_waits_summary_global_by_event_name"
 

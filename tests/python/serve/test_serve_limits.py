@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.python._programs.subject import subject
+from tests.python._programs.subject import subject, until
 
 pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pymysql = pytest.importorskip("pymysql", reason="needs perfschema[databases]")
@@ -41,13 +40,6 @@ def resident(pid: int) -> int:
         with suppress(OSError):
             found += int(Path(f"/proc/{each}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return found
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def send(path: str, statement: str, **more: Any) -> Any:
