@@ -61,26 +61,10 @@ def record(
     if (process is not None) + everything + bool(program) != 1:
         raise click.UsageError("Give a process, --all, or a program behind --.")
     if program:
-        from pfs._ui.cli.run import run
-
         if longest is not None or keep is not None or keep_size is not None:
             raise click.UsageError("--for, --keep and --keep-size are not for a program behind --: it ends by itself.")
-        folder = output or f"{os.path.basename(program[0])}.ash"
-        with run.make_context("run", ["--record", folder, "--hz", str(hz), "--", *program], parent=context) as inner:
-            run.invoke(inner)
+        _run(context, program, hz, output)
         return
-    _record(process, everything, hz, longest, output, keep, keep_size)
-
-
-def _record(
-    process: int | str | None,
-    everything: bool,
-    hz: float,
-    longest: int | None,
-    output: str | None,
-    keep: int | None,
-    keep_size: int | None,
-) -> None:
     from pfs._process.follow import all_processes
     from pfs._process.history.samples import finder, recording_of
 
@@ -99,6 +83,15 @@ def _record(
     finally:
         recording.stop()
     _tell(folder, recording.told())
+
+
+def _run(context: click.Context, program: list[str], hz: float, output: str | None) -> None:
+    """Runs a program with samples beside."""
+    from pfs._ui.cli.run import run
+
+    folder = output or f"{os.path.basename(program[0])}.ash"
+    with run.make_context("run", ["--record", folder, "--hz", str(hz), "--", *program], parent=context) as inner:
+        run.invoke(inner)
 
 
 def _tell(folder: str, about: dict[str, Any]) -> None:
