@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pfs import _core
 from pfs._process import processes
 from pfs._process.attach import Schema, attach
 from pfs._process.findings.facts import Facts, Moment
-from pfs._process.findings.find import Finding, find
+from pfs._process.findings.find import Finding, find, text_of
 from pfs._process.findings.limits import MOST
 from pfs._process.recorded import hidden, recorded
 from pfs._process.run import tree
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMNS",
-    "FIND_EVERY",
     "FromNow",
     "LastMinute",
     "findings",
@@ -37,7 +36,7 @@ __all__ = [
 ]
 
 _MINUTE = 60.0  # seconds
-FIND_EVERY = 5  # samples: the history takes longer to read than the sums
+_FIND_EVERY = 5  # questions for the worst one: the history takes longer to read than the sums
 COLUMNS = ("NAME", "SENTENCE", "PLACE", "PROCESS_ID", "TIME", "SHARE", "OF", "IS_BOUND", "ADVICE")
 
 
@@ -103,6 +102,15 @@ class LastMinute:
 
     def __init__(self) -> None:
         self._moments: list[tuple[float, dict[str, Moment]]] = []  # by path
+        self._questions = 0
+        self._worst: list[str] = []
+
+    def worst(self, sources: Iterable[SegmentSource], parents: Callable[[], Mapping[int, int]] = dict) -> list[str]:
+        """Returns the lines of the worst finding. It looks for it at some of the questions; else nothing is read."""
+        if self._questions % _FIND_EVERY == 0:
+            self._worst = text_of(self.findings(sources, parents())[:1]).splitlines()
+        self._questions += 1
+        return self._worst
 
     def is_over(self, path: str) -> bool:
         """Returns whether a process was dead a minute ago: it adds nothing to the next answer."""

@@ -18,8 +18,7 @@ from rich.text import Text
 
 from pfs._process import by_name
 from pfs._process.attach import Schema, attach
-from pfs._process.findings.ask import FIND_EVERY, LastMinute
-from pfs._process.findings.find import text_of
+from pfs._process.findings.ask import LastMinute
 from pfs._process.run.where_time import in_percent
 from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
@@ -133,10 +132,9 @@ class Process:
         self.started = source.identity.started / 1e6
         self.reason = str(schema.status["performance_schema_status_reason"])  # why pfs is not fully on
         self.problem = ""  # why there are no more samples
-        self._finding = ""
+        self._finding: list[str] = []
         self._last_minute = LastMinute()
         self.minute = MinuteLine(source)
-        self._looks = 0
         self.before: Sample | None = None
         self.after = take(source, schema.is_alive is False)
         self.new_lost = 0
@@ -166,9 +164,7 @@ class Process:
             if sample.sums == self.after.sums:
                 self.after.blocked = sample.blocked
                 return  # the screen keeps what it did last
-        if self._looks % FIND_EVERY == 0:
-            self._finding = text_of(self._last_minute.findings([self._source])[:1])
-        self._looks += 1
+        self._finding = self._last_minute.worst([self._source])
         self.new_lost = sample.lost - self.after.lost
         self.before, self.after = self.after, sample
 
@@ -210,7 +206,7 @@ class Process:
         """Returns a line with the shares of what the threads did since the sample before, and the lines of a finding."""
         before = {} if self.before is None else self.before.times
         times = {state: max(0, time - before.get(state, 0)) for state, time in self.after.times.items()}
-        return [f"threads: {in_percent(times)}"] * any(times.values()) + self.minute.lines() + self._finding.splitlines()
+        return [f"threads: {in_percent(times)}"] * any(times.values()) + self.minute.lines() + self._finding
 
     def ceiling(self) -> str:
         """Returns what pfs costs and what its ceiling has changed; "" without a ceiling."""

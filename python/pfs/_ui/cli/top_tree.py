@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from pfs._process.attach import attach
-from pfs._process.findings.ask import FIND_EVERY, LastMinute
-from pfs._process.findings.find import text_of
+from pfs._process.findings.ask import LastMinute
 from pfs._process.run.tree import Node, parents, tree
 from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
@@ -32,7 +31,6 @@ class TreeSampler:
         self._folder, self._root = folder, root
         self.problem = ""
         self._last_minute = LastMinute()
-        self._looks = 0
         self._ended: dict[str, Sample] = {}  # by path: they change no more
         self._count = self._alive = 0
         self._before: Sample | None = None
@@ -50,14 +48,11 @@ class TreeSampler:
         sample = self._take()
         if not self.problem:
             self._before, self._after = self._after, sample
-            self._looks += 1
-            if self._looks % FIND_EVERY == 0:
-                self.remarks = self._finding()
+            self.remarks = self._finding()
 
     def _finding(self) -> list[str]:
         """Returns the lines of the worst finding."""
-        found = self._last_minute.findings(self._changing(), parents(self._folder))
-        return text_of(found[:1]).splitlines()
+        return self._last_minute.worst(self._changing(), lambda: parents(self._folder))
 
     def _changing(self) -> Iterator[SegmentSource]:
         """Yields the processes that have something to add to the last answer."""
