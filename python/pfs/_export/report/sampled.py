@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pfs._export.report.shared import LISTS, color_of, cut
+from pfs._process.history.sampled import NOT_ACTIVE
 from pfs._process.run.contents import Listed, clean
 from pfs._process.run.where_time import words_of
 from pfs._read.show import rate_text, some, time_text
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["Sampled", "sampled"]
 
 IDLE = "idle"
-_NOT_ACTIVE = ("IDLE", "SLEEPING")
 _MOST_BINS = 600
 _LEAST_SAMPLES = 5  # of a bin
 _MOST_KEYS, _FEWEST_KEYS = 6000, 50
@@ -165,7 +165,7 @@ def _keys(frame: pd.DataFrame) -> tuple[Codes, list[list[int]], list[str], list[
     import numpy as np
 
     state = frame["THREAD_STATE"].astype("string")
-    is_active = (~state.isin(_NOT_ACTIVE) | frame["STATEMENT_EVENT_ID"].notna() | frame["STAGE_NAME"].notna()).to_numpy(bool)
+    is_active = (~state.isin(NOT_ACTIVE) | frame["STATEMENT_EVENT_ID"].notna() | frame["STAGE_NAME"].notna()).to_numpy(bool)
     kind = frame["WAIT_CLASS"].where(is_active, IDLE)
     event = _worded(_event, kind, frame["EVENT_NAME"], frame["OPERATION"])
     line = _worded(_plain, frame["SOURCE"])

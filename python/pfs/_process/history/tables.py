@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pfs import _core
-from pfs._process.history.sampled import DECLARED, SAMPLES, TOTALS
+from pfs._process.history.sampled import DECLARED, NOT_ACTIVE, SAMPLES, TOTALS
 from pfs._process.history.samples import read
 from pfs._process.history.store import TOTALS_COLUMNS
 
@@ -19,7 +19,7 @@ __all__ = ["VIEWS", "HistoryTables"]
 
 
 _TABLE = f"performance_schema.{SAMPLES}"
-_ACTIVE = "(THREAD_STATE NOT IN ('IDLE', 'SLEEPING') OR STATEMENT_EVENT_ID IS NOT NULL OR STAGE_NAME IS NOT NULL)"
+_ACTIVE = f"(THREAD_STATE NOT IN {NOT_ACTIVE} OR STATEMENT_EVENT_ID IS NOT NULL OR STAGE_NAME IS NOT NULL)"
 _SECONDS = f"(SELECT epoch(max(SAMPLE_TIME) - min(SAMPLE_TIME)) FROM {_TABLE})"
 _NUMBERS = (
     f"sum(WEIGHT) / 1e12 AS SECONDS, sum(WEIGHT) / 1e12 / {_SECONDS} AS AAS, sum(WEIGHT) / sum(sum(WEIGHT)) OVER () AS SHARE"

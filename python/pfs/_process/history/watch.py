@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pfs import _core
+from pfs._process.history.sampled import DECLARED, NOT_ACTIVE
 from pfs.errors import Error
 
 __all__ = ["Activity", "Watch", "activity_of"]
@@ -76,7 +77,7 @@ def _sums(rows: Sequence[tuple[Any, ...]], with_weight: bool) -> tuple[Counter[E
     now = Activity()
     for number, weight, state, wait_class, event, wait, statement, stage, is_deadlocked in rows:
         works = statement is not None or stage is not None
-        if works or state not in ("IDLE", "SLEEPING"):
+        if works or state not in NOT_ACTIVE:
             sums[wait_class, event or ""] += weight if with_weight else _SECOND
         if number != rows[-1][0] or state != "WAITING":
             continue
@@ -91,7 +92,7 @@ def _sums(rows: Sequence[tuple[Any, ...]], with_weight: bool) -> tuple[Counter[E
 
 def activity_of(segment: _core.Segment | None) -> Activity:
     """Returns what the threads of a process do now."""
-    sums, now = _sums(_core.rows("active_sessions", _COLUMNS, segment), with_weight=False)
+    sums, now = _sums(_core.rows(DECLARED, _COLUMNS, segment), with_weight=False)
     now.active = {event: time / _SECOND for event, time in sums.items()}
     return now
 
