@@ -18,7 +18,15 @@ namespace {
 // Functions of tables have two to five parameters, all of which are in registers: the rest is passed on as it came.
 using AnyFunction = void* (*)(void*, void*, void*, void*, void*);
 constexpr size_t kMostCalls = 96;
-constinit AnyFunction originals[kMostCalls] = {};
+// `is_soon`: the function is over soon, and to find the line would take as long. So some calls have it: the first ones, and then one of
+// kMostSoon. They are also the calls within which events at the places of the interpreter have the line.
+struct Noted {
+  AnyFunction original;
+  bool is_soon;
+  std::atomic<uint32_t> calls;  // two threads without a GIL may count one
+};
+constexpr uint32_t kMostSoon = 256;
+constinit Noted noted[kMostCalls] = {};
 size_t count = 0;
 
 // Returns the innermost frame of the user, else of a package, else of the standard library.
@@ -42,29 +50,26 @@ ScriptCall CallOfThread() {
       .call;
 }
 
-// Calls a function. `kIsSoon`: it is over soon, and to find the line would take as long. So some calls have it: the first ones, and then
-// one of kMostSoon. They are also the calls within which events at the places of the interpreter have the line.
-constexpr uint32_t kMostSoon = 256;
-template <size_t kIndex, bool kIsSoon>
+template <size_t kIndex>
 void* Called(void* a, void* b, void* c, void* d, void* e) {
-  static constinit std::atomic<uint32_t> calls{0};  // two threads without a GIL may count one
-  const uint32_t number = calls.load(std::memory_order_relaxed) + 1;
-  calls.store(number, std::memory_order_relaxed);
+  Noted& its = noted[kIndex];
+  const uint32_t number = its.calls.load(std::memory_order_relaxed) + 1;
+  its.calls.store(number, std::memory_order_relaxed);
   const bool is_sampled = number % kMostSoon == 0 || (number < kMostSoon && std::has_single_bit(number));
-  if (kIsSoon && __builtin_expect(!is_sampled, 1)) return originals[kIndex](a, b, c, d, e);
+  if (its.is_soon && __builtin_expect(!is_sampled, 1)) return its.original(a, b, c, d, e);
   if (ThreadState* const thread = t_locals.state; is_sampled && thread != nullptr) thread->sources.Forget();
   struct Around {
     const ScriptCall before = std::exchange(t_script_call, IsPlain() ? ScriptCall{} : CallOfThread());
     ~Around() { t_script_call = before; }
   };
   const Around around;
-  return originals[kIndex](a, b, c, d, e);
+  return its.original(a, b, c, d, e);
 }
 
 template <size_t... kIndexes>
-AnyFunction ThunkAt(size_t index, bool is_soon, std::index_sequence<kIndexes...>) {
-  static constexpr AnyFunction kThunks[2][kMostCalls] = {{Called<kIndexes, false>...}, {Called<kIndexes, true>...}};
-  return kThunks[is_soon ? 1 : 0][index];
+AnyFunction ThunkAt(size_t index, std::index_sequence<kIndexes...>) {
+  static constexpr AnyFunction kThunks[] = {Called<kIndexes>...};
+  return kThunks[index];
 }
 
 }  // namespace
@@ -77,8 +82,9 @@ bool NoteCall(PyObject* function, size_t entry, const char* name, bool is_soon) 
   Entry* method;
   std::memcpy(&method, reinterpret_cast<const char*>(function) + entry, sizeof method);
   if (count == kMostCalls || method == nullptr || std::strcmp(method->name, name) != 0) return false;
-  originals[count] = method->function;
-  method->function = ThunkAt(count++, is_soon, std::make_index_sequence<kMostCalls>());
+  noted[count].original = method->function;
+  noted[count].is_soon = is_soon;
+  method->function = ThunkAt(count++, std::make_index_sequence<kMostCalls>());
   return true;
 }
 
