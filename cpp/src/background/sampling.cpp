@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <ctime>
 
-#include "shm/place.h"
+#include "base/random.h"
 #include "shm/writer.h"
 #include "snapshot/moment.h"
 #include "tables/tables.h"
@@ -114,9 +114,8 @@ Status Sampling::StateOfProgram() {
   if (Status status = file->Check(); !status.ok()) return status;
   if (StateOfWriter(view_.header(), file->path().substr(file->path().rfind('/') + 1)) != WriterState::kAtRest) return {};
   // A process that is stopped rests, too, but goes on.
-  ProcessStat now;
-  const bool is_stopped = ReadProcessStat(view_.header().pid, &now) && now.start_ticks == view_.header().process_start_ticks &&
-                          (now.state == 'T' || now.state == 't');
+  const std::optional<ProcessStat> now = StatOfWriter(view_.header());
+  const bool is_stopped = now && (now->state == 'T' || now->state == 't');
   return is_stopped ? Status() : Status(Code::kNotFound, "the process has ended");
 }
 
@@ -141,10 +140,7 @@ Status Sampling::Run(uint64_t nanoseconds, TableData* data) {
     const uint64_t due = next_ == 0 ? now : next_;
     missed_ += (now - due) / period_;
     TakeSample(due, now);
-    random_ ^= random_ << 13;
-    random_ ^= random_ >> 7;
-    random_ ^= random_ << 17;
-    next_ = (now - due < period_ / 2 ? due : now) + period_ / 2 + random_ % period_;  // without a burst after a late one
+    next_ = (now - due < period_ / 2 ? due : now) + period_ / 2 + NextRandom(&random_) % period_;  // without a burst after a late one
     now = NanosOf(CLOCK_MONOTONIC);
   }
   const NamedTable* table = nullptr;

@@ -58,6 +58,12 @@ bool ReadProcessStat(uint64_t pid, ProcessStat* found) {
   return field != nullptr;
 }
 
+SchedulerTimes ParseSchedulerTimes(const char* text) {
+  char* end = nullptr;
+  const uint64_t computed = std::strtoull(text, &end, 10);
+  return {computed, std::strtoull(end, nullptr, 10)};
+}
+
 bool MapsFile(uint64_t pid, const std::string& name) {
   const std::string path = "/proc/" + (pid == 0 ? std::string("self") : std::to_string(pid)) + "/maps";
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);

@@ -25,6 +25,13 @@ struct ProcessStat {
   char state = 0;  // R, S, T, Z ...
 };
 bool ReadProcessStat(uint64_t pid, ProcessStat* found);
+
+// What /proc/PID/task/TID/schedstat says: nanoseconds in which a thread had a processor, and in which it was runnable but had none.
+struct SchedulerTimes {
+  uint64_t computed, runnable;
+};
+SchedulerTimes ParseSchedulerTimes(const char* text);
+
 // Returns whether the process has a file of this name mapped. Returns true, too, if the process hides its mappings.
 bool MapsFile(uint64_t pid, const std::string& name);
 

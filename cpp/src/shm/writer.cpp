@@ -4,8 +4,6 @@
 #include <csignal>
 #include <cstring>
 
-#include "shm/place.h"
-
 namespace perfschema {
 
 WriterState StateOfWriter(const ShmHeader& header, const std::string& name) {
@@ -25,6 +23,13 @@ WriterState StateOfWriter(const ShmHeader& header, const std::string& name) {
   const bool is_stopped = now.state == 'T' || now.state == 't';
   if (now.start_ticks != header.process_start_ticks || has_ended || is_stopped) return WriterState::kAtRest;
   return MapsFile(pid, name) ? WriterState::kRuns : WriterState::kAtRest;
+}
+
+std::optional<ProcessStat> StatOfWriter(const ShmHeader& header) {
+  ProcessStat now;
+  const bool is_it =
+      header.pid_namespace == PidNamespace() && ReadProcessStat(header.pid, &now) && now.start_ticks == header.process_start_ticks;
+  return is_it ? std::optional(now) : std::nullopt;
 }
 
 }  // namespace perfschema

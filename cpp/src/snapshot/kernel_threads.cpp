@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "shm/place.h"
+#include "shm/writer.h"
 #include "snapshot/sessions.h"
 
 namespace perfschema {
@@ -25,9 +26,8 @@ std::string PathOf(uint64_t pid, uint64_t tid, const char* name) {
 }  // namespace
 
 KernelThreads::KernelThreads(const ShmHeader& header, bool keeps_files) : pid_(header.pid) {
-  ProcessStat stat;
-  is_there_ = header.pid_namespace == PidNamespace() && ReadProcessStat(pid_, &stat) && stat.start_ticks == header.process_start_ticks &&
-              stat.state != 'Z';
+  const std::optional<ProcessStat> stat = StatOfWriter(header);
+  is_there_ = stat && stat->state != 'Z';
   rlimit limit;
   if (keeps_files && getrlimit(RLIMIT_NOFILE, &limit) == 0)
     files_left_ = std::max<int64_t>(static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, 1 << 20)) - kFilesOfOthers, 0);
@@ -51,8 +51,7 @@ void KernelThreads::Read(Thread* thread, bool wants_state) {
   thread->computed_now.reset();
   thread->waited_now.reset();
   if (ReadFile(&thread->schedstat, thread->tid, "schedstat", text, sizeof text)) {
-    char* end = text;
-    const uint64_t computed = std::strtoull(text, &end, 10), waited = std::strtoull(end, nullptr, 10);
+    const auto [computed, waited] = ParseSchedulerTimes(text);
     if (thread->has_times) {
       thread->computed_now = (computed - std::min(thread->computed, computed)) * kPicosPerNano;
       thread->waited_now = (waited - std::min(thread->waited, waited)) * kPicosPerNano;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <iterator>
 
+#include "base/random.h"
 #include "base/time_states.h"
 #include "shm/layout.h"
 #include "snapshot/digests.h"
@@ -110,12 +111,7 @@ const ClassRow* SessionSampler::ClassAt(uint64_t index) {
   return snapshot_->ClassAt(index);
 }
 
-bool SessionSampler::Draw(uint64_t part, uint64_t whole) {
-  random_ ^= random_ << 13;
-  random_ ^= random_ >> 7;
-  random_ ^= random_ << 17;
-  return whole != 0 && random_ % whole < part;
-}
+bool SessionSampler::Draw(uint64_t part, uint64_t whole) { return whole != 0 && NextRandom(&random_) % whole < part; }
 
 void SessionSampler::MeetThreads() {
   const ArrayView<ShmThread> shared(view_, ArrayId::kThreads);

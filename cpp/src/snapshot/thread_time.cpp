@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <map>
 #include <optional>
@@ -13,6 +12,7 @@
 
 #include "base/time_states.h"
 #include "shm/place.h"
+#include "shm/writer.h"
 #include "snapshot/moment.h"
 #include "snapshot/open_events.h"
 #include "snapshot/slots.h"
@@ -38,9 +38,8 @@ struct KernelTime {
 class Kernel {
  public:
   explicit Kernel(const ShmHeader& header) : pid_(header.pid) {
-    ProcessStat stat;
-    lives_ = header.pid_namespace == PidNamespace() && ReadProcessStat(pid_, &stat) && stat.start_ticks == header.process_start_ticks &&
-             stat.state != 'Z';
+    const std::optional<ProcessStat> stat = StatOfWriter(header);
+    lives_ = stat && stat->state != 'Z';
   }
   std::optional<KernelTime> TimeOf(uint64_t os_id) const {
     if (!lives_) return {};
@@ -48,9 +47,8 @@ class Kernel {
     const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
     std::snprintf(path, sizeof path, "/proc/%llu/task/%llu/schedstat", number(pid_), number(os_id));
     if (ReadSmallFile(path, text, sizeof text)) {
-      char* end = text;
-      const uint64_t computing = std::strtoull(text, &end, 10);
-      return KernelTime{computing, std::strtoull(end, nullptr, 10)};
+      const auto [computing, runnable] = ParseSchedulerTimes(text);
+      return KernelTime{computing, runnable};
     }
     return {};
   }

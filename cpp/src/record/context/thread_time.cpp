@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
 #include <ctime>
 #include <string_view>
 
@@ -47,9 +46,7 @@ uint64_t ReadRunnable(uint64_t os_id) {
     has_no_schedstat = errno == ENOENT && os_id == OsIdOfThisThread();
     return kTimeUnknown;
   }
-  char* end = text;
-  (void)std::strtoull(text, &end, 10);
-  return std::strtoull(end, nullptr, 10);
+  return ParseSchedulerTimes(text).runnable;
 }
 
 // Returns the clock of a thread of this process, as the kernel numbers it.
