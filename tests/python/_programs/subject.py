@@ -48,7 +48,7 @@ def clean_environment(folder: Path, **more: str) -> dict[str, str]:
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], seconds: float = 30) -> T:
+def until(condition: Callable[[], T | None], seconds: float = 30) -> T:
     """Waits until a condition holds, and returns what it has said."""
     end = time.monotonic() + seconds
     while not (found := condition()):
