@@ -11,7 +11,7 @@ import pytest
 
 import pfs
 from pfs import _core
-from pfs._process.history.sampled import SAMPLES
+from pfs._process.history.names import SAMPLES
 from pfs._process.history.store import Folder
 from pfs._read.arrow import parts_of
 from pfs._read.kinds import kinds

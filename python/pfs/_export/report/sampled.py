@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pfs._export.report.shared import LISTS, color_of, cut
-from pfs._process.history.sampled import NOT_ACTIVE
+from pfs._process.history.names import NOT_ACTIVE
 from pfs._process.run.contents import Listed, clean
 from pfs._process.run.where_time import words_of
 from pfs._read.show import rate_text, some, time_text

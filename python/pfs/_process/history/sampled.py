@@ -11,16 +11,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pfs import _core
+from pfs._process.history.names import DECLARED, SAMPLES, TOTALS
 from pfs._process.segment import SegmentSource
 from pfs._read.places.readable import Readable
 from pfs._read.source import OWN
 from pfs.errors import Error
 
-__all__ = ["DECLARED", "NOT_ACTIVE", "SAMPLES", "TOTALS", "Batch", "Sampled"]
+__all__ = ["Batch", "Sampled"]
 
-DECLARED = "active_sessions"  # the table whose columns samples have
-SAMPLES, TOTALS = "active_session_history", "active_session_totals"
-NOT_ACTIVE = ("IDLE", "SLEEPING")  # states of a thread that is active only if a statement or a stage runs in it
 _SUMS = "events_waits_summary_global_by_event_name"
 _SECOND = 1.0
 

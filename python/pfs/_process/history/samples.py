@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 from pfs import _core
 from pfs._process import by_name, processes
 from pfs._process.follow import Find, one_process
-from pfs._process.history.sampled import DECLARED, SAMPLES, TOTALS, Batch, Sampled
+from pfs._process.history.names import DECLARED, SAMPLES, TOTALS
+from pfs._process.history.sampled import Batch, Sampled
 from pfs._process.history.store import TOTALS_COLUMNS, Folder, Memory, about_of, folders_of, read_table
 from pfs._process.recorded import is_recorded, recorded
 from pfs._read.units import seconds

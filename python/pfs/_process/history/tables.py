@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pfs import _core
-from pfs._process.history.sampled import DECLARED, NOT_ACTIVE, SAMPLES, TOTALS
+from pfs._process.history.names import DECLARED, NOT_ACTIVE, SAMPLES, TOTALS
 from pfs._process.history.samples import read
 from pfs._process.history.store import TOTALS_COLUMNS
 

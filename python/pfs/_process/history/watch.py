@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pfs import _core
-from pfs._process.history.sampled import DECLARED, NOT_ACTIVE
+from pfs._process.history.names import DECLARED, NOT_ACTIVE
 from pfs.errors import Error
 
 __all__ = ["Activity", "Watch", "activity_of"]
