@@ -134,7 +134,10 @@ bool NeedsSanitizer(Reader& file, const Elf64_Ehdr& header, const Elf64_Phdr& dy
 struct Verdict {
   const char* why_not = nullptr;  // recorded
   bool may_have = true;           // the library in LD_PRELOAD does no harm
+  bool is_there = true;           // no file has the name: the call fails
 };
+
+constexpr Verdict kMissing = {.is_there = false};
 
 // Looks at an ELF file: its dynamic linker must be glibc's for this processor, and no library must be loaded before.
 Verdict LookAtElf(Reader& file, const char* path) {
@@ -168,7 +171,7 @@ bool GetsOtherRights(int fd) {
   char head[512], interpreter[256];
   for (int i = 0; i < kMostScripts; ++i) {
     const int fd = PFS_REAL(open)(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return {};
+    if (fd < 0) return i == 0 && (errno == ENOENT || errno == ENOTDIR) ? kMissing : Verdict{};
     Reader file(fd);
     const size_t bytes = file.ReadBytes(0, head, sizeof head - 1);
     const bool is_elf = bytes >= sizeof(Elf64_Ehdr) && std::memcmp(head, ELFMAG, SELFMAG) == 0;
@@ -201,7 +204,7 @@ bool GetsOtherRights(int fd) {
         S_ISREG(info.st_mode)) {
       return LookAt(path);
     }
-    if (folders[length] == 0) return {};
+    if (folders[length] == 0) return kMissing;
     folders += length + 1;
   }
 }
@@ -214,18 +217,35 @@ bool GetsOtherRights(int fd) {
   return static_cast<size_t>(written) < sizeof path && PFS_REAL(access)(path, R_OK) == 0;
 }
 
-// Calls run(environment) with the environment, or with one on the stack that does not have the library. `look` looks at the program, which
-// is called `name`. If it is not recorded, a note says so. Preserves errno before the call.
-template <typename Look, typename Run>
-[[gnu::always_inline]] inline int WithEnvironment(char* const* environment, const char* name, Look look, Run run) {
+// Calls an exec function, which returns only if it fails: this program ends here.
+struct Become {
+  template <typename Call>
+  int operator()(Call call) const {
+    perfschema::ReadTimesAtEnd();
+    const int rc = call();
+    perfschema::ForgetTimesAtEnd();
+    return rc;
+  }
+};
+
+// Calls a function that starts a child.
+struct Spawn {
+  int operator()(auto call) const { return call(); }
+};
+
+// Calls call(environment) with the environment, or with one on the stack that does not have the library. `look` looks at the program,
+// which is called `name`. If it is not recorded, a note says so. A shell tries each folder of PATH: a name that no file has costs little.
+// Preserves errno before the call.
+template <typename Way, typename Look, typename Call>
+[[gnu::always_inline]] inline int WithEnvironment(Way way, char* const* environment, const char* name, Look look, Call call) {
+  const auto run = [&](char* const* given) { return way([&] { return call(given); }); };
   if (library.text()[0] == 0) return run(environment);
   char* const* const entry = PreloadIn(environment);
   const int error = errno;
-  const Verdict verdict = entry == nullptr ? Verdict{"environment", true}
-                          : g_is_sandboxed ? Verdict{"sandbox", false}
-                          : !IsThere("")   ? Verdict{"gone", false}
-                                           : look();
+  Verdict verdict = entry == nullptr ? Verdict{"environment", true} : g_is_sandboxed ? Verdict{"sandbox", false} : look();
+  if (entry != nullptr && !g_is_sandboxed && verdict.is_there && !IsThere("")) verdict = {"gone", false};
   errno = error;
+  if (!verdict.is_there) return call(environment);
   if (__builtin_expect(verdict.why_not == nullptr, 1)) return run(environment);
   std::optional<Note> note;
   if (!g_is_sandboxed) note.emplace(folder.text(), verdict.why_not, name != nullptr ? name : "");
@@ -253,25 +273,16 @@ template <typename Look, typename Run>
   return rc;
 }
 
-// Calls an exec function, which returns only if it fails: this program ends here.
-template <typename Call>
-int Become(Call call) {
-  perfschema::ReadTimesAtEnd();
-  const int rc = call();
-  perfschema::ForgetTimesAtEnd();
-  return rc;
-}
-
 int Execute(const char* path, char* const* arguments, char* const* environment) {
   return WithEnvironment(
-      environment, path, [=] { return LookAt(path); },
-      [=](char* const* given) { return Become([=] { return PFS_REAL(execve)(path, arguments, given); }); });
+      Become(), environment, path, [=] { return LookAt(path); },
+      [=](char* const* given) { return PFS_REAL(execve)(path, arguments, given); });
 }
 
 int ExecuteInPath(const char* file, char* const* arguments, char* const* environment) {
   return WithEnvironment(
-      environment, file, [=] { return LookInPath(file); },
-      [=](char* const* given) { return Become([=] { return PFS_REAL(execvpe)(file, arguments, given); }); });
+      Become(), environment, file, [=] { return LookInPath(file); },
+      [=](char* const* given) { return PFS_REAL(execvpe)(file, arguments, given); });
 }
 
 }  // namespace
@@ -307,19 +318,19 @@ PFS_REPLACES int fexecve(int fd, char* const* arguments, char* const* environmen
   char path[32];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   return WithEnvironment(
-      environment, path, [&] { return LookAt(path); },
-      [=](char* const* given) { return Become([=] { return PFS_REAL(fexecve)(fd, arguments, given); }); });
+      Become(), environment, path, [&] { return LookAt(path); },
+      [=](char* const* given) { return PFS_REAL(fexecve)(fd, arguments, given); });
 }
 PFS_REPLACES int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
                              char* const* arguments, char* const* environment) {
   return WithEnvironment(
-      environment, path, [=] { return LookAt(path); },
+      Spawn(), environment, path, [=] { return LookAt(path); },
       [=](char* const* given) { return PFS_REAL(posix_spawn)(pid, path, actions, attributes, arguments, given); });
 }
 PFS_REPLACES int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
                               char* const* arguments, char* const* environment) {
   return WithEnvironment(
-      environment, file, [=] { return LookInPath(file); },
+      Spawn(), environment, file, [=] { return LookInPath(file); },
       [=](char* const* given) { return PFS_REAL(posix_spawnp)(pid, file, actions, attributes, arguments, given); });
 }
 
