@@ -1,8 +1,9 @@
 // run/protocols/sqlite.cpp: makes statements of the program's calls of SQLite's C API: text, digest, rows, affected rows, errors.
 //
 // A statement begins at the first sqlite3_step() after a prepare or a reset and ends at SQLITE_DONE, an error, sqlite3_reset() or
-// sqlite3_finalize(). Between two steps it is suspended: the program does other things, perhaps other statements. Text that SQLite cannot
-// prepare, such as a query of a table that does not exist, is a statement of no time with its error. sqlite3_prepare16*() is not replaced.
+// sqlite3_finalize(). Between two steps it is suspended: the program does other things, perhaps other statements. To prepare it is an event
+// without a text, so that digests count executions only. Text that SQLite cannot prepare, such as a query of a table that does not exist,
+// is a statement of no time with its error. sqlite3_prepare16*() is not replaced.
 // Affected rows are what sqlite3_changes() says when the statement's program ends.
 #include <algorithm>
 #include <cstring>
@@ -66,8 +67,9 @@ struct Sqlite : ClientFunctions {
   }
 };
 
-constexpr const char* kNames[] = {"statement"};
-constinit StatementKeys keys("sqlite", kNames, PFS_DIALECT_SQLITE, "Statements of SQLite's C API: sqlite3_step().");
+enum Kind { kStatement, kPrepare };
+constexpr const char* kNames[] = {"statement", "prepare"};
+constinit StatementKeys keys("sqlite", kNames, PFS_DIALECT_SQLITE, "Statements of SQLite's C API: sqlite3_step(), sqlite3_prepare().");
 
 // Returns whether a statement changes rows itself. Others may do so by statements inside: CREATE VIRTUAL TABLE, ANALYZE.
 bool ChangesRows(std::string_view text) {
@@ -129,14 +131,19 @@ int Leave(const Sqlite& sqlite, sqlite3_stmt* handle, Call call) {
   return rc;
 }
 
-// Makes a statement of text that could not be prepared. Returns `rc`. `size`: of sqlite3_prepare().
-int Prepared(const Sqlite& sqlite, const Site& site, sqlite3* db, const char* text, int size, int rc) {
+// Prepares a statement, which has an event of its own. Text that could not be prepared makes a statement. `size`: of sqlite3_prepare().
+template <typename Call>
+int Prepare(const Sqlite& sqlite, const Site& site, sqlite3* db, const char* text, int size, Call call) {
+  const SourceLine at{site.text, kWholePlace};
+  Suspendable event{};
+  const bool is_recorded = Begin(event, keys.Of(kPrepare), at, {}, "main");
+  const int rc = InsideOf(call);
+  if (is_recorded) pfs_statement_end(&event.statement);
   if (rc == kOk || db == nullptr || text == nullptr) return rc;
   const std::string_view shown(text, size < 0 ? std::strlen(text) : strnlen(text, static_cast<size_t>(size)));
-  Suspendable failed{};
-  if (!Begin(failed, keys.Of(0), {site.text, kWholePlace}, shown, "main")) return rc;
-  pfs_statement_set_error(&failed.statement, sqlite.extended_errcode(db), "HY000", sqlite.errmsg(db));
-  pfs_statement_end(&failed.statement);
+  if (!Begin(event, keys.Of(kStatement), at, shown, "main")) return rc;
+  pfs_statement_set_error(&event.statement, sqlite.extended_errcode(db), "HY000", sqlite.errmsg(db));
+  pfs_statement_end(&event.statement);
   return rc;
 }
 
@@ -146,21 +153,21 @@ PFS_REPLACES int sqlite3_prepare(sqlite3* db, const char* text, int size, sqlite
   const Site& site = *PFS_RUN_SITE;
   const auto& sqlite = ClientOf<Sqlite>(site, PFS_CALLER);
   if (IsPlainClient(sqlite)) return sqlite.prepare(db, text, size, handle, rest);
-  return Prepared(sqlite, site, db, text, size, InsideOf([&] { return sqlite.prepare(db, text, size, handle, rest); }));
+  return Prepare(sqlite, site, db, text, size, [&] { return sqlite.prepare(db, text, size, handle, rest); });
 }
 
 PFS_REPLACES int sqlite3_prepare_v2(sqlite3* db, const char* text, int size, sqlite3_stmt** handle, const char** rest) {
   const Site& site = *PFS_RUN_SITE;
   const auto& sqlite = ClientOf<Sqlite>(site, PFS_CALLER);
   if (IsPlainClient(sqlite)) return sqlite.prepare_v2(db, text, size, handle, rest);
-  return Prepared(sqlite, site, db, text, size, InsideOf([&] { return sqlite.prepare_v2(db, text, size, handle, rest); }));
+  return Prepare(sqlite, site, db, text, size, [&] { return sqlite.prepare_v2(db, text, size, handle, rest); });
 }
 
 PFS_REPLACES int sqlite3_prepare_v3(sqlite3* db, const char* text, int size, unsigned flags, sqlite3_stmt** handle, const char** rest) {
   const Site& site = *PFS_RUN_SITE;
   const auto& sqlite = ClientOf<Sqlite>(site, PFS_CALLER);
   if (IsPlainClient(sqlite)) return sqlite.prepare_v3(db, text, size, flags, handle, rest);
-  return Prepared(sqlite, site, db, text, size, InsideOf([&] { return sqlite.prepare_v3(db, text, size, flags, handle, rest); }));
+  return Prepare(sqlite, site, db, text, size, [&] { return sqlite.prepare_v3(db, text, size, flags, handle, rest); });
 }
 
 PFS_REPLACES int sqlite3_step(sqlite3_stmt* handle) {
@@ -175,7 +182,7 @@ PFS_REPLACES int sqlite3_step(sqlite3_stmt* handle) {
     return InsideOf(step);  // its first step was not recorded
   } else {
     const char* const text = sqlite.sql(handle);
-    running = BeginRunning(handle, keys.Of(0), site, text != nullptr ? text : "", "main");
+    running = BeginRunning(handle, keys.Of(kStatement), site, text != nullptr ? text : "", "main");
     if (running != nullptr) running->is_change = text != nullptr && sqlite.stmt_readonly(handle) == 0 && ChangesRows(text);
   }
   if (running == nullptr) return InsideOf(step);

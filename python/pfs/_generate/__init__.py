@@ -123,8 +123,7 @@ def _findings() -> str:
         '"At most" stands where threads queue for a lock: mending saves no more than that. "Takes" is the time of the calls; '
         "mending can save less, or more if other work goes away with them. The times contain what pfs adds to each call.",
         "Calls for which nobody waits, such as those of a thread that writes a log, are no finding. The history has the last "
-        "events of a process: rules that read it scale its times up to the sums. Statements of SQLite that are prepared "
-        "again and again are not looked for.",
+        "events of a process: rules that read it scale its times up to the sums.",
     ]
     for rule in RULES:
         parts += [f"## {rule.name}", rule.means, f"To be sure: {rule.sure}", f"To mend it: {rule.do}"]

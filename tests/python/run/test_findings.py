@@ -175,6 +175,21 @@ def test_a_rule_that_another_one_covers_is_silent() -> None:
     assert [one.name for one in find(facts, 10**11)] == ["deadlock"]
 
 
+@pytest.mark.parametrize(("executed", "is_found"), [(1, True), (2, True), (3, False)])
+def test_a_statement_of_a_server_that_is_prepared_again(executed: int, is_found: bool) -> None:
+    """The texts of libpq and MySQL are known at prepare. The history has half of them: the sums are twice as large."""
+    facts = Facts()
+    facts.db.execute("insert into process values(0, 1, null, 'app', 0, ?, ?)", (10**11, 10**11))
+    columns = "p, thread, event, name, place, text, t0, dt"
+    kinds = ("prepare", *["execute"] * executed) * 20
+    for number, kind in enumerate(kinds):
+        row = (0, 1, number, f"statement/libpq/{kind}", None, "SELECT ?", number, 10**9)
+        facts.db.execute(f"insert into statement({columns}) values({', '.join('?' * len(row))})", row)
+    facts.db.execute("insert into sent values(0, 'statement/libpq/prepare', 40, ?)", (40 * 10**9,))
+    found = [one for one in find(facts, 10**11) if one.name == "prepared_again"]
+    assert [(one.time, one.sentence) for one in found] == [(40 * 10**9, "SELECT ?: prepared 40 times")] * is_found
+
+
 def test_the_text_is_three_findings_of_80_columns() -> None:
     long = "SELECT a, b, c FROM somewhere WHERE it IS very LONG and LONGER than a line of a terminal " * 2
     found = [Finding("sleeps", long, "app.py:1", 1, 6 * 10**9, 10**11, "wall", is_bound, "Wait.") for is_bound in (True, False)]

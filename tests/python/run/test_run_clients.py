@@ -271,7 +271,7 @@ print(json.dumps(log))
     done = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, "-c", script, check=True)
     (segment,) = (tmp_path / "segments").rglob("*.pfs")
     with pfs.attach(str(segment)) as schema:
-        found = schema.table("events_statements_history")
+        found = schema.table("events_statements_history_long")
         by_digest = schema.table("events_statements_summary_by_digest")
     log = json.loads(done.stdout)
     assert log["select a from nothing"] == [3, 3]

@@ -130,9 +130,9 @@ def work(n):
     (tmp_path / "test_work.py").write_text(
         """
 import pytest, work
-@pytest.mark.pfs_budget(max_events={"statement/sqlite/%": 6})
+@pytest.mark.pfs_budget(max_events={"statement/sqlite/statement": 6})
 def test_enough(): work.work(3)
-@pytest.mark.pfs_budget(max_events={"statement/sqlite/%": 5})
+@pytest.mark.pfs_budget(max_events={"statement/sqlite/statement": 5})
 def test_too_few(): work.work(3)
 """
     )

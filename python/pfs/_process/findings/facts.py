@@ -3,10 +3,11 @@
 =========  =====================================================================================================
 process    p (its number here), pid, parent, command, began (microseconds), span (until its end), busy (without idle)
 wait       the last waits: kind, p, thread, event, name, place, op, object, file, bytes, t0, t1, dt, nest, scale, more, waited_for
-statement  the last statements: p, thread, event, place, text, rows, t0, t1, dt, nest
+statement  the last statements: p, thread, event, name, place, text, rows, t0, t1, dt, nest
 total      sums of waits by p and name: kind, n, dt, place (of the longest), kept (time in `wait`)
 file       sums of files by p and name: kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt
 digest     sums of statements by p and text: n, dt, rows, errors
+sent       sums of statements by p and name: n, dt
 queue      locks with waiters, by p and object: name, place, waits, threads, dt (somebody waited), scale
 under      calls while others waited for the lock of an object: p, object, what, thing, ops, n, dt, turns
 circle     waits of a deadlock: p, thread, place, dt
@@ -60,10 +61,11 @@ __all__ = ["Facts", "Moment"]
 _SCHEMA = """
 create table process(p integer primary key, pid, parent, command, began, span, busy);
 create table wait(p, thread, event, name, kind, place, op, object, file, bytes, t0, t1, dt, nest, scale, more, waited_for);
-create table statement(p, thread, event, place, text, rows, t0, t1, dt, nest);
+create table statement(p, thread, event, name, place, text, rows, t0, t1, dt, nest);
 create table total(p, name, kind, n, dt, place, kept);
 create table file(p, name, kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt);
 create table digest(p, text, n, dt, rows, errors);
+create table sent(p, name, n, dt);
 create table queue(p, object, name, place, waits, threads, dt, scale);
 create table under(p, object, what, thing, ops, n, dt, turns);
 create table circle(p, thread, place, dt);
@@ -81,8 +83,8 @@ _WAITS = (
     "TIMER_START", "TIMER_END", "TIMER_WAIT", "NESTING_EVENT_ID", "NESTING_EVENT_TYPE",
 )  # fmt: skip
 _STATEMENTS = (
-    "THREAD_ID", "EVENT_ID", "SOURCE", "DIGEST_TEXT", "ROWS_SENT", "TIMER_START", "TIMER_END", "TIMER_WAIT", "NESTING_EVENT_ID",
-    "NESTING_EVENT_TYPE",
+    "THREAD_ID", "EVENT_ID", "EVENT_NAME", "SOURCE", "DIGEST_TEXT", "ROWS_SENT", "TIMER_START", "TIMER_END", "TIMER_WAIT",
+    "NESTING_EVENT_ID", "NESTING_EVENT_TYPE",
 )  # fmt: skip
 # Tables of sums, their columns, and which of these identify a row. The columns after the sums, if there are any, are texts.
 _SUMS = {
@@ -94,6 +96,7 @@ _SUMS = {
     "events_statements_summary_by_digest": (
         ("DIGEST_TEXT", "COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ERRORS"), 1, 4,
     ),
+    "events_statements_summary_global_by_event_name": (("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT"), 1, 2),
     "call_sites": (
         ("EVENT_NAME", "OPERATION", "SOURCE", "ERRNO", "COUNT_FAILED", "COUNT_EMPTY", "SUM_TIMER_WAIT", "OBJECT_NAME"), 4, 3,
     ),
@@ -240,6 +243,7 @@ class Facts:
         files = rows("file_summary_by_instance")
         self._insert("file", [(p, name, kind.rpartition("/")[2], *rest) for name, kind, *rest in files if rest[0] or rest[3]])
         self._insert("digest", [(p, *row) for row in rows("events_statements_summary_by_digest") if row[0] and row[1]])
+        self._insert("sent", [(p, *row) for row in rows("events_statements_summary_global_by_event_name") if row[1]])
         blocked = source.rows("blocked", ("THREAD_ID", "SOURCE", "TIMER_WAIT", "DEADLOCK"))
         self._insert("circle", [(p, *row[:3]) for row in blocked if row[3] is not None])
         self._insert("call", [(p, kind_of(name, place), op, place, *rest) for name, op, place, *rest in rows("call_sites")])
@@ -259,7 +263,7 @@ class Facts:
         statements = [
             (p, *row[:-2], row[-2] if row[-1] == "STATEMENT" else None)
             for row in source.rows("events_statements_history_long", _STATEMENTS)
-            if row[7] is not None and row[5] >= since
+            if row[8] is not None and row[6] >= since
         ]
         self._rows += len(waits) + len(statements)
         kept = ((time, p, name) for name, time in seen.items())

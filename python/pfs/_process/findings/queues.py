@@ -69,7 +69,7 @@ def add_queues(
             locks[wait.object].append(wait)
         elif wait.kind in ("file", "socket") and wait.file is not None and wait.nest is None and wait.op != "lock":
             calls[wait.thread].append(_Call(wait.t0, wait.t1, "io", wait.file, wait.op))
-    for _, thread, _, _, text, _, t0, t1, *_ in statements:
+    for _, thread, _, _, _, text, _, t0, t1, *_ in statements:
         if text is not None and not _REQUEST.match(text):
             calls[thread].append(_Call(t0, t1, "statement", text, ""))
     for each in calls.values():

@@ -53,6 +53,8 @@ from under u join queue q using (p, object)
 where u.what = '{what}' and u.turns >= :turns * q.waits and u.dt between :low * q.dt and :high * q.dt and q.threads > 1
 order by stake desc"""
 
+_ENDS = "('BEGIN', 'COMMIT', 'END', 'COMMIT WORK')"  # of transactions
+
 RULES = (
     Rule(
         "deadlock",
@@ -140,18 +142,18 @@ group by p having threads > 1 order by stake desc""",
     ),
     Rule(
         "n_plus_one",
-        """
+        f"""
 with gap as (
   select p, text, avg(min(next - t1, :around)) each from (
     select p, text, t1, lead(t0) over h next, lead(text) over h following
-    from statement window h as (partition by p, thread order by t0))
+    from statement where text is not null window h as (partition by p, thread order by t0))
   where following = text group by p, text),
 looped as (select d.p, d.text, d.n, d.rows, d.dt + d.n * coalesce(gap.each, 0) dt from digest d left join gap using (p, text)),
 nested as (
   select c.p, c.text, coalesce(x.text, 'request') parent, max(c.place) place,
     count(*) * 1.0 / count(distinct c.thread || ':' || c.nest) each
   from statement c left join statement x on x.p = c.p and x.thread = c.thread and x.event = c.nest
-  where c.nest is not null and c.text not in ('BEGIN', 'COMMIT', 'END', 'COMMIT WORK') and c.text not like 'INSERT%'
+  where c.nest is not null and c.text not in {_ENDS} and c.text not like 'INSERT%'
   group by 1, 2, 3 having each >= :each)
 select p, text thing, parent, place, cast(each as int) each, l.n n, l.dt * (1 - 1 / each) stake
 from nested join looped l using (p, text)
@@ -192,6 +194,31 @@ order by stake desc""",
         "`events_statements_summary_by_digest` has about as many rows of COMMIT as of INSERT. `file_summary_by_instance` has the "
         "syncs as COUNT_MISC of the database's file.",
         covers=("fsync_each", "searched", "io_under_lock", "n_plus_one"),
+    ),
+    Rule(
+        "prepared_again",
+        f"""
+with s as (  -- SQLite's preparing has no text: that of the next statement
+  select p, name, place, name like '%/prepare' makes, dt,
+    coalesce(text, lead(text) over (partition by p, thread order by t0, event)) text
+  from statement),
+sums as (
+  select p, name, sent.n * 1.0 / count(*) more, sent.dt * 1.0 / sum(s.dt) scale from s join sent using (p, name)
+  where makes group by p, name having sum(s.dt) > 0),
+again as (
+  select p, text thing, sum(makes) * max(more) n, sum(iif(makes, dt, 0)) * max(scale) stake
+  from s left join sums using (p, name) where text not in {_ENDS} group by p, text
+  having n >= :many and sum(makes) * 2 >= sum(not makes))
+select *, (select place from s where s.p = again.p and s.text = thing and makes
+  group by place order by is_of_user(p, place) desc, count(*) desc) place
+from again
+order by stake desc""",
+        "{thing:q}: prepared {n:n} times{at}",
+        "Prepare it once, and bind its values.",
+        ("prepared_again",),
+        "A statement is prepared for each execution or for every second one, often because its values are part of its text. The "
+        "database parses and plans it each time.",
+        "`events_statements_summary_global_by_event_name` has about as many `prepare` as executions.",
     ),
     Rule(
         "connect_each",
