@@ -21,7 +21,8 @@ import pfs
 from pfs._process.findings.facts import Facts
 from pfs._process.findings.find import Finding, find, text_of
 from pfs._process.findings.limits import LEAST, MOST, SHARE
-from pfs._process.findings.rules import RULES, Rule
+from pfs._process.findings.rule import Rule
+from pfs._process.findings.rules import RULES
 from tests.python.run.test_run import PFS, own_folder, pytestmark
 
 __all__ = ["own_folder", "pytestmark"]

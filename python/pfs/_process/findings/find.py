@@ -16,7 +16,7 @@ from pfs._read.show import count_text, plain, time_text
 
 if TYPE_CHECKING:
     from pfs._process.findings.facts import Facts
-    from pfs._process.findings.rules import Rule
+    from pfs._process.findings.rule import Rule
 
 __all__ = ["Finding", "find", "saves", "text_of"]
 

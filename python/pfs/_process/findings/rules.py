@@ -1,51 +1,10 @@
-"""Declares what `pfs.findings` finds: a rule is one fault, the question that finds it, and the words for it.
-
-A question is SQL of SQLite over the tables of ``facts``. Its first row counts: ``stake`` are picoseconds, ``place`` is a SOURCE
-of process ``p``. Its named parameters are those of ``limits``.
-"""
+"""Declares the rules: what `pfs.findings` finds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pfs._process.findings.rule import Rule, at
 
-__all__ = ["RULES", "Rule"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A fault that can be found.
-
-    Attributes:
-        say: the sentence. It names columns of the row: {n:n} is a count, {x:t} a time, {x:f} a file, {x:q} a statement. {at} is
-            the place in words.
-        do: what to do about it.
-        of: what the time is a part of: "wall" or "processor".
-        is_bound: mending saves this much at most, for threads queue. Else the time says what the fault takes.
-        programs: of tests/programs/faults. This rule is the first for each, and is silent when the program is mended.
-        covers: rules that say less of the same fault.
-        means, sure: for the manual: what it means, and how to be sure.
-    """
-
-    name: str
-    sql: str
-    say: str
-    do: str
-    programs: tuple[str, ...]
-    means: str
-    sure: str
-    of: str = "wall"
-    is_bound: bool = False
-    covers: tuple[str, ...] = ()
-
-
-def _at(group: str, condition: str, most: str = "sum(dt)") -> str:
-    """Returns SQL for the place that has most of the waits `w` of the process of a group, by their time or by `most`.
-
-    Of calls that a library makes for its user, some have the user's place: that one counts.
-    """
-    return f"""(select place from wait w where w.p = {group}.p and {condition}
-    group by place order by is_of_user(p, place) desc, {most} desc)"""
-
+__all__ = ["RULES"]
 
 _UNDER = """
 select q.p, u.thing, u.ops, u.n, q.place, q.threads, min(u.dt, q.dt) * q.scale stake
@@ -232,7 +191,7 @@ c as (
       + iif(op in ('connect', 'create'), coalesce(max(0, min(next - t1, :around)), 0), 0)) opening
   from o group by p, name)
 select p, peer thing, connects * more n, opening * scale stake,
-  {_at("c", "w.name = c.name and w.op = 'connect'")} place
+  {at("c", "w.name = c.name and w.op = 'connect'")} place
 from c where connects >= :connections and sends between 0.5 * connects and 6 * connects order by stake desc""",
         "{n:n} connections are opened{at}, each for a few messages; opening and closing",
         "Keep one connection, or a pool.",
@@ -271,7 +230,7 @@ with f as (
   union all
   select p, name, writes, write_bytes * 1.0 / writes, write_dt, 'write', 'writes' from file where writes >= :calls)
 select p, name thing, n, size, what, dt * (1 - size / :block) stake,
-  {_at("f", "w.file = f.name and w.op = f.op")} place
+  {at("f", "w.file = f.name and w.op = f.op")} place
 from f where size < :small and name not like 'pipe:%' and (
   select avg(w.dt > :called and w.waited_for) from wait w where w.p = f.p and w.file = f.name and w.op = f.op) > 0.5
 order by stake desc""",
@@ -319,7 +278,7 @@ a as (
   select (select p from m order by writes desc) p, sum(n) n, sum(bytes) * 1.0 / sum(n) size, count(*) processes, max(dt) stake
   from m
   where (select avg(w.dt > :called) from wait w where w.p = m.p and w.name like '%/pipe' and w.op in ('read', 'write')) > 0.5)
-select *, {_at("a", "w.name like '%/pipe' and op = 'write'")} place
+select *, {at("a", "w.name like '%/pipe' and op = 'write'")} place
 from a where n >= :calls and size < :small and processes > 1""",
         "{processes} processes exchange {n:n} messages of {size:.0f} bytes through pipes{at}",
         "Send many in one message (chunksize).",
@@ -336,7 +295,7 @@ with o as (
   window h as (partition by p, thread, object order by t0)),
 late as (select * from o where op = 'recv' and first = 'send' and dt between :ack_low and :ack_high)
 select p, count(*) n, sum(dt) stake,
-  {_at("late", "w.op = 'recv' and w.object in (select object from late x where x.p = w.p)")} place
+  {at("late", "w.op = 'recv' and w.object in (select object from late x where x.p = w.p)")} place
 from late group by p having n >= :acks order by stake desc""",
         "{n:n} answers take 40 ms{at}: a request or an answer is sent in two writes",
         "Write it at once, or set TCP_NODELAY.",
@@ -349,7 +308,7 @@ from late group by p having n >= :acks order by stake desc""",
         f"""
 select p, file thing, sum(op = 'sync') * max(more) n, sum(op = 'write') * max(more) writes,
   sum(case when op = 'sync' then dt end) * max(scale) stake,
-  {_at("wait", "w.file = wait.file and w.op = 'sync'")} place
+  {at("wait", "w.file = wait.file and w.op = 'sync'")} place
 from wait where kind = 'file' and file is not null and waited_for group by p, file having n >= :many and writes <= 4 * n
 order by stake desc""",
         "{thing:f} is synced {n:n} times for {writes:n} writes{at}",
@@ -364,7 +323,7 @@ order by stake desc""",
         f"""
 select p, file thing, iif(sum(op = 'write') > 0, 'written', 'read') what, sum(op = 'open') * max(more) n,
   sum(dt) * max(scale) stake,
-  {_at("wait", "w.file = wait.file and w.op = 'open'")} place
+  {at("wait", "w.file = wait.file and w.op = 'open'")} place
 from wait where kind = 'file' and file is not null and waited_for and file not in imported
 group by p, file having n >= 1.5 * :many and sum(op in ('read', 'write')) >= sum(op = 'open')
   and sum(op = 'write') <= 4 * sum(op = 'open')
@@ -394,7 +353,7 @@ where kind = 'file' and error = :absent group by p having n >= :misses order by 
 with j as (
   select p, coalesce(max(iif(kind = 'start', n, null)), sum(n)) n, sum(dt) dt, sum(iif(kind = 'join', dt, 0)) joins
   from (select p, kind, sum(n) n, sum(dt) dt from total where kind in ('join', 'start') group by p, kind) group by p)
-select p, n, dt stake, {_at("j", "w.kind in ('join', 'start')")} place
+select p, n, dt stake, {at("j", "w.kind in ('join', 'start')")} place
 from j where n >= :threads and joins < n * :short order by stake desc""",
         "{n:n} threads are started{at}, each for a moment",
         "Keep a pool of threads.",
@@ -409,7 +368,7 @@ with c as (
   select p, sum(n) n, sum(dt) dt from total where kind = 'child' group by p having n >= :many),
 k as (  -- a shell forks itself before it starts a program
   select x.p, k.command, k.span from process k join process x on k.parent = x.pid and k.command <> x.command)
-select p, n, {_at("c", "w.kind = 'child'")} place,
+select p, n, {at("c", "w.kind = 'child'")} place,
   (select command from k where k.p = c.p group by 1 order by count(*) desc) thing,
   dt + coalesce((select sum(dt) from wait w where w.p = c.p and (w.kind = 'idle' or w.name like '%/pipe')), 0) stake
 from c where coalesce((select avg(span < :short_child) from k where k.p = c.p) > 0.5, stake < n * :short_child)
@@ -434,7 +393,7 @@ s as (
 c as (
   select x.p, program thing, count(*) n, sum(s.span) dt, max(coalesce(before > s.began + :overlap, 0)) together
   from s join process x on x.pid = s.parent group by x.p, program)
-select *, {_at("c", "w.kind = 'child'")} place, dt * :others stake
+select *, {at("c", "w.kind = 'child'")} place, dt * :others stake
 from c where n between :children and :many and not together and dt > n * :long_child order by stake desc""",
         "{n:n} processes of {thing:f} run one after the other{at}",
         "Start them together, as many as there are processors.",
@@ -453,7 +412,7 @@ with t as (
     sum(kind = 'socket' and op = 'recv' and name not like '%/accepted' and dt > 1e9) n
   from wait group by p, thread)
 select p, count(*) threads, max(span) stake, cast(avg(io / span) * 100 as int) percent,
-  {_at("t", "w.kind = 'socket' and w.op = 'recv'")} place
+  {at("t", "w.kind = 'socket' and w.op = 'recv'")} place
 from t where n >= 8 and io > :waits * span and idle < :idle * span and span > 0.3 * (select wall from run)
 group by p having threads between 2 and 16 order by stake desc""",
         "{threads} workers wait for answers {percent} % of their time{at} and always have work",
@@ -466,7 +425,7 @@ group by p having threads between 2 and 16 order by stake desc""",
     Rule(
         "slow_names",
         f"""
-select p, sum(n) n, sum(dt) stake, {_at("t", "w.kind = 'resolve'")} place
+select p, sum(n) n, sum(dt) stake, {at("t", "w.kind = 'resolve'")} place
 from total t where kind = 'resolve' group by p having n >= :names order by stake desc""",
         "{n:n} host names are looked up{at}",
         "Keep the address or the connection; ask the resolver why it is slow.",
