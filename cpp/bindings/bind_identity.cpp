@@ -48,6 +48,7 @@ Identity IdentityOf(const void* head) {
   identity.pid = header.pid;
   identity.pid_namespace = header.pid_namespace;
   identity.process_start_ticks = header.process_start_ticks;
+  identity.parent = identity.is_readable ? header.parent : 0;
   identity.epoch_unix_micros = header.epoch_unix_micros;
   identity.boot_id = ZeroPadded(header.boot_id);
   identity.library_version = ZeroPadded(header.library_version);
@@ -70,6 +71,7 @@ void BindIdentity(PyObject* module) {
       .def_readonly("is_finished", &Identity::is_finished)
       .def_readonly("pid", &Identity::pid)
       .def_readonly("pid_namespace", &Identity::pid_namespace)
+      .def_readonly("parent", &Identity::parent)
       .def_readonly("process_start_ticks", &Identity::process_start_ticks)
       .def_property_readonly("boot_id", [text](const Identity& identity) { return text(identity.boot_id); })
       .def_readonly("started", &Identity::epoch_unix_micros)

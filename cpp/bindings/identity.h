@@ -21,6 +21,7 @@ struct Identity {
   bool is_readable;  // by this library
   bool is_finished;  // false: it is being made, or its process died at that
   uint64_t pid, pid_namespace, process_start_ticks, epoch_unix_micros;
+  uint64_t parent;  // its pid; 0 if it is not known
   std::string boot_id, library_version;
   std::string command;  // as /proc/PID/cmdline
 };

@@ -59,6 +59,8 @@ class Identity:  # the process that wrote a segment, as its header says
     @property
     def process_start_ticks(self) -> int: ...  # field 22 of /proc/PID/stat
     @property
+    def parent(self) -> int: ...  # the pid of who started it; 0 if it is not known
+    @property
     def boot_id(self) -> str: ...
     @property
     def started(self) -> int: ...  # microseconds since 1970, UTC

@@ -37,6 +37,7 @@ const std::map<std::string, size_t> kOffsets = {
     AT(ShmHeader, epoch_unix_micros),
     AT(ShmHeader, library_version),
     AT(ShmHeader, command),
+    AT(ShmHeader, parent),
     AT(ShmHeader, timers),
     AT(ShmHeader, record_bytes),
     AT(ShmHeader, long_text_bytes),

@@ -27,8 +27,8 @@
 namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
-inline constexpr uint32_t kLayoutMajor = 8;
-inline constexpr uint32_t kLayoutMinor = 2;
+inline constexpr uint32_t kLayoutMajor = 9;
+inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
@@ -126,7 +126,7 @@ inline constexpr uint32_t kColdHolderMask = 3, kOutsiderSection = 4;
 constexpr ColdHolder HolderOf(uint32_t word) { return static_cast<ColdHolder>(word & kColdHolderMask); }
 
 struct ShmHeader {
-  // Identifies the writer, up to `timers`, where it is in layout 1.0, in every layout. Lists of processes and the removal of dead ones
+  // Identifies the writer, up to `parent`, where it is in layout 1.0, in every layout. Lists of processes and the removal of dead ones
   // read only this part. Written once, before the magic; read only after.
   uint64_t magic;  // last store of the creation: pairs with the acquire load in SegmentFile::CheckHeader
   uint32_t layout_major, layout_minor;
@@ -139,6 +139,7 @@ struct ShmHeader {
   uint64_t epoch_unix_micros;   // wall clock at the epoch of all timers
   uint8_t library_version[16];  // zero padded, like the next field
   uint8_t command[256];         // the beginning of the command line, as /proc/PID/cmdline: each argument ends with a zero byte
+  uint64_t parent;              // process that started this one, at the start of pfs or at the fork; 0 if it has no number here
 
   // Readers interpret the rest with these fields. Written once, before the magic.
   TimerScale timers[kTimerCount];

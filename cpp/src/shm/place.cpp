@@ -51,6 +51,7 @@ bool ReadProcessStat(uint64_t pid, ProcessStat* found) {
     field = std::strchr(field + 1, ' ');
     if (field == nullptr) break;
     if (at == 3) found->state = field[1];
+    if (at == 4) found->parent = std::strtoull(field, nullptr, 10);
     if (at == 20) found->threads = std::strtoull(field, nullptr, 10);
     if (at == 22) found->start_ticks = std::strtoull(field, nullptr, 10);
   }

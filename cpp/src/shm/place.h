@@ -20,6 +20,7 @@ uint64_t PidNamespace();                                                    // p
 std::string BootId();                                                       // empty = not known
 // Describes a process as /proc/PID/stat does; pid 0 = this one. Returns false if there is none, or it is hidden (errno tells).
 struct ProcessStat {
+  uint64_t parent = 0;       // field 4; 0 if it is in another pid namespace
   uint64_t start_ticks = 0;  // field 22
   uint64_t threads = 0;
   char state = 0;  // R, S, T, Z ...

@@ -114,7 +114,9 @@ void Segment::FillIdentity() {
   is_grandchild_ = false;
   header->pid = static_cast<uint64_t>(getpid());
   ProcessStat self;
-  header->process_start_ticks = ReadProcessStat(0, &self) ? self.start_ticks : 0;
+  if (!ReadProcessStat(0, &self)) self = {};
+  header->process_start_ticks = self.start_ticks;
+  header->parent = self.parent;
   if (!is_child) {
     header->pid_namespace = PidNamespace();
     const std::string boot = BootId();

@@ -18,6 +18,7 @@ __all__ = ["SavedSource"]
 class _Identity(NamedTuple):
     started: int
     command: bytes
+    parent: int = 0  # a snapshot does not say it
 
 
 class SavedSource:

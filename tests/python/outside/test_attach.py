@@ -443,9 +443,12 @@ def test_header_says_who_wrote_it(program: Subject) -> None:
     finally:
         os.close(descriptor)
     assert same is not None
-    for name in ("pid", "pid_namespace", "process_start_ticks", "boot_id", "started", "command", "library_version", "layout"):
+    for name in (
+        "pid", "parent", "pid_namespace", "process_start_ticks", "boot_id", "started", "command", "library_version", "layout",
+    ):  # fmt: skip
         assert getattr(same, name) == getattr(identity, name)
     assert identity.pid == program.pid
+    assert identity.parent == os.getpid()
     assert identity.pid_namespace == os.stat("/proc/self/ns/pid").st_ino
     assert identity.process_start_ticks == int(Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()[19])
     assert identity.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from pfs._process.run import report_text as run_report
+from pfs._process.run.launch import Took
+from pfs._process.run.report import Report
 from tests.python.run.test_run import PFS, own_folder, pytestmark, report_of
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
@@ -237,3 +240,8 @@ def test_what_python_reads_of_itself_is_one_row_and_free_locks_are_none(tmp_path
     every = text_of(sys.executable, script, options=("--all", "--limit", "500"))
     assert ".pyc" in every
     assert "Python and its packages" not in every
+
+
+def test_processor_time_that_there_was_none_of_is_not_shown() -> None:
+    report = Report(took=Took(21_700_000_000, 6_000_000_000, 0))
+    assert "Took 21.7 ms, 6 ms of processors (6 ms user)\n" in run_report.text_of(report, 10)

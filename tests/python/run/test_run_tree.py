@@ -107,6 +107,19 @@ def test_the_tree_is_that_of_the_program(family: Family, monkeypatch: pytest.Mon
     assert output("ps", "--tree", "--dir", folder).count("script.py") == 4  # the folder of one run
 
 
+def test_processes_that_ended_too_soon_for_pfs_run_have_their_parents(family: Family) -> None:
+    folder, pids, parents = family
+    noted = folder / tree.FILE
+    noted.rename(away := noted.with_suffix(".away"))
+    try:
+        nodes = tree.tree(str(folder))
+    finally:
+        away.rename(noted)
+    above = {node.found.identity.pid: node.parent and node.parent.found.identity.pid for node in nodes}
+    assert above == {pid: parent or None for pid, parent in parents.items()}
+    assert len(above) == len(pids)
+
+
 def test_show_gives_the_rows_of_all_processes(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, pids, _ = family
     monkeypatch.setenv("PFS_DIR", str(folder.parent))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pfs import _core
@@ -14,7 +14,6 @@ from pfs._process.findings.facts import Facts, Moment
 from pfs._process.findings.find import Finding, find, text_of
 from pfs._process.findings.limits import MOST
 from pfs._process.recorded import hidden, recorded
-from pfs._process.run import tree
 from pfs._process.saved import SavedSource
 from pfs._process.segment import SegmentSource
 from pfs._save.places import is_snapshot
@@ -30,7 +29,6 @@ __all__ = [
     "findings",
     "found_in",
     "of_sources",
-    "parents_of",
     "processor_time",
     "segments_in",
 ]
@@ -105,10 +103,10 @@ class LastMinute:
         self._questions = 0
         self._worst: list[str] = []
 
-    def worst(self, sources: Iterable[SegmentSource], parents: Callable[[], Mapping[int, int]] = dict) -> list[str]:
+    def worst(self, sources: Iterable[SegmentSource]) -> list[str]:
         """Returns the lines of the worst finding. It looks for it at some of the questions; else nothing is read."""
         if self._questions % _FIND_EVERY == 0:
-            self._worst = text_of(self.findings(sources, parents())[:1]).splitlines()
+            self._worst = text_of(self.findings(sources)[:1]).splitlines()
         self._questions += 1
         return self._worst
 
@@ -116,7 +114,7 @@ class LastMinute:
         """Returns whether a process was dead a minute ago: it adds nothing to the next answer."""
         return bool(self._moments) and path in self._moments[0][1] and self._moments[0][1][path].is_last
 
-    def findings(self, sources: Iterable[SegmentSource], parents: Mapping[int, int] | None = None) -> list[Finding]:
+    def findings(self, sources: Iterable[SegmentSource]) -> list[Finding]:
         taken = time.monotonic()
         while len(self._moments) > 1 and self._moments[1][0] <= taken - _MINUTE:
             del self._moments[0]
@@ -126,7 +124,6 @@ class LastMinute:
         for source in sources:
             now[source.path] = Moment(source)
             facts.add(source, before.get(source.path))
-        facts.set_parents(parents or {})
         self._moments.append((taken, {**self._moments[-1][1], **now} if self._moments else now))
         return find(facts)
 
@@ -149,13 +146,11 @@ def _own() -> list[SegmentSource]:
 
 
 def _of_folder(folder: str) -> list[Finding]:
-    there = segments_in(folder)
     facts = Facts()
-    for found in there:
+    for found in segments_in(folder):
         if not found.doubt:
             with attach(found.path) as schema:
                 facts.add(schema._source)
-    facts.set_parents(parents_of(there))
     return find(facts)
 
 
@@ -169,12 +164,6 @@ def segments_in(folder: str, or_none: bool = False) -> list[processes.Found]:
     if not there and not or_none:
         raise AttachError(f"there is no segment in {folder}")
     return there
-
-
-def parents_of(there: Sequence[processes.Found]) -> dict[int, int]:
-    """Returns which process started which, as far as the folders of the segments say it."""
-    folders = sorted({os.path.dirname(found.path) for found in there})
-    return {child: parent for folder in folders for child, parent in tree.parents(folder).items()}
 
 
 def processor_time(source: SegmentSource | SavedSource) -> int | None:

@@ -34,14 +34,16 @@ from pfs._read.show import command_text, storable
 from pfs.errors import StateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Protocol
 
     from pfs._read.source import Rows
 
     class Identity(Protocol):
-        """Says which process wrote the tables. `started` is microseconds since 1970."""
+        """Says which process wrote the tables. `started` is microseconds since 1970; `parent` is 0 where it is not known."""
 
+        @property
+        def parent(self) -> int: ...
         @property
         def started(self) -> int: ...
         @property
@@ -178,12 +180,9 @@ class Facts:
         if self._rows < _MOST_ROWS and any(dt for _, dt in total.values()):
             idle = self._add_history(p, source, total, start)
             names.source("?+0x0")  # reads the places while the segment is open
+        parent = source.identity.parent or None
         command = command_text(source.identity.command)
-        self._insert("process", [(p, source.pid, None, command, self.began[-1], span, max(span - idle, 0))])
-
-    def set_parents(self, parents: Mapping[int, int]) -> None:
-        """Says which process started which."""
-        self.db.executemany("update process set parent = ? where pid = ?", [(parent, pid) for pid, parent in parents.items()])
+        self._insert("process", [(p, source.pid, parent, command, self.began[-1], span, max(span - idle, 0))])
 
     def place(self, p: int, source: str | None) -> str | None:
         """Returns a place of a process in words, or None if it is within an interpreter: a user cannot mend that line."""

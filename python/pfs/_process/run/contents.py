@@ -112,10 +112,8 @@ def contents(report: Report, limit: int, everything: bool = False) -> list[str |
 
     said = []
     if (took := report.took) is not None:
-        used = time_text(took.user + took.system)
-        said.append(
-            f"Took {time_text(took.wall)}, {used} of processors ({time_text(took.user)} user, {time_text(took.system)} system)"
-        )
+        each = ", ".join(f"{time_text(time)} {of}" for of, time in (("user", took.user), ("system", took.system)) if time)
+        said.append(f"Took {time_text(took.wall)}, {time_text(took.user + took.system)} of processors ({each})")
     where = [[*row[:2], clean(row[2]), row[3]] for row in where_rows(report, limit)]
     if where:
         said.append(f"Threads lived {where[0][0]}: {where[0][3]}")

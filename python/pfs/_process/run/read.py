@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from pfs._process.attach import attach
-from pfs._process.findings.ask import parents_of, processor_time, segments_in
+from pfs._process.findings.ask import processor_time, segments_in
 from pfs._process.run.report import Report, add, gather
 from pfs._process.run.report_json import read_json
 from pfs._process.saved import SavedSource
@@ -40,7 +40,7 @@ def report_of(source: int | str) -> Report:
     """
     if isinstance(source, str) and source.endswith(".json"):
         return read_json(source)
-    report, parents, cpu = Report(), dict[int, int](), None
+    report, cpu = Report(), None
     if isinstance(source, str) and is_snapshot(source):
         saved = SavedSource.of(source)
         report.host, report.lives = saved.host, True  # or so it may be
@@ -50,9 +50,7 @@ def report_of(source: int | str) -> Report:
         from pfs._process.history.store import folders_of
 
         report.read.append(source)
-        there = segments_in(source, or_none=bool(folders_of(source)))
-        gather(there, report)
-        parents = parents_of(there)
+        gather(segments_in(source, or_none=bool(folders_of(source))), report)
     else:
         with attach(source) as schema:
             add(report, schema._source)
@@ -60,5 +58,5 @@ def report_of(source: int | str) -> Report:
             report.lives = schema.is_alive is True
             report.segments = os.stat(schema.path).st_blocks * 512
             cpu = processor_time(schema._source)
-    report.finish(None, parents, cpu)
+    report.finish(None, cpu)
     return report

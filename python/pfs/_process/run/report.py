@@ -122,14 +122,13 @@ class Report:
     unread: list[str] = field(default_factory=list)  # segments, and programs' files, that could not be read
     unrecorded: dict[Unrecorded, int] = field(default_factory=dict)
 
-    def finish(self, took: Took | None, parents: Mapping[int, int], cpu: int | None = None) -> None:
-        """Says how long the run took, and which process started which. Looks for findings.
+    def finish(self, took: Took | None, cpu: int | None = None) -> None:
+        """Says how long the run took. Looks for findings.
 
         Args:
             took: None: nobody has measured the run. `cpu` is its processor time then, if that is known.
         """
         self.took = took
-        self.facts.set_parents(parents)
         wall = took.wall if took is not None else None
         self.findings = find(self.facts, wall, took.user + took.system if took is not None else cpu)
 

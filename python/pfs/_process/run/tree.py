@@ -1,7 +1,8 @@
 """The tree of the processes of one ``pfs run``: those that run, and those that have ended or were killed.
 
-A segment does not say who started its process. ``pfs run`` notes that when the segment appears, in the file ``parents`` beside
-the segments (``watch``). A process that ends before ``pfs run`` has read its parent is at the top of the tree.
+A segment says who started its process. Between two processes that have segments may be some that have none: ``pfs run`` notes
+all ancestors when a segment appears, in the file ``parents`` beside the segments (``watch``). A process that ends before that,
+and whose parent has no segment, is at the top of the tree.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pfs.errors import AttachError
 if TYPE_CHECKING:
     from pfs._process.processes import Found
 
-__all__ = ["FILE", "Node", "ancestors", "folder_of", "parents", "tree"]
+__all__ = ["FILE", "Node", "ancestors", "folder_of", "tree"]
 
 FILE = "parents"
 _MOST_ANCESTORS = 64
@@ -79,13 +80,15 @@ def tree(folder: str, root: int | None = None) -> list[Node]:
     there = sorted(processes.scan_all(processes.with_users(folder)), key=_order)
     chains = _read(folder)
     nodes: dict[Key, Node] = {}
+    latest: dict[int, tuple[Key]] = {}  # by process id, which may be used again
     tops: list[Node] = []
     for found in there:
         key, node = _key(found), Node(found)
         # A process that runs another program (exec) has a segment of each: the later ones are below the first.
-        above = (key, *chains.get(key, ()))
+        above = (key, *chains.get(key, latest.get(found.identity.parent, ())))
         node.parent = next((nodes[ancestor] for ancestor in above if ancestor in nodes), None)
         nodes.setdefault(key, node)
+        latest[key[0]] = (key,)
         (tops if node.parent is None else node.parent.children).append(node)
     if root is not None:
         tops = [node for key, node in nodes.items() if key[0] == root][-1:]  # the latest, if the id was used again
@@ -116,11 +119,6 @@ def _read(folder: str) -> dict[Key, list[Key]]:
     except OSError:
         pass
     return chains
-
-
-def parents(folder: str) -> dict[int, int]:
-    """Returns the parent of each process of a run, as far as it is known."""
-    return {key[0]: chain[0][0] for key, chain in _read(folder).items() if chain}
 
 
 def ancestors(pid: int) -> list[Key]:

@@ -70,7 +70,7 @@ def join(
 
         found = processes.look(segment)
         gathered = reports.gather([found] if found is not None else [])
-        gathered.finish(took, {})
+        gathered.finish(took)
         click.echo(text_of(gathered, 10, False))
 
 

@@ -16,7 +16,7 @@ import click
 from pfs._base import paths
 from pfs._export.report import form_of
 from pfs._process import processes
-from pfs._process.run import launch, tree
+from pfs._process.run import launch
 from pfs._process.run import program as programs
 from pfs._process.run.watch import Watch
 from pfs._read.places import own_names
@@ -204,7 +204,7 @@ def run(
 
             gathered = reports.gather(found, watch.report, watch.ended)
             gathered.unrecorded = watch.unrecorded()
-            gathered.finish(took, tree.parents(folder))
+            gathered.finish(took)
             if fail_on and code == 0:
                 code = failing(gathered.findings, fail_on)
             form = "json" if as_json else form_of(output)

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from pfs._process.attach import attach
 from pfs._process.findings.ask import LastMinute
-from pfs._process.run.tree import Node, parents, tree
+from pfs._process.run.tree import Node, tree
 from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
 from pfs._read.samples import BUSIEST, Choice, Row, Sample, Section, rows_between, take
@@ -52,7 +52,7 @@ class TreeSampler:
 
     def _finding(self) -> list[str]:
         """Returns the lines of the worst finding."""
-        return self._last_minute.worst(self._changing(), lambda: parents(self._folder))
+        return self._last_minute.worst(self._changing())
 
     def _changing(self) -> Iterator[SegmentSource]:
         """Yields the processes that have something to add to the last answer."""
