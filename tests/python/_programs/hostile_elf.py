@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 FIRST = 0x1000  # address of all code and data
 STEP = 0x1000  # from one unit to the next
 
 
-def write(path: Path, *sections: tuple[str, int, bytes]) -> None:
-    """Writes a file of sections: name, type, contents. Each belongs to the one before it."""
+def write(path: Path, *sections: tuple[str, int, bytes], places: Mapping[str, int] | None = None) -> None:
+    """Writes a file of sections: name, type, contents. Each belongs to the one before it. `places`: offsets that they claim."""
     names = b"\0" + b"".join(name.encode() + b"\0" for name, _, _ in sections)
     headers = [bytes(64)]
     at = 64
@@ -20,7 +20,9 @@ def write(path: Path, *sections: tuple[str, int, bytes]) -> None:
             file.seek(at)
             file.write(contents)
             where = names.find(b"\0" + name.encode() + b"\0") + 1
-            headers.append(struct.pack("<IIQQQQIIQQ", where, kind, 0, 0, at, len(contents), index, 0, 1, 0))
+            headers.append(
+                struct.pack("<IIQQQQIIQQ", where, kind, 0, 0, (places or {}).get(name, at), len(contents), index, 0, 1, 0)
+            )
             at += len(contents)
         file.seek(at)
         file.write(b"".join(headers))
@@ -32,8 +34,8 @@ def write(path: Path, *sections: tuple[str, int, bytes]) -> None:
         )
 
 
-def _symbols(count: int, address: Callable[[int], int]) -> bytes:
-    return b"".join(struct.pack("<IBxHQQ", 1, 2, 1, address(i), 8) for i in range(count))
+def _symbols(count: int, address: Callable[[int], int], size: int = 8) -> bytes:
+    return b"".join(struct.pack("<IBxHQQ", 1, 2, 1, address(i), size) for i in range(count))
 
 
 def _unit(contents: bytes, abbreviations: int = 0) -> bytes:
@@ -94,6 +96,16 @@ def with_lines(path: Path, lines: list[bytes]) -> None:
 def all_symbols_at_one_place(path: Path) -> None:
     """The names have no end."""
     write(path, (".strtab", 3, b"\0" + b"x" * (40 << 20)), (".symtab", 2, _symbols(1_000_000, lambda _: FIRST)))
+
+
+def names_beyond_all_files(path: Path) -> None:
+    """No file has a byte at the place of the names."""
+    write(
+        path,
+        (".strtab", 3, b"\0x\0"),
+        (".symtab", 2, _symbols(100, lambda i: FIRST + i * STEP, STEP)),
+        places={".strtab": (1 << 64) - 1},
+    )
 
 
 def symbols_everywhere(path: Path) -> None:
@@ -184,6 +196,7 @@ def code_inlined_in_itself(path: Path) -> None:
 # With the words that the reader says of each; "": it reads all that it needs.
 MAKERS: dict[Callable[[Path], None], str] = {
     all_symbols_at_one_place: "",
+    names_beyond_all_files: "",
     symbols_everywhere: "",
     too_many_symbols: "more than 1,048,576 symbols",
     many_sections: "more than 4,096 sections",

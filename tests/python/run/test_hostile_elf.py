@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pfs._process.run.program import Program, look
 from pfs._process.run.report import gather
 from pfs._process.run.report_text import text_of
 from pfs._read.places import elf, lines, symbols
@@ -59,6 +60,20 @@ def test_a_file_that_costs_much_is_left_and_named(tmp_path: Path, make: Callable
         assert said in left if said else not left, left
 
     assert (fault := fault_of(work)) is None, fault
+
+
+@pytest.mark.parametrize("value", [1 << 31, 1 << 62, 1 << 63, (1 << 64) - 1])
+@pytest.mark.parametrize("word", ["table", "linker", "length"])
+def test_pfs_run_looks_at_a_program_that_claims_any_place(tmp_path: Path, word: str, value: int) -> None:
+    """Its header says where the table of segments is, and that table where the name of the dynamic linker is."""
+    image = bytearray(Path("/bin/true").read_bytes())
+    table = int.from_bytes(image[32:40], "little")
+    (linker,) = (at for at in range(table, table + 56 * image[56], 56) if image[at] == 3)  # PT_INTERP
+    at = {"table": 32, "linker": linker + 8, "length": linker + 32}[word]
+    image[at : at + 8] = value.to_bytes(8, "little")
+    (path := tmp_path / "program").write_bytes(image)
+    path.chmod(0o700)
+    assert look(str(path), {}) == Program(str(path))
 
 
 def test_the_report_names_what_was_left(monkeypatch: pytest.MonkeyPatch) -> None:

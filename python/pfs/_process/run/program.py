@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import shutil
@@ -135,8 +136,8 @@ def _check_elf(path: str, program: Program) -> None:
     """Fills `blind` and `unseen`. A file that cannot be read stays as it is."""
     try:
         info = os.stat(path)
-        with open(path, "rb") as file:
-            head = file.read(64)
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as image:
+            head = image[:64]
             if len(head) < 64 or head[:4] != b"\x7fELF":
                 return
             if info.st_mode & (stat.S_ISUID | stat.S_ISGID) and os.geteuid() != info.st_uid:
@@ -146,18 +147,14 @@ def _check_elf(path: str, program: Program) -> None:
                 program.blind = REASONS["machine"]
                 return
             start, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
-            file.seek(start)
-            table = file.read(size * count)
+            table = image[start : start + size * count]  # a slice ends with the file, whatever the header claims
             parts = [struct.unpack_from("<IIQQQQ", table, i * size) for i in range(count)]
             loader = next(((offset, length) for kind, _, offset, _, _, length in parts if kind == _INTERPRETER), None)
             if loader is None:
                 program.blind = REASONS["static"]
                 return
-            file.seek(loader[0])
-            name = file.read(loader[1]).rstrip(b"\0")
-            file.seek(0)
-            text = file.read()
-    except (OSError, struct.error):
+            name, text = image[loader[0] : sum(loader)].rstrip(b"\0"), image[:]
+    except (OSError, ValueError, struct.error):  # mmap() says ValueError of an empty file
         return
     if b"musl" in os.path.basename(name):
         program.blind = REASONS["musl"]

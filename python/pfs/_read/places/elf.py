@@ -9,6 +9,7 @@ import contextlib
 import functools
 import os
 import struct
+import sys
 import zlib
 from collections.abc import Collection, Iterator
 from typing import BinaryIO, NamedTuple
@@ -95,7 +96,7 @@ def _text(texts: bytes) -> str:
 def text_at(file: BinaryIO, section: Section, offset: int) -> str:
     """Returns a name of a section of names; "" if it is too long."""
     for size in (256, _MOST_OF_A_SYMBOL):  # most names are short, and the section may be large
-        file.seek(section.offset + offset)
+        file.seek(min(section.offset + offset, sys.maxsize))  # the header of a section can claim any place
         part = file.read(max(min(size, section.size - offset), 0))
         if b"\0" in part or len(part) < size:
             return _text(part)
