@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 
 #include "base/settings.h"
 #include "shm/layout.h"
@@ -46,17 +47,20 @@ bool ReadProcessStat(uint64_t pid, ProcessStat* found) {
   char stat[1024];
   const std::string path = "/proc/" + (pid == 0 ? std::string("self") : std::to_string(pid)) + "/stat";
   if (!ReadSmallFile(path.c_str(), stat, sizeof stat)) return false;
-  const char* field = std::strrchr(stat, ')');  // the name may have blanks and parentheses
-  for (int at = 3; field != nullptr && at <= 22; ++at) {
-    field = std::strchr(field + 1, ' ');
-    if (field == nullptr) break;
-    if (at == 3) found->state = field[1];
-    if (at == 4) found->parent = std::strtoull(field, nullptr, 10);
-    if (at == 20) found->threads = std::strtoull(field, nullptr, 10);
-    if (at == 22) found->start_ticks = std::strtoull(field, nullptr, 10);
-  }
   errno = EIO;
-  return field != nullptr;
+  const char* at = std::strrchr(stat, ')');  // the name may have blanks and parentheses
+  if (at == nullptr || at[1] == 0) return false;
+  found->state = at[2];
+  uint64_t fields[23] = {};
+  size_t field = 2;
+  while (*++at != 0) {  // the state is no number, and those that are used are never negative
+    if (*at == ' ' && ++field == std::size(fields)) break;
+    if (*at != ' ') fields[field] = fields[field] * 10 + static_cast<uint64_t>(*at - '0');
+  }
+  found->parent = fields[4];
+  found->threads = fields[20];
+  found->start_ticks = fields[22];
+  return field == std::size(fields);
 }
 
 SchedulerTimes ParseSchedulerTimes(const char* text) {
