@@ -1,6 +1,6 @@
-"""Runs programs with a fault again and again beside a busy processor. Prints how often each has its usual first finding.
+"""Runs programs with a fault again and again beside busy processes. Prints how often each has its usual first finding.
 
-python lab/steady_findings.py [--runs 10] [NAME ...]    # of tests/programs/faults
+python lab/steady_findings.py [--runs 10] [--busy 4] [NAME ...]    # of tests/programs/faults; else all of them
 """
 
 from __future__ import annotations
@@ -16,19 +16,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.python.run.test_findings import FAULTS, built, found_in
 
-NAMES = (
-    "lock_held", "hot_lock", "statement_under_lock", "gil", "n_plus_one", "connect_each", "tiny_io", "reopened",
-    "thread_each_message", "critical",
-)  # fmt: skip
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("names", nargs="*", default=NAMES)
+    parser.add_argument("--busy", type=int, default=4)
+    parser.add_argument("names", nargs="*", default=sorted(FAULTS))
     options = parser.parse_args()
     same = 0
-    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(options.busy)]
     try:
         with tempfile.TemporaryDirectory(prefix="pfs-steady-") as folder:
             for name in options.names:
@@ -38,8 +34,9 @@ def main() -> None:
                 same += firsts.most_common(1)[0][1]
                 print(name, dict(firsts), flush=True)
     finally:
-        busy.kill()
-        busy.wait()
+        for each in busy:
+            each.kill()
+            each.wait()
     print(f"the usual first finding in {same} of {options.runs * len(options.names)} runs")
 
 

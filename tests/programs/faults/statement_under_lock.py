@@ -12,13 +12,13 @@ if os.path.exists("parts.db"):
     os.unlink("parts.db")
 shared = sqlite3.connect("parts.db", check_same_thread=False)
 shared.execute("create table part(id integer primary key, price integer)")
-shared.executemany("insert into part values(?, ?)", ((i, i % 97) for i in range(20_000)))
+shared.executemany("insert into part values(?, ?)", ((i, i % 97) for i in range(5_000)))
 shared.commit()
 
 
 def ask() -> None:
     own = sqlite3.connect("parts.db") if MENDED else shared
-    for i in range(25):
+    for i in range(100):
         with contextlib.nullcontext() if MENDED else lock:  # FAULT
             own.execute("select sum(price * price) from part where price > ?", (i,)).fetchone()
 
