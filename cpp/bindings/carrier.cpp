@@ -2,7 +2,6 @@
 
 #if defined(__x86_64__)
 
-#include <dirent.h>
 #include <elf.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -19,6 +18,8 @@
 #include <cstring>
 #include <optional>
 #include <thread>
+
+#include "snapshot/kernel_threads.h"
 
 namespace perfschema::bindings {
 namespace {
@@ -148,13 +149,7 @@ struct Waiting {
 };
 
 std::string TextOf(pid_t pid, pid_t thread, const char* name) {
-  char text[4096] = "";
-  const std::string path = "/proc/" + std::to_string(pid) + "/task/" + std::to_string(thread) + "/" + name;
-  FILE* const file = fopen(path.c_str(), "re");
-  if (file == nullptr) return {};
-  const size_t bytes = fread(text, 1, sizeof text - 1, file);
-  fclose(file);
-  return {text, bytes};
+  return TextInProc(static_cast<uint64_t>(pid), static_cast<uint64_t>(thread), name);
 }
 
 Rank RankOf(unsigned long number, const unsigned long* arguments) {
@@ -207,15 +202,10 @@ Waiting Look(pid_t pid, pid_t thread) {
 
 std::vector<Waiting> ThreadsOf(pid_t pid) {
   std::vector<Waiting> threads;
-  DIR* const folder = opendir(("/proc/" + std::to_string(pid) + "/task").c_str());
-  if (folder == nullptr) return threads;
-  while (const dirent* const entry = readdir(folder)) {
-    const int thread = std::atoi(entry->d_name);
-    if (thread == 0) continue;
-    const Waiting found = Look(pid, thread);
+  for (const uint64_t thread : ThreadsInProc(static_cast<uint64_t>(pid))) {
+    const Waiting found = Look(pid, static_cast<pid_t>(thread));
     if (found.rank != kNever) threads.push_back(found);
   }
-  closedir(folder);
   std::ranges::stable_sort(threads, {}, &Waiting::rank);
   return threads;
 }

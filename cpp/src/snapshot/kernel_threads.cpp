@@ -1,4 +1,5 @@
-// What /proc says about threads, for samples.
+#include "snapshot/kernel_threads.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -11,7 +12,6 @@
 
 #include "shm/place.h"
 #include "shm/writer.h"
-#include "snapshot/sessions.h"
 
 namespace perfschema {
 namespace {
@@ -24,6 +24,22 @@ std::string PathOf(uint64_t pid, uint64_t tid, const char* name) {
 }
 
 }  // namespace
+
+std::vector<uint64_t> ThreadsInProc(uint64_t pid) {
+  std::vector<uint64_t> tids;
+  DIR* const folder = opendir(("/proc/" + std::to_string(pid) + "/task").c_str());
+  if (folder == nullptr) return tids;
+  while (const dirent* const entry = readdir(folder)) {
+    if (const uint64_t tid = std::strtoull(entry->d_name, nullptr, 10); tid != 0) tids.push_back(tid);
+  }
+  closedir(folder);
+  return tids;
+}
+
+std::string TextInProc(uint64_t pid, uint64_t tid, const char* name) {
+  char text[4096];
+  return ReadSmallFile(PathOf(pid, tid, name).c_str(), text, sizeof text) ? text : std::string();
+}
 
 KernelThreads::KernelThreads(const ShmHeader& header, bool keeps_files) : pid_(header.pid) {
   const std::optional<ProcessStat> stat = StatOfWriter(header);
@@ -76,21 +92,10 @@ void KernelThreads::Close(Thread* thread) {
   }
 }
 
-std::vector<uint64_t> KernelThreads::List() const {
-  std::vector<uint64_t> tids;
-  DIR* const folder = opendir(("/proc/" + std::to_string(pid_) + "/task").c_str());
-  if (folder == nullptr) return tids;
-  while (const dirent* const entry = readdir(folder)) {
-    if (const uint64_t tid = std::strtoull(entry->d_name, nullptr, 10); tid != 0) tids.push_back(tid);
-  }
-  closedir(folder);
-  return tids;
-}
-
 std::string KernelThreads::NameOf(uint64_t tid) const {
-  char text[64];
-  if (!ReadSmallFile(PathOf(pid_, tid, "comm").c_str(), text, sizeof text)) return {};
-  return {text, std::strcspn(text, "\n")};
+  std::string name = TextInProc(pid_, tid, "comm");
+  name.resize(std::min(name.find('\n'), name.size()));
+  return name;
 }
 
 }  // namespace perfschema

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <ctime>
 #include <map>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "base/time_states.h"
 #include "shm/place.h"
 #include "shm/writer.h"
+#include "snapshot/kernel_threads.h"
 #include "snapshot/moment.h"
 #include "snapshot/open_events.h"
 #include "snapshot/slots.h"
@@ -43,14 +43,10 @@ class Kernel {
   }
   std::optional<KernelTime> TimeOf(uint64_t os_id) const {
     if (!lives_) return {};
-    char path[80], text[96];
-    const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
-    std::snprintf(path, sizeof path, "/proc/%llu/task/%llu/schedstat", number(pid_), number(os_id));
-    if (ReadSmallFile(path, text, sizeof text)) {
-      const auto [computing, runnable] = ParseSchedulerTimes(text);
-      return KernelTime{computing, runnable};
-    }
-    return {};
+    const std::string text = TextInProc(pid_, os_id, "schedstat");
+    if (text.empty()) return {};
+    const auto [computing, runnable] = ParseSchedulerTimes(text.c_str());
+    return KernelTime{computing, runnable};
   }
   // Returns the processor time of the whole process; 0 = not known.
   uint64_t Computed() const {
