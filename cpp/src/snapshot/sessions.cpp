@@ -111,6 +111,12 @@ const ClassRow* SessionSampler::ClassAt(uint64_t index) {
   return snapshot_->ClassAt(index);
 }
 
+uint32_t SessionSampler::StateOf(uint64_t index, const ClassRow& instrument) {
+  if (states_.size() <= index) states_.resize(index + 1, kNone);
+  if (states_[index] == kNone) states_[index] = WaitStateOf(instrument.name.view());
+  return states_[index];
+}
+
 bool SessionSampler::Draw(uint64_t part, uint64_t whole) { return whole != 0 && NextRandom(&random_) % whole < part; }
 
 void SessionSampler::MeetThreads() {
@@ -166,10 +172,13 @@ void SessionSampler::ScanPool(Kind kind, Open Thread::*open) {
     const uint32_t lap = chunk->lap.load(kAcquire);  // pairs with the taker's store of the new lap
     if (lap == 0 || (lap & 1) != 0) continue;
     Seen& known = seen[i];
-    if (known.lap != lap) known = {lap, chunk->thread.load(kAcquire), chunk->thread_id.load(kAcquire), 0};
-    const uint32_t ready = chunk->Ready(pool.per_chunk());
-    if (ready == 0 || known.settled == ~uint64_t{0} >> (64 - ready)) continue;
-    const PoolView::Records records = pool.records(i);
+    if (known.lap != lap) {
+      const PoolView::Records records = pool.records(i);  // a search: once a lap
+      if (records.count == 0) continue;
+      known = {lap, chunk->thread.load(kAcquire), chunk->thread_id.load(kAcquire), 0, records};
+    }
+    const PoolView::Records& records = known.records;
+    if (known.settled == ~uint64_t{0} >> (64 - records.count)) continue;
     uint32_t not_begun = 0;
     for (auto n = static_cast<uint32_t>(std::countr_one(known.settled)); n < records.count && not_begun < 2; ++n) {
       if ((known.settled >> n & 1) != 0) continue;
@@ -214,7 +223,7 @@ void SessionSampler::Meet(Kind kind, const ShmRecord& record, uint64_t capacity,
     row.operation.reset();
     if (instrument == nullptr) return;
     row.event_name = instrument->name;
-    const uint32_t state = WaitStateOf(instrument->name.view());
+    const uint32_t state = StateOf(what & 0xffff, *instrument);
     row.wait_class = kWaitStateNames[state];
     row.source = snapshot_->SourceText(what >> 32);
     if (const uint64_t operation = what >> 16 & 0xff; operation < std::size(kOperations)) row.operation = kOperations[operation].shown;

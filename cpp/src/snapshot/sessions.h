@@ -132,6 +132,7 @@ class SessionSampler {
   struct Seen {
     uint32_t lap = 0, slot = 0;
     uint64_t thread_id = 0, settled = 0;
+    PoolView::Records records{};  // its memory stays where it is
   };
   struct Digest {
     std::optional<Text<64>> digest;
@@ -145,6 +146,7 @@ class SessionSampler {
 
   void RenewSnapshot();
   const ClassRow* ClassAt(uint64_t index);
+  uint32_t StateOf(uint64_t index, const ClassRow& instrument);  // of threads that wait so
   void MeetThreads();
   void ScanPool(Kind kind, Open Thread::*open);
   void Meet(Kind kind, const ShmRecord& record, uint64_t capacity, Thread* thread);
@@ -163,6 +165,7 @@ class SessionSampler {
   std::vector<std::unique_ptr<Snapshot>> snapshots_;  // the last one is in use; texts of the others are in rows
   const Snapshot* snapshot_ = nullptr;
   uint64_t classes_asked_ = 0;
+  std::vector<uint32_t> states_;  // by instrument
   std::vector<Seen> seen_[kEventKinds];
   std::vector<Thread> threads_;
   std::unordered_map<std::string, Digest> digests_;
