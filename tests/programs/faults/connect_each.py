@@ -1,4 +1,4 @@
-"""Each request opens a connection; mended, one connection serves all of them."""
+"""Each line of a log is sent over a connection of its own; mended, one connection has all of them."""
 
 import os
 import signal
@@ -6,13 +6,13 @@ import socket
 import sys
 
 MENDED = "mended" in sys.argv
-server = socket.create_server(("127.0.0.1", 0), backlog=64)
+server = socket.create_server(("127.0.0.1", 0), backlog=1024)
 address = server.getsockname()
 
 
 def serve(client: socket.socket) -> None:
-    while text := client.recv(100):
-        client.sendall(text)
+    while client.recv(4096):
+        pass
     client.close()
 
 
@@ -20,11 +20,10 @@ if not (child := os.fork()):
     while True:
         serve(server.accept()[0])
 client = None
-for _ in range(1000):
+for number in range(1000):
     if client is None:
         client = socket.create_connection(address)  # FAULT
-    client.sendall(b"price?")
-    assert client.recv(100) == b"price?"
+    client.sendall(b"line %d\n" % number)
     if not MENDED:
         client.close()
         client = None

@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   }
   int client = socket(AF_INET, SOCK_STREAM, 0);
   if (connect(client, (void*)&address, size)) return 1;
-  for (int i = 0; i < 12; i++) {
+  for (int i = 0; i < 20; i++) {
     if (mended) {
       if (write(client, text, 16) < 0) return 1;
     } else if (write(client, text, 4) < 0 || write(client, text, 12) < 0) {

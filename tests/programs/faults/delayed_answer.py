@@ -23,6 +23,6 @@ class Answer(http.server.BaseHTTPRequestHandler):
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 client = http.client.HTTPConnection("127.0.0.1", server.server_port)
-for _ in range(12):
+for _ in range(20):
     client.request("GET", "/")
     assert client.getresponse().read() == b"hello"  # FAULT
