@@ -72,6 +72,61 @@ def test_blocked_are_all_that_had_to_wait_and_no_free_lock(
         assert "locks.c:" in row["source"]
 
 
+LOCKS_OF_ONE_LINE = """
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((noinline)) static pthread_mutex_t* made(void) {
+  pthread_mutex_t* mutex = malloc(sizeof *mutex);
+  pthread_mutex_init(mutex, NULL);
+  return mutex;
+}
+static sem_t is_kept;
+static int microseconds;
+static void* keep(void* mutex) {
+  pthread_mutex_lock(mutex);
+  sem_post(&is_kept);
+  usleep(microseconds);
+  pthread_mutex_unlock(mutex);
+  return NULL;
+}
+static pthread_t start(pthread_mutex_t* mutex, int for_microseconds) {
+  pthread_t thread;
+  microseconds = for_microseconds;
+  pthread_create(&thread, NULL, keep, mutex);
+  sem_wait(&is_kept);
+  return thread;
+}
+int main(void) {
+  sem_init(&is_kept, 0, 0);
+  pthread_mutex_t *first = made(), *second = made();
+  pthread_t thread = start(first, 400000);
+  pthread_mutex_lock(first);  // the longest
+  pthread_mutex_unlock(first);
+  pthread_join(thread, NULL);
+  thread = start(second, 100000);
+  pthread_mutex_lock(second);
+  pthread_mutex_unlock(second);
+  pthread_join(thread, NULL);
+  for (int i = 0; i < 20000; ++i) {
+    pthread_mutex_lock(first), pthread_mutex_unlock(first);
+    pthread_mutex_lock(second), pthread_mutex_unlock(second);
+  }
+}
+"""
+
+
+def test_the_longest_wait_of_each_lock_of_a_line_outlives_its_event(tmp_path: Path) -> None:
+    """40,000 events come after both waits. The instrument keeps the line of its longest one."""
+    (source := tmp_path / "locks.c").write_text(LOCKS_OF_ONE_LINE)
+    subprocess.run(["cc", "-O1", "-g", "-o", tmp_path / "locks", source, "-lpthread"], check=True)
+    report = report_of(tmp_path, tmp_path / "locks", options=("--all-on",))
+    long = [row for row in report["blocked"] if row["longest"] > 20e9]
+    line = next(number for number, text in enumerate(LOCKS_OF_ONE_LINE.splitlines(), 1) if "the longest" in text)
+    assert [(row["name"][-3:], row["source"].partition(" ")[2]) for row in long] == [(" #1", f"(locks.c:{line})"), (" #2", "")]
+
+
 POOL = """\
 import queue, threading, time
 from concurrent.futures import ThreadPoolExecutor

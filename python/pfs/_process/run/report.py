@@ -325,29 +325,39 @@ class _ToldApart:
         if rest[0] > 0:
             yield "", (*rest, numbers[2] if not objects else min(rest[1], numbers[2]))
 
+    def longest(self, name: str, time: int) -> Iterator[tuple[str, int]]:
+        """Yields the longest wait of each lock of a name. `time`: that of all, which may have been for a lock that is gone."""
+        found = [(self.ordinal(name, object_), numbers[2]) for object_, numbers in self._found.get(name, {}).items()]
+        yield from found
+        if all(most < time for _, most in found):
+            yield "", time
+
 
 def _add_blocked(
     report: Report, source: Rows, longest: dict[str, tuple[int, str | None]], names: Readable, told_apart: _ToldApart
 ) -> None:
     """Adds the waits for locks. The history has the last events only, so the longest wait of a lock may be missing there.
 
-    `longest`: that wait by instrument, and its line.
+    `longest`: that wait by instrument, and its line. The longest wait of another lock of the instrument has lost its line.
     """
-    seen: dict[str, int] = {}
+    seen: dict[tuple[str, str], int] = {}
 
-    def add(name: str, at: str | None, time: int, object_: int | None = None) -> None:
+    def add(name: str, at: str | None, time: int, ordinal: str) -> None:
         if time >= _SHORTEST_BLOCK and is_lock_wait(name, at or ""):
-            shown = names.name(name) + told_apart.ordinal(name, object_)
-            add_up(report.blocked, (shown, names.source(at) or ""), (1, time, time), longest=2)
+            add_up(report.blocked, (names.name(name) + ordinal, names.source(at) or ""), (1, time, time), longest=2)
 
     columns = ("EVENT_NAME", "SOURCE", "TIMER_WAIT", "OBJECT_INSTANCE_BEGIN")
     for name, at, time, object_ in source.rows("events_waits_history_long", columns):
         if time and name.startswith("wait/synch/"):  # a wait that has not ended has no time
-            seen[name] = max(seen.get(name, 0), time)
-            add(name, at, time, object_)
-    for name, (time, at) in longest.items():
-        if time > seen.get(name, 0):
-            add(name, at, time)
+            ordinal = told_apart.ordinal(name, object_)
+            seen[name, ordinal] = max(seen.get((name, ordinal), 0), time)
+            add(name, at, time, ordinal)
+    for name, (longest_of_all, at) in longest.items():
+        for ordinal, time in told_apart.longest(name, longest_of_all):
+            is_of_all = time == longest_of_all
+            # Without a line, a lock of Python may be where an idle worker waits.
+            if time > seen.get((name, ordinal), 0) and (is_of_all or not name.startswith("wait/synch/mutex/python/")):
+                add(name, at if is_of_all else None, time, ordinal)
 
 
 def _add_holders(report: Report, source: Rows, names: Readable) -> None:
