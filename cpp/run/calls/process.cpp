@@ -173,6 +173,7 @@ PFS_REPLACES int pfs_run_join(const char* settings) {
   }
   perfschema::g_runtime.run_is_off = false;
   if (!g_came_late) return 0;
+  JoinPython();  // first: its names are there when a thread's first event comes
   BindProgram(true);
   // A thread that was binding a call has stored the C library's address after that.
   constexpr timespec kInFlight{0, 10'000'000};
@@ -185,7 +186,9 @@ PFS_REPLACES int pfs_run_leave() {
   if (RunIsOff()) return 0;
   perfschema::g_runtime.run_is_off = true;
   StopTags();
-  if (perfschema::g_came_late) BindProgram(false);
+  if (!perfschema::g_came_late) return 0;
+  BindProgram(false);
+  LeavePython();
   return 0;
 }
 

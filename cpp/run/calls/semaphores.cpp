@@ -33,6 +33,15 @@ SourceLine SourceOf(const void* semaphore, const void* caller) {
 // Returns the entry of a Python lock, or nullptr.
 Object* PythonLockAt(const void* semaphore) { return g_is_python && !RunIsOff() ? KnownObject(semaphore, Kind::kPythonLock) : nullptr; }
 
+// Gives a Python lock that was made before a join the line that uses it first. Returns its entry, or nullptr. REQUIRES: the GIL.
+[[gnu::cold, gnu::noinline]] Object* LockBeforeJoin(const void* semaphore, const void* caller) {
+  if (!perfschema::g_came_late) return nullptr;
+  const Object* const known = PythonLockAt(semaphore);
+  const bool is_awake = known != nullptr && known->maker.load(std::memory_order_relaxed) != nullptr;
+  if (!is_awake) (void)NotePythonLock(semaphore, 1, caller);
+  return PythonLockAt(semaphore);
+}
+
 // A Python lock that one thread takes and another one releases excludes nobody: threads wait there for work, as for a condition. Before the
 // first release of that kind nothing tells: a thread that waits for a lock of its own may hang.
 bool IsForWork(const Object& lock) { return lock.least_waits.load(std::memory_order_relaxed) != 0; }
@@ -131,13 +140,15 @@ PFS_REPLACES int sem_trywait(sem_t* semaphore) {
   if (!g_is_python || RunIsOff()) return rc;
   if (rc != 0) {
     const int error = errno;
+    (void)LockBeforeJoin(semaphore, PFS_CALLER);
     t_tried = {semaphore, PythonLineOfThread(nullptr)};
     errno = error;
     return rc;
   }
-  Object* const object = PythonLockAt(semaphore);
-  if (object == nullptr) return rc;
   const void* const caller = PFS_CALLER;
+  Object* object = PythonLockAt(semaphore);
+  if (object == nullptr) object = LockBeforeJoin(semaphore, caller);
+  if (object == nullptr) return rc;
   const auto done = [] { return 0; };
   return LockedObject(
       object, [=] { return SourceAt(caller); }, Operation::kLock, done, done);

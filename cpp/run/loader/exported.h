@@ -51,6 +51,8 @@ class Exported {
   void* Find(const SymbolName& name) const;
   // As Find(), but finds no variable.
   void* FindFunction(const SymbolName& name) const;
+  // Returns the size of a variable that it exports.
+  size_t BytesOf(const SymbolName& name) const { return from_.symbols[IndexOf(name)].st_size; }
 
  private:
   uint32_t IndexOf(const SymbolName& name) const;

@@ -113,7 +113,11 @@ void AddPythonLayer() {
 PFS_IN_EVERY_PROCESS void StartPython(int count, char** arguments) {
   interpreter = FindPython();
   g_is_python = interpreter != nullptr;
-  if (g_is_python && ReadsPythonPath(count, arguments)) AddPythonLayer();
+  if (const char* const joined = Setting("PFS_RUN_LAYER"); joined != nullptr) {
+    std::snprintf(layer, sizeof layer, "%s", joined);
+  } else if (g_is_python && ReadsPythonPath(count, arguments)) {
+    AddPythonLayer();
+  }
 }
 
 void NoteFreeThreadedPython() {
@@ -137,28 +141,38 @@ bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
   return true;
 }
 
+// PyTypeObject, unchanged from CPython 3.8 to 3.14.
+constexpr size_t kNewOfType = 39 * sizeof(void*);
+PFS_SET_IN_EVERY_PROCESS char* place_of_constructor = nullptr;
+
 bool NoteQueueType(PyObject* type) {
-  // PyTypeObject, unchanged from CPython 3.8 to 3.14, and the number of the slot in the stable ABI.
-  constexpr size_t kNewOfType = 39 * sizeof(void*);
-  constexpr int kNewSlot = 65;
+  constexpr int kNewSlot = 65;  // of the stable ABI
   void* const original = g_py.PyType_GetSlot(type, kNewSlot);
   char* const place = reinterpret_cast<char*>(type) + kNewOfType;
   void* found;
   std::memcpy(&found, place, sizeof found);
-  if (original == nullptr || found != original || constructor_of_queues != nullptr) return false;
+  if (original == nullptr || found != original || place_of_constructor != nullptr) return false;
+  place_of_constructor = place;
   constructor_of_queues = reinterpret_cast<Constructor>(original);
   const Constructor made = MakeQueue;
   std::memcpy(place, &made, sizeof made);
   return true;
 }
 
+void ForgetQueueType() {
+  const Constructor made = MakeQueue;
+  const bool is_ours = place_of_constructor != nullptr && std::memcmp(place_of_constructor, &made, sizeof made) == 0;
+  if (is_ours) std::memcpy(place_of_constructor, &constructor_of_queues, sizeof constructor_of_queues);
+  place_of_constructor = nullptr;
+}
+
 // CPython has its GIL's state in _PyRuntime: cond, mutex, switch_cond, switch_mutex, one after the other (3.9 to 3.13).
 const char* NameOfGil(const void* address, Kind kind) {
-  constexpr uintptr_t kMostBytes = 4 << 20;
+  constexpr uintptr_t kMostBytes = 4 << 20, kPair = sizeof(pthread_cond_t) + sizeof(pthread_mutex_t);
   const auto at = reinterpret_cast<uintptr_t>(address);
+  if (g_gil != 0 && at - g_gil < 2 * kPair) return at - g_gil < kPair ? "gil" : "gil-switch";
   if (!g_is_python || at - reinterpret_cast<uintptr_t>(g_py._PyRuntime) > kMostBytes) return nullptr;
   const uintptr_t cond = kind == Kind::kMutex ? at - sizeof(pthread_cond_t) : at;
-  constexpr uintptr_t kPair = sizeof(pthread_cond_t) + sizeof(pthread_mutex_t);
   const auto is_pair = [&](uintptr_t object) {
     if (KnownObject(reinterpret_cast<const void*>(object), Kind::kCond) == nullptr) return false;
     const auto* const mutex = reinterpret_cast<const pthread_mutex_t*>(object + sizeof(pthread_cond_t));

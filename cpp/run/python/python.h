@@ -17,11 +17,22 @@ struct PyObject;
 // Whether this program is a Python interpreter whose functions are known. Constant after start.
 extern bool g_is_python __attribute__((visibility("hidden")));
 
+// The address of the conditions and mutexes of the GIL; 0 = not known. NameOfGil() finds out by itself what is used for the first time.
+extern uintptr_t g_gil __attribute__((visibility("hidden")));
+
 // Looks for the interpreter, and gives it the folder of the Python layer. Called once, at the start, with the arguments of the program.
 void StartPython(int count, char** arguments);
 
 // Says in the error log that a free-threaded Python is recorded as any C program is. REQUIRES: StartPython() was called.
 void NoteFreeThreadedPython();
+
+// Starts the Python layer in a program that was joined, and finds its GIL. LeavePython() takes the layer out again. Both wait a second for
+// the GIL: else it is done when a thread lets it go. REQUIRES: this thread has no lock of the program.
+void JoinPython();
+void LeavePython();
+
+// Names a thread that was there before, thread/python/NAME. REQUIRES: the GIL.
+void NameEarlyThread(uint64_t os_id, const char* name);
 
 // Returns whether this is a file of the Python layer, or its folder: the program does not know of them.
 bool IsOfPythonLayer(const char* path);
@@ -39,6 +50,10 @@ bool NoteQueueType(PyObject* type);
 // of the object. `is_soon`: the function is over soon, and only some of its calls set it. Returns false if there is none, or if too
 // many are noted. REQUIRES: the GIL.
 bool NoteCall(PyObject* function, size_t entry, const char* name, bool is_soon);
+
+// Undoes NoteQueueType() and NoteCall(). REQUIRES: the GIL.
+void ForgetQueueType();
+void ForgetCalls();
 
 // Returns the site PREFIX MODULE:LINE, of the script's call, or nullptr. REQUIRES: there is one.
 const Site* SiteOfScript(const char* prefix);

@@ -20,7 +20,12 @@ using AnyFunction = void* (*)(void*, void*, void*, void*, void*);
 constexpr size_t kMostCalls = 96;
 // `is_soon`: the function is over soon, and to find the line would take as long. So some calls have it: the first ones, and then one of
 // kMostSoon. They are also the calls within which events at the places of the interpreter have the line.
+struct Entry {  // PyMethodDef
+  const char* name;
+  AnyFunction function;
+};
 struct Noted {
+  Entry* method;
   AnyFunction original;
   bool is_soon;
   std::atomic<uint32_t> calls;  // two threads without a GIL may count one
@@ -75,17 +80,27 @@ AnyFunction ThunkAt(size_t index, std::index_sequence<kIndexes...>) {
 }  // namespace
 
 bool NoteCall(PyObject* function, size_t entry, const char* name, bool is_soon) {
-  struct Entry {  // PyMethodDef
-    const char* name;
-    AnyFunction function;
-  };
   Entry* method;
   std::memcpy(&method, reinterpret_cast<const char*>(function) + entry, sizeof method);
-  if (count == kMostCalls || method == nullptr || std::strcmp(method->name, name) != 0) return false;
-  noted[count].original = method->function;
-  noted[count].is_soon = is_soon;
-  method->function = ThunkAt(count++, std::make_index_sequence<kMostCalls>());
+  if (method == nullptr || std::strcmp(method->name, name) != 0) return false;
+  size_t index = 0;
+  while (index != count && noted[index].method != method) ++index;  // known if it was forgotten
+  if (index == kMostCalls) return false;
+  if (index == count) ++count;
+  const AnyFunction thunk = ThunkAt(index, std::make_index_sequence<kMostCalls>());
+  if (method->function == thunk) return false;
+  noted[index].method = method;
+  noted[index].original = method->function;
+  noted[index].is_soon = is_soon;
+  method->function = thunk;
   return true;
+}
+
+void ForgetCalls() {
+  for (size_t i = 0; i < count; ++i) {
+    const Noted& its = noted[i];
+    if (its.method->function == ThunkAt(i, std::make_index_sequence<kMostCalls>())) its.method->function = its.original;
+  }
 }
 
 const Site* SiteOfScript(const char* prefix) {

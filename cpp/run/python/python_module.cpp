@@ -83,6 +83,22 @@ PyObject* NoteCalls(PyObject*, Arguments arguments, intptr_t count) {
   return g_py.PyLong_FromLong(noted);
 }
 
+// forget_calls(): undoes note_queues() and note_calls().
+PyObject* Forget(PyObject*, PyObject*) {
+  ForgetQueueType();
+  ForgetCalls();
+  return None();
+}
+
+// name_early(native_id, name): names a thread that was there before the program was joined.
+PyObject* NameEarly(PyObject*, Arguments arguments, intptr_t count) {
+  long os_id = 0;
+  if (!HasCount(count, 2, 2) || !ReadNumber(arguments[0], &os_id)) return nullptr;
+  const char* const name = BytesOf(arguments[1]);
+  if (name != nullptr && os_id > 0) NameEarlyThread(static_cast<uint64_t>(os_id), name);
+  return None();
+}
+
 // note(message): adds a row to error_log.
 PyObject* Note(PyObject*, PyObject* arguments) {
   const char* message = nullptr;
@@ -141,6 +157,8 @@ const PyMethod kMethods[] = {
     {"note", Note, kTupleOfArguments, "note(message)"},
     FastMethod("note_calls", NoteCalls, "note_calls(offset, is_soon, *functions) -> int"),
     {"note_queues", NoteQueues, kOneArgument, "note_queues(type) -> int"},
+    {"forget_calls", Forget, kTupleOfArguments, "forget_calls()"},
+    FastMethod("name_early", NameEarly, "name_early(native_id, name)"),
     FastMethod("finder", Finder, "finder(wanted, find) -> find_spec"),
     {nullptr, nullptr, 0, nullptr},
 };
@@ -149,6 +167,13 @@ constinit PyModule module = {
     kMethods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
+
+namespace perfschema::run {
+PyObject* NativeModule(PyObject* (*make)(void* definition, int version)) {
+  constexpr int kVersion = 1013;  // PYTHON_API_VERSION, since CPython 2.5
+  return make(&module, kVersion);
+}
+}  // namespace perfschema::run
 
 // A program that has loaded the interpreter later than at its start finds its functions here. Where pfs is off, the layer that imports this
 // has nothing to do: it wraps nothing then.

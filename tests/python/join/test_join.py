@@ -151,6 +151,7 @@ def test_a_python_program_is_counted(folder: Path) -> None:
             "INSERT": requests,
             "SELECT": requests,
             "BEGIN": 1,
+            "GET": requests,  # what its client sends
         }
         pfs.leave(process.pid)
 

@@ -1,27 +1,25 @@
-"""What requests of unusual kinds are in a Python program: under ``pfs run``, where C++ makes their statements, and after
-``pfs attach-run``, where Python does. The program itself sees no difference.
+"""What requests of unusual kinds are in a Python program: under ``pfs run``, and after ``pfs join``. The program itself sees no
+difference.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 import pfs
-from pfs._process.run.attach import core_library
-from tests.python._programs.subject import clean_environment
 from tests.python.run.test_run import PFS, own_folder, pytestmark, run
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
-PACKAGE = Path(pfs.__file__).parent
-
+# With an argument, a program waits until it is joined.
 PROGRAM = """\
 import collections, gc, http.client, io, os, sys
-if len(sys.argv) > 1:
-    sys.path.insert(0, sys.argv[1]); import _pfs_run; sys.path.remove(sys.argv[1])
-    _pfs_run.attach(sys.argv[2], "clients,requests")
+if len(sys.argv) > 1: input("ready\\n")
 import wsgiref.handlers
 # What a server calls instead of the application.
 served = getattr(sys.modules.get("_pfs_run.servers"), "_served", lambda application: application)
@@ -110,21 +108,36 @@ def recorded(folder: Path) -> list[tuple[object, ...]]:
 
 
 def recorded_both_ways(tmp_path: Path, program: str, lines: int) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
-    """What is recorded of a program under ``pfs run``, and of one that is attached to. It prints the same in all ways."""
+    """What is recorded of a program under ``pfs run``, and of one that is joined. It prints the same in all ways."""
     (path := tmp_path / "app.py").write_text(program)
     plain = run(sys.executable, path)
     under = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, path)
-    environment = clean_environment(tmp_path) | {"PFS_DIR": str(tmp_path / "attached")}
-    attached = run(sys.executable, path, PACKAGE / "_auto", core_library(), env=environment)
+    joined = after_join(tmp_path, path)
     assert plain.stdout.count("\n") == lines
     assert under.stdout == plain.stdout
-    assert attached.stdout == plain.stdout
-    return recorded(tmp_path / "segments"), recorded(tmp_path / "attached")
+    assert joined == plain.stdout
+    return recorded(tmp_path / "segments"), recorded(tmp_path / "joined")
+
+
+def after_join(tmp_path: Path, program: Path) -> str:
+    """Joins a program, and returns what it says from then on."""
+    (tmp_path / "joined").mkdir()
+    process = subprocess.Popen([sys.executable, program, "joined"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PFS_DIR", str(tmp_path / "joined"))
+            pfs.join(process.pid)
+        return process.communicate("\n", timeout=120)[0]
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_requests_of_unusual_kinds(tmp_path: Path) -> None:
-    rows, attached = recorded_both_ways(tmp_path, PROGRAM, 47)
-    assert rows == attached
+    rows, joined = recorded_both_ways(tmp_path, PROGRAM, 47)
+    assert rows == joined
     texts = [row[1] for row in rows]
     assert texts[:3] == ["GET /", "GET /shop/ '?a=1'", "POST /shop/absent"]
     assert texts.count("POST /outer") == 1
@@ -154,8 +167,7 @@ def test_requests_of_unusual_kinds(tmp_path: Path) -> None:
 
 SENT = """\
 import sys
-if len(sys.argv) > 1:
-    sys.path.insert(0, sys.argv[1]); import _pfs_run; _pfs_run.attach(sys.argv[2], "clients")
+if len(sys.argv) > 1: input("ready\\n")
 import _pfs_run_native as native
 class Keys(dict):
     def __missing__(self, name): return native.key("http-client", name.lower())
@@ -196,6 +208,7 @@ for wrong in ((), (about, "GET"), (about, "GET", Address("a", "/"), Client(), 5)
     except TypeError:
         continue
     sys.exit(f"{wrong} is no error")
+if len(sys.argv) > 1: import os; os.kill(os.getpid(), 9)  # its segment stays
 """
 
 
@@ -203,9 +216,8 @@ def test_requests_to_addresses_of_any_kind(tmp_path: Path) -> None:
     """What an address raises is not the program's error, but a signal's exception that comes meanwhile is."""
     (path := tmp_path / "sent.py").write_text(SENT)
     run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, path, check=True)
-    environment = clean_environment(tmp_path) | {"PFS_DIR": str(tmp_path / "attached"), "PFS_KEEP": "1"}
-    run(sys.executable, path, PACKAGE / "_auto", core_library(), env=environment, check=True)
-    for kept in ("segments", "attached"):
+    after_join(tmp_path, path)
+    for kept in ("segments", "joined"):
         texts = [row[1] for row in recorded(tmp_path / kept)]
         assert texts[:2] == ["GET /shop/orders/7 '?a=1'", "GET /shop/orders/8"]
         assert texts[2:] == ["GET //relative", "GET /sh '?p/??'", "GET /made/of-client"]
@@ -239,12 +251,12 @@ os.kill(os.getpid(), 9)
 
 def test_requests_that_end_in_another_thread(tmp_path: Path) -> None:
     """A server's pool advances the response, and closes it. The row stays in the thread where the request began."""
-    rows, attached = recorded_both_ways(tmp_path, MOVED, 180)
-    assert sorted(rows, key=str) == sorted(attached, key=str)
+    rows, joined = recorded_both_ways(tmp_path, MOVED, 180)
+    assert sorted(rows, key=str) == sorted(joined, key=str)
     found = [(text, number) for _, text, number, _ in rows if text != "GET /between"]
     expected = {"POST /half": 503, "POST /whole": 503, "POST /late": 1, "POST /dropped": 503, "GET /shop/asked": 0}
     assert Counter(found) == dict.fromkeys(expected.items(), 20)
-    for folder in ("segments", "attached"):
+    for folder in ("segments", "joined"):
         [segment] = (tmp_path / folder).glob("**/*.pfs")
         with pfs.attach(segment) as schema:
             history = schema.table("events_statements_history_long")

@@ -33,6 +33,8 @@ constinit HotThreadState g_no_thread = [] {
   return none;
 }();
 
+constinit NameOfThread* g_name_of_early_thread = nullptr;
+
 namespace {
 
 ThreadSlot* slots = nullptr;
@@ -42,10 +44,13 @@ ShmCell* RowOf(uint32_t slot) { return g_runtime.thread_cells + slot * g_runtime
 
 // Reads the system's name of the calling thread, into a buffer: a signal handler may interrupt malloc.
 struct NativeName {
-  char text[32] = "thread/native/";
+  char text[128] = "thread/native/";
   NativeName() {
     constexpr size_t kPrefix = 14;
-    if (static_cast<pid_t>(OsIdOfThisThread()) == getpid()) {
+    const char* const early = g_name_of_early_thread != nullptr ? g_name_of_early_thread(OsIdOfThisThread()) : nullptr;
+    if (early != nullptr) {
+      std::memcpy(text, early, std::strlen(early) + 1);
+    } else if (static_cast<pid_t>(OsIdOfThisThread()) == getpid()) {
       std::memcpy(text + kPrefix, "main", sizeof "main");
     } else if (pthread_getname_np(pthread_self(), text + kPrefix, 16) != 0 || text[kPrefix] == 0) {
       std::memcpy(text + kPrefix, "thread", sizeof "thread");

@@ -339,6 +339,9 @@ void EndInstrumentation(ThreadState& thread);
 
 // Returns the system's id of the calling thread. Cached.
 uint64_t OsIdOfThisThread();
+// Returns the name of a thread of the system that was there before this library, of less than 128 bytes, or nullptr. nullptr: nobody knows.
+using NameOfThread = const char*(uint64_t os_id);
+extern NameOfThread* g_name_of_early_thread PFS_HIDDEN;
 // Arranges that EndThread() runs when the calling thread ends.
 void HearOfThreadEnd();
 

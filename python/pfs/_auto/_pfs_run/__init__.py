@@ -8,7 +8,7 @@ module, and not before.
 import os
 import sys
 
-__all__ = ["attach", "start"]
+__all__ = ["join", "leave", "start"]
 
 # Part: modules of the program that it wraps, and its own module here.
 PARTS = {
@@ -40,11 +40,13 @@ PARTS = {
     "tests": {"_pytest.runner": "tests"},
     "cells": {"IPython.core.interactiveshell": "cells"},
 }
+_DEFAULT = ",".join(part for part in PARTS if part != "asyncio")
+_finders = []  # the one that is in sys.meta_path
 
 
 def start():
     """Loads the native module and begins to wait for imports. Returns False where nothing is recorded."""
-    wanted = _modules_of(os.environ.get("PFS_RUN_PYTHON", ",".join(part for part in PARTS if part != "asyncio")))
+    wanted = _modules_of(os.environ.get("PFS_RUN_PYTHON", _DEFAULT))
     if not wanted or "t" in getattr(sys, "abiflags", ""):
         return False
     package = __file__.rpartition("/_auto/")[0]
@@ -54,18 +56,19 @@ def start():
     return True
 
 
-def attach(library, parts):
-    """Begins in a program that runs already. `library` is the core, libperfschema.so.
+def join(native, parts):
+    """Begins in a program that was joined, or begins again (cpp/run/python/python_join.cpp). `native`: the native module."""
+    sys.modules["_pfs_run_native"] = native
+    _wait_for(_modules_of(parts or _DEFAULT))
 
-    Raises:
-        RuntimeError: the layer is there already.
-    """
-    if "_pfs_run_native" in sys.modules:
-        raise RuntimeError("this program is recorded already")
-    from _pfs_run import attached
 
-    attached.start(library)
-    _wait_for(_modules_of(parts))
+def leave():
+    """Puts back what was wrapped. The finder stays, and finds nothing: another thread may be going through sys.meta_path."""
+    if _finders:
+        _finders[0].wanted.clear()
+    sys.modules["_pfs_run_native"].forget_calls()
+    if "_pfs_run.wrapping" in sys.modules:
+        sys.modules["_pfs_run.wrapping"].undo()
 
 
 def _modules_of(parts):
@@ -73,7 +76,11 @@ def _modules_of(parts):
 
 
 def _wait_for(wanted):
-    sys.meta_path.insert(0, _Finder(wanted))
+    if _finders:
+        _finders[0].wanted.update(wanted)
+    else:
+        _finders.append(_Finder(wanted))
+        sys.meta_path.insert(0, _finders[0])
     for name in wanted:
         module = sys.modules.get(name)
         if module is not None:
@@ -113,11 +120,11 @@ class _Finder:
     """Stands first in sys.meta_path. It finds nothing itself: it asks the others, and wraps a module after its execution."""
 
     def __init__(self, wanted):
-        self._wanted = wanted
+        self.wanted = wanted
         self.find_spec = sys.modules["_pfs_run_native"].finder(wanted, self._find)
 
     def _find(self, name, path=None, target=None):
-        part = self._wanted.get(name)
+        part = self.wanted.get(name)
         if part is None:
             return None
         for finder in sys.meta_path:
@@ -136,7 +143,8 @@ class _Finder:
                 return execute(module)
             vars(spec.loader).pop("exec_module", None)
             result = execute(module)
-            _wrap(module, part)
+            if name in self.wanted:
+                _wrap(module, part)
             return result
 
         if type(getattr(spec.loader, "__dict__", None)) is dict:

@@ -28,6 +28,7 @@ _TOLD = (
     "limit",
     "skip",
 )
+_listeners = []
 _PARTS = {"insert": "documents", "update": "updates", "delete": "deletes"}
 _OF_PARTS = ("q", "u", "limit", "multi", "upsert")
 
@@ -102,7 +103,9 @@ def _listener(monitoring):
                 number = code if type(code) is int and code > 0 else 1
                 native.end(handle, 0, 0, number, clean(str(failure.get("errmsg", ""))))
 
-    monitoring.register(Listener())
+    if not _listeners:  # they stay: clients that have one keep it
+        _listeners.append(Listener())
+        monitoring.register(_listeners[0])
 
 
 PATCHES = {"pymongo.monitoring": _listener}

@@ -1,7 +1,7 @@
 """Names threads by Thread.name, and says which locks are those of queues."""
 
 import _pfs_run_native as native
-from _pfs_run.wrapping import replace
+from _pfs_run.wrapping import put, replace
 
 named = {}  # the names of the last threads by THREAD_ID: their rows go when they end
 _MOST = 1000
@@ -27,7 +27,12 @@ def _threading(threading):
     # From CPython 3.14 on a thread then names itself for the system, too, by at most 15 bytes of its name: ours comes after that.
     last = "_set_os_name" if hasattr(threading.Thread, "_set_os_name") else "_set_native_id"
     replace(threading.Thread, last, naming)
-    _name(threading.main_thread()._name)
+    own = threading.get_native_id()
+    for thread in list(threading._active.values()):
+        if thread._native_id == own:
+            _name(thread._name)
+        else:  # the program was joined
+            native.name_early(thread._native_id or 0, thread._name)
 
     before = threading.Thread.name
 
@@ -37,7 +42,7 @@ def _threading(threading):
             _name(self._name)
 
     name.__doc__, name.__qualname__ = before.fset.__doc__, before.fset.__qualname__
-    threading.Thread.name = before.setter(name)
+    put(threading.Thread, "name", before.setter(name))
 
 
 def _queue(queue):

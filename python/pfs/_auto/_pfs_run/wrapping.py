@@ -1,11 +1,12 @@
-"""Replaces functions by functions: the type, the name, the signature and the attributes stay."""
+"""Replaces functions by functions: the type, the name, the signature and the attributes stay. Puts them back."""
 
 from functools import wraps
 from weakref import WeakSet
 
-__all__ = ["is_replaced", "replace"]
+__all__ = ["is_replaced", "put", "replace", "undo"]
 
 _replacements = WeakSet()
+_done = []  # what undo() puts back
 
 
 def replace(owner, name, make):
@@ -19,7 +20,21 @@ def replace(owner, name, make):
         raise TypeError(f"{owner.__name__}.{name} is a {type(original).__name__}")
     replacement = wraps(original)(make(original))
     _replacements.add(replacement)
+    put(owner, name, replacement)
+
+
+def put(owner, name, replacement):
+    """Puts something in the place of an attribute of a class or a module."""
+    _done.append((owner, name, vars(owner)[name], replacement))
     setattr(owner, name, replacement)
+
+
+def undo():
+    """Puts back what is still in its place."""
+    while _done:
+        owner, name, original, replacement = _done.pop()
+        if vars(owner).get(name) is replacement:
+            setattr(owner, name, original)
 
 
 def is_replaced(function):

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pfs import _core
+from pfs._base.installed import PACKAGE
 from pfs._process import by_name, owners, processes
 from pfs._process.run import launch
 from pfs._read.show import plain
@@ -26,7 +27,15 @@ _SEGMENT = re.compile(r"/[^ \n]*/[0-9][0-9-]*\.pfs$", re.MULTILINE)
 _STATES = {"T": "it is stopped", "t": "a debugger has stopped it", "Z": "it has ended", "X": "it has ended"}
 
 
-def join(pid: int, only: Sequence[str] = (), *, all_on: bool = False, children: str = "fork", force: bool = False) -> str:
+def join(
+    pid: int,
+    only: Sequence[str] = (),
+    *,
+    all_on: bool = False,
+    children: str = "fork",
+    force: bool = False,
+    python: Sequence[str] = launch.PYTHON_PARTS,
+) -> str:
     """Records a program that runs already, as ``pfs run`` does, until it ends or :func:`pfs.leave` is called.
 
     Returns the path of its segment. One thread of the program stands for less than a millisecond. If it cannot be joined, nothing
@@ -37,13 +46,14 @@ def join(pid: int, only: Sequence[str] = (), *, all_on: bool = False, children: 
         all_on: time each lock, and not only those that must be waited for.
         children: "fork" also records the children that it forks from then on, "none" does not.
         force: join a program with a filter of system calls (seccomp), too. A filter that kills may end it.
+        python: of a Python program also record these: names of its threads, requests, queries; ``["none"]``: nothing.
 
     Raises:
         AttachError: there is no such process, or it must not be touched. The message says why.
         StateError: it was at no safe point in two seconds: a later try may succeed.
     """
     status = judge(pid, force)
-    settings = _settings(pid, only, all_on, children)
+    settings = _settings(pid, only, all_on, children, python)
     failed = _call(pid, _JOIN, b"".join(f"{name}={value}".encode() + b"\0" for name, value in settings.items())) != 0
     segment = _SEGMENT.search(_read(pid, "maps"))
     if failed or segment is None:
@@ -123,7 +133,7 @@ def pid_of(name: str) -> int:
     raise AttachError(f"{len(found) or 'no'} processes are called '{name}'" + (f": give the pid of one{lines}" if found else ""))
 
 
-def _settings(pid: int, only: Sequence[str], all_on: bool, children: str) -> dict[str, str]:
+def _settings(pid: int, only: Sequence[str], all_on: bool, children: str, python: Sequence[str]) -> dict[str, str]:
     """Returns the variables that the library takes in place of its environment. Empty ones are left out."""
     there = dict(entry.split("=", 1) for entry in _read(pid, "environ").split("\0") if entry.startswith("PFS_") and "=" in entry)
     folder = os.environ.get("PFS_DIR")
@@ -133,6 +143,8 @@ def _settings(pid: int, only: Sequence[str], all_on: bool, children: str) -> dic
         "PFS_MODE": os.environ.get("PFS_MODE") or there.get("PFS_MODE", ""),
         "PFS_OPTIONS": launch.options_text(only, all_on, False, os.environ.get("PFS_OPTIONS") or there.get("PFS_OPTIONS")),
         "PFS_RUN_CHILDREN": children,
+        "PFS_RUN_LAYER": os.path.join(PACKAGE, "_auto"),
+        "PFS_RUN_PYTHON": ",".join(python),
     }
     return {name: value for name, value in settings.items() if value}
 

@@ -17,7 +17,6 @@ __all__ = ["main", "pfs_command"]
 # The commands, each with the module beside this one that defines it and its name there. A module is imported when its command is
 # called: `pfs run` does not wait for what the others need.
 COMMANDS = {
-    "attach-run": "attach_run:attach_run",
     "collect": "collect:collect",
     "config": "reference:config",
     "ddl": "reference:ddl",

@@ -23,6 +23,14 @@ __all__ = ["join", "leave"]
     callback=some_of([part for part in launch.PARTS if part != "memory"], "part"),
     help=f"Record only these parts: {', '.join(part for part in launch.PARTS if part != 'memory')}.",
 )
+@click.option(
+    "--python",
+    metavar="A,B,...",
+    default=",".join(launch.PYTHON_PARTS),
+    callback=some_of((*launch.PYTHON_PARTS, *launch.PYTHON_MORE, "none"), "part of Python"),
+    help=f"Of Python programs also record these, or none: {', '.join((*launch.PYTHON_PARTS, *launch.PYTHON_MORE))}.  "
+    "[default: all but asyncio]",
+)
 @click.option("--all-on/--contended", help="Time each lock, or only locks that must be waited for.  [default: contended]")
 @click.option("--children", type=click.Choice(joined.CHILDREN), default="fork", show_default=True, help="Also record these.")
 @click.option("--force", is_flag=True, help="Join a program with a filter of system calls, too, which may end it.")
@@ -32,6 +40,7 @@ def join(
     process: str,
     dry_run: bool,
     only: list[str],
+    python: list[str],
     all_on: bool,
     children: str,
     force: bool,
@@ -54,7 +63,7 @@ def join(
         status = joined.judge(pid, force)
         click.echo(f"process {pid} can be joined: {status['Name'].strip()}, {status['Threads'].strip()} threads")
         return
-    segment = joined.join(pid, only, all_on=all_on, children=children, force=force)
+    segment = joined.join(pid, only, all_on=all_on, children=children, force=force, python=python)
     click.echo(f"process {pid} is recorded: pfs top {segment if segment.startswith('/proc/') else pid}", err=True)
     if seconds is None:
         return
