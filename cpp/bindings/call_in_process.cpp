@@ -7,10 +7,13 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -130,11 +133,31 @@ static_assert(offsetof(Mail, function) == 32 && offsetof(Mail, state) == 40 && o
 // Parts of that scratch memory: the path, the name of the function, its argument.
 constexpr uint64_t kNamePlace = 64, kTextPlace = 128, kScratchBytes = 16384;
 
+constexpr uint64_t kMostSpan = uint64_t{1} << 32;  // of an object
+
+// A text of the process, which may be sent to a terminal.
+std::string Printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }, '?');
+  return text;
+}
+
 Status Refused(const std::string& why) { return {Code::kNotAllowed, why}; }
 
 void Nap() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
 std::string FolderOf(pid_t pid) { return "/proc/" + std::to_string(pid); }
+
+// Returns the user to whom the files of a process belong.
+uid_t UserOf(pid_t pid) {
+  unsigned user = ~0u;
+  char line[256];
+  FILE* const file = fopen((FolderOf(pid) + "/status").c_str(), "re");
+  while (file != nullptr && fgets(line, sizeof line, file) != nullptr && std::sscanf(line, "Uid: %*u %*u %*u %u", &user) != 1) {
+  }
+  if (file != nullptr) fclose(file);
+  return user;
+}
 
 // Keeps other joiners out.
 class OneJoiner {
@@ -165,6 +188,7 @@ class Target {
   std::string PathOf(uint64_t what) const;
   Status FindPlaces();
   Status Hand();
+  int OpenMemory(const std::string& path) const;
   Status Await(CallResult* result);
   bool IsFree(const Mail& mail) const;
   uint64_t state() const { return memory_.Get<uint64_t>(mail_at_ + offsetof(Mail, state)); }
@@ -185,11 +209,22 @@ bool IsNamed(const std::string& path, std::string_view name) {
 
 Status Target::Look() {
   if (!memory_.is_open()) return Refused(std::string("the system does not let this user trace it: ") + std::strerror(errno));
-  for (const MappedRange& range : memory_.Ranges()) {
+  const std::vector<MappedRange> ranges = memory_.Ranges();
+  if (ranges.empty()) return Refused("it has ended, or has more mappings than pfs reads");
+  const auto is_code = [&](const MappedObject& object) {  // else a file that the program reads
+    return std::ranges::any_of(ranges, [&](const MappedRange& range) {
+      return range.path == object.path && range.protection[2] == 'x' && range.begin - object.parts[0].begin < kMostSpan;
+    });
+  };
+  ReadingLimits limits;
+  for (const MappedRange& range : ranges) {
     const bool is_first = range.offset == 0 && !range.path.empty() && (range.path[0] == '/' || range.path.starts_with("[vdso]"));
     if (!is_first || range.path.starts_with("/dev/") || range.protection[0] != 'r') continue;
-    MappedObject object(memory_, range);
-    if (object.is_valid) objects_.push_back(std::move(object));
+    MappedObject object(memory_, range, limits);
+    if (object.is_damaged && is_code(object)) return Refused(Printable(object.path) + " has a damaged table of functions in its memory");
+    if (!object.is_valid) continue;
+    if (limits.objects-- == 0) return Refused("it has more libraries than pfs reads");
+    objects_.push_back(std::move(object));
   }
   for (const MappedObject& object : objects_) {
     if (c_library_ == nullptr && (IsNamed(object.path, "libc.so.6") || IsNamed(object.path, "libc-2."))) c_library_ = &object;
@@ -214,6 +249,7 @@ Status Target::Look() {
     if (is_allocator || IsNamed(object.path, "ld-")) unsafe_.AddObject(memory_, object);
   }
   unsafe_.AddCLibrary(memory_, *c_library_);
+  if (!unsafe_.is_complete()) return Refused("its C library or its allocator is larger than pfs reads, or damaged");
   return FindPlaces();
 }
 
@@ -267,6 +303,22 @@ Status Target::CallThere(CallResult* result) {
   return Await(result);
 }
 
+// Opens what the process says is the memory for the library. It may say any number: of a file that it may only read, and that this process
+// may write.
+int Target::OpenMemory(const std::string& path) const {
+  constexpr long kMemory = 0x01021994;  // TMPFS_MAGIC
+  const int place = open((FolderOf(wanted_.pid) + path).c_str(), O_PATH | O_CLOEXEC);
+  if (place < 0) return -1;
+  struct stat info {};
+  struct statfs system {};
+  const bool is_it = fstat(place, &info) == 0 && fstatfs(place, &system) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 0 &&
+                     info.st_size == 0 && info.st_uid == UserOf(wanted_.pid) && system.f_type == kMemory;
+  const int opened = is_it ? open((FolderOf(getpid()) + "/fd/" + std::to_string(place)).c_str(), O_WRONLY | O_CLOEXEC) : -1;
+  close(place);
+  if (!is_it) errno = EBADF;
+  return opened;
+}
+
 // Gives the thread what it waits for.
 Status Target::Hand() {
   const auto mail = memory_.Get<Mail>(mail_at_);
@@ -276,7 +328,7 @@ Status Target::Hand() {
     if (number < 0) return Refused(std::string("memfd_create() fails there: ") + std::strerror(static_cast<int>(-number)));
     const std::string path = "/fd/" + std::to_string(number);
     const int from = open(wanted_.library.c_str(), O_RDONLY | O_CLOEXEC);
-    const int to = open((FolderOf(wanted_.pid) + path).c_str(), O_WRONLY | O_CLOEXEC);
+    const int to = OpenMemory(path);
     struct stat info {};
     bool is_copied = from >= 0 && to >= 0 && fstat(from, &info) == 0;
     for (off_t left = info.st_size; is_copied && left > 0;) {
@@ -316,7 +368,7 @@ Status Target::Await(CallResult* result) {
     } else if (now == Mail::kFailed) {
       char text[256] = "";
       (void)memory_.Read(memory_.Get<uint64_t>(mail_at_ + offsetof(Mail, result)), text, sizeof text - 1);
-      return Refused(std::string("its dynamic linker refuses: ") + text);
+      return Refused("its dynamic linker refuses: " + Printable(text));
     } else if (now == Mail::kGaveUp || now == Mail::kFailedAndEnded) {
       return {Code::kState, "this process was too slow for the thread that was to record it: not now"};
     } else if (now == Mail::kNone && Clock::now() > begin_by) {

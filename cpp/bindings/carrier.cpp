@@ -73,10 +73,15 @@ constexpr const char* kOthers[] = {
 
 void UnsafeCode::Add(const ProcessMemory& memory, uint64_t begin, uint64_t end) {
   if (begin >= end) return;
+  if (end - begin > bytes_left_) {
+    is_complete_ = false;
+    return;
+  }
+  bytes_left_ -= end - begin;
   Code code{begin, end, std::string(end - begin + kMostCall, '\0')};
   if (!memory.Read(begin - kMostCall, code.bytes.data(), code.bytes.size())) {
     // Nothing is before the first page of an object.
-    (void)memory.Read(begin, code.bytes.data() + kMostCall, end - begin);
+    is_complete_ &= memory.Read(begin, code.bytes.data() + kMostCall, end - begin);
   }
   codes_.push_back(std::move(code));
   first_ = std::min(first_, begin);
@@ -112,6 +117,10 @@ void UnsafeCode::AddCLibrary(const ProcessMemory& memory, const MappedObject& li
     if ((part.flags & PF_X) == 0) continue;
     c_begin_ = part.begin;
     c_end_ = part.end;
+    if (part.end - part.begin > bytes_left_) {
+      is_complete_ = false;
+      return;
+    }
     std::string text(part.end - part.begin, '\0');
     constexpr std::string_view kReturn("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9);  // rt_sigreturn()
     const size_t at = memory.Read(part.begin, text.data(), text.size()) ? text.find(kReturn) : std::string::npos;

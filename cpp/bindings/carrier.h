@@ -19,6 +19,8 @@ class UnsafeCode {
   // All code of an object.
   void AddObject(const ProcessMemory& memory, const MappedObject& object);
   void AddCLibrary(const ProcessMemory& memory, const MappedObject& library);
+  // Returns false if code could not be read, or is too much.
+  bool is_complete() const { return is_complete_; }
   // Returns whether the address is in such code.
   bool Has(uint64_t address) const;
   // Returns whether it is there, behind a call.
@@ -37,6 +39,8 @@ class UnsafeCode {
   std::vector<Code> codes_;
   uint64_t first_ = ~uint64_t{0}, last_ = 0;
   uint64_t c_begin_ = 0, c_end_ = 0, restorer_ = 0;
+  uint64_t bytes_left_ = 64 << 20;
+  bool is_complete_ = true;
 };
 
 struct Carried {

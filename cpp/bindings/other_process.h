@@ -1,6 +1,7 @@
 // bindings/other_process.h: the memory of another process, and the objects that its dynamic linker has loaded. Nothing there is changed.
 //
-// All is read from the process and not from files: a file may be another one by now, or lie in another container.
+// All is read from the process and not from files: a file may be another one by now, or lie in another container. The process may lie, so
+// what is read has limits.
 #pragma once
 
 #include <elf.h>
@@ -36,6 +37,7 @@ class ProcessMemory {
     T value{};
     return Read(from, &value, sizeof value) ? value : T{};
   }
+  // Returns nothing if there are more than a program has.
   std::vector<MappedRange> Ranges() const;
 
  private:
@@ -49,12 +51,25 @@ struct ExportedSymbol {
   uint64_t begin, end;  // end: as the object says, or begin
 };
 
+// What may still be read of the objects of a process.
+struct ReadingLimits {
+  uint32_t objects = 4096;
+  uint32_t functions = 1 << 19;
+  uint64_t bytes = uint64_t{512} << 20;
+  // Returns false if that is too much.
+  bool Take(uint64_t more) {
+    const bool is_within = more <= bytes;
+    if (is_within) bytes -= more;
+    return is_within;
+  }
+};
+
 // An object that the process has mapped: a program or a library. Threads: immutable.
 class MappedObject {
  public:
-  // `is_valid` is false if there is no ELF object of this machine.
-  MappedObject(const ProcessMemory& memory, const MappedRange& first);
-  bool is_valid = false;
+  // `is_valid` is false if there is no ELF object of this machine. `is_damaged`: its tables cannot be what they say.
+  MappedObject(const ProcessMemory& memory, const MappedRange& first, ReadingLimits& limits);
+  bool is_valid = false, is_damaged = false;
   std::string path;
   // The functions that it exports, by address.
   std::vector<ExportedSymbol> functions;
@@ -69,7 +84,8 @@ class MappedObject {
   const ExportedSymbol* Find(std::string_view name) const;
 
  private:
-  void ReadFunctions(const ProcessMemory& memory, uint64_t base, uint64_t dynamic);
+  // Returns false if the object is damaged.
+  bool ReadFunctions(const ProcessMemory& memory, uint64_t base, uint64_t dynamic, ReadingLimits& limits);
 };
 
 }  // namespace perfschema::bindings
