@@ -15,12 +15,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import pfs
 from pfs import _core
-from pfs._process.history.store import Folder
+from pfs._process.history.names import SAMPLES
+from pfs._process.history.store import Folder, read_table
 from pfs._process.history.weights import corrected
 from tests.python._programs.subject import Subject, clean_environment, until
 
@@ -160,6 +163,43 @@ def test_weights_of_two_processes_do_not_meet() -> None:
     samples, sums = frames([(1, 1, "a", 10), (2, 1, "a", 10)], [(1, "a", 30)])
     samples["PID"] = [7, 8]
     assert corrected(samples, sums)["WEIGHT"].tolist() == [30, 10]
+
+
+def test_a_row_takes_few_bytes_in_files(folder: Path) -> None:
+    """The rows of 40 threads for three minutes: in each sample a quarter of the threads is in a wait that is new."""
+    random = np.random.default_rng(1)
+    samples, threads = 3600, 40
+    times = 1_760_000_000_000_000 + np.cumsum(random.integers(25_000, 75_000, samples))
+    is_new = random.random((samples, threads)) < 0.25
+    is_new[0] = True
+    since = np.maximum.accumulate(np.where(is_new, np.arange(samples)[:, None], 0), axis=0)
+    began = (times[:, None] - random.integers(0, 50_000, (samples, threads)))[since, np.arange(threads)]
+    each = {
+        "SAMPLE_ID": np.arange(1, samples + 1), "SAMPLE_TIME": times,
+        "WEIGHT": random.integers(25_000, 75_000, samples) * 1_000_123, "LATENESS": random.integers(5, 9, samples) * 12_345_678,
+    }  # fmt: skip
+    columns = {name: np.repeat(values, threads) for name, values in each.items()}
+    columns |= {
+        "THREAD_ID": np.tile(np.arange(threads), samples), "EVENT_ID": np.cumsum(is_new * 37, axis=0).ravel(),
+        "TIMER_WAIT": (columns["SAMPLE_TIME"] - began.ravel()) * 10**6,
+    }  # fmt: skip
+    rows = samples * threads
+    parts: list[_core.Part] = [("PID", "uint64", False, np.full(rows, 7, np.uint64), None, None)]
+    for name, values in columns.items():
+        kind, of = ("timestamp", np.int64) if name == "SAMPLE_TIME" else ("uint64", np.uint64)
+        parts.append((name, kind, False, values.astype(of), None, None))
+    kept = Folder(folder / "small.ash")
+    for at in range(0, rows, 10_000):
+        kept.add((SAMPLES, min(10_000, rows - at), [(*part[:3], part[3][at : at + 10_000], None, None) for part in parts]))
+    kept.close()
+    [file] = kept.path.glob("*.parquet")
+    assert file.stat().st_size < 3 * rows
+    assert pq.ParquetFile(file).num_row_groups == 2  # a file of many rows is not in memory at once
+    read = read_table(kept.path, SAMPLES)
+    assert read is not None
+    back = read.to_pandas().sort_values(["SAMPLE_ID", "THREAD_ID"], ignore_index=True)
+    for name in ("EVENT_ID", "TIMER_WAIT", "WEIGHT"):
+        assert (back[name].to_numpy() == columns[name]).all(), name
 
 
 def recorder(folder: Path, *arguments: object) -> subprocess.Popen[str]:

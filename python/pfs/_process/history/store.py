@@ -1,8 +1,8 @@
 """Keeps samples: in memory, or in a folder of files that can be read while they are written, and after a crash.
 
 A folder NAME.ash has, for each table, streams of Arrow and files of Parquet: ``active_session_history-20261129T101500Z.arrows``.
-A stream gets the rows of each process once a second. After ten minutes it becomes a file of Parquet of the same name, sorted by
-thread, and is removed. Old files go when the folder keeps enough.
+A stream gets the rows of each process once a second. After ten minutes it becomes a file of Parquet of the same name, whose rows
+are in the order that takes least space, and is removed. Old files go when the folder keeps enough.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -222,13 +223,49 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
             yield reader.read_next_batch()
 
 
-def _table_of(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
+def _table_of(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     import pyarrow as pa
 
-    found = list(batches)
-    if not found:
-        return None
-    return pa.Table.from_batches(found).unify_dictionaries().combine_chunks()
+    return pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
+
+
+# What is the same in all rows of a sample: where threads follow each other, the values of the one before are near, and are found.
+_OF_SAMPLE = ("SAMPLE_TIME", "WEIGHT", "LATENESS")
+_GROWS = ("SAMPLE_ID", "EVENT_ID", "WAIT_BEGAN", "STATEMENT_EVENT_ID", "STATEMENT_BEGAN", "TRANSACTION_EVENT_ID")
+_SMALL = ("CPU_TIME", "RUNNABLE_TIME", "COUNT_STAR", "SUM_TIMER_WAIT")
+_SORTED_SECONDS = 30
+_ROWS_AT_ONCE = 100_000
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    """Returns rows in the order in which a file is smallest: by thread within each half minute."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    part = pc.divide(table["SAMPLE_TIME"].cast(pa.int64()), _SORTED_SECONDS * 1_000_000)
+    keys = [key for key in ("PID", "PART", "THREAD_ID", "SAMPLE_TIME") if key == "PART" or key in table.schema.names]
+    return table.append_column("PART", part).sort_by([(key, "ascending") for key in keys]).drop_columns("PART")
+
+
+def _encodings(columns: Iterable[str]) -> dict[str, Any]:
+    """Returns how Parquet writes columns: many values differ, so that a dictionary of them would be larger than they are."""
+    deltas = {name for name in columns if name in _GROWS + _SMALL}
+    return {
+        "column_encoding": dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
+        "use_dictionary": [name for name in columns if name not in deltas and name not in _OF_SAMPLE],
+    }
+
+
+def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yields tables of about 100,000 rows: they take little memory, and a file of Parquet has few of them."""
+    part: list[pa.RecordBatch] = []
+    for batch in batches:
+        part.append(batch)
+        if sum(one.num_rows for one in part) >= _ROWS_AT_ONCE:
+            yield _sorted(_table_of(part))
+            part = []
+    if part:
+        yield _sorted(_table_of(part))
 
 
 def _to_parquet(path: Path) -> None:
@@ -236,12 +273,14 @@ def _to_parquet(path: Path) -> None:
 
     target = path.with_suffix(_PARQUET)
     with suppress(OSError):
-        table = None if target.exists() else _table_of(_batches(path))
-        if table is not None:
-            order = [name for name in ("PID", "THREAD_ID", "EVENT_NAME", "SAMPLE_TIME") if name in table.schema.names]
-            keys = [(name, "ascending") for name in order if name != "EVENT_NAME"]
-            with paths.replaced(target) as file:
-                pq.write_table(table.sort_by(keys), file, compression="zstd")
+        parts = iter(()) if target.exists() else _parts(_batches(path))
+        if (first := next(parts, None)) is not None:
+            with (
+                paths.replaced(target) as file,
+                pq.ParquetWriter(file, first.schema, compression="zstd", **_encodings(first.schema.names)) as writer,
+            ):
+                for part in chain([first], parts):
+                    writer.write_table(part)
         path.unlink()
 
 
@@ -258,7 +297,8 @@ def read_table(folder: Path, table: str, begin: datetime | None = None, end: dat
             if (file := stem.with_suffix(_PARQUET)).exists():
                 rows = pq.read_table(file)
             elif (file := stem.with_suffix(_STREAM)).exists():
-                rows = _table_of(_batches(file))
+                batches = list(_batches(file))
+                rows = _table_of(batches) if batches else None
         if rows is None or "SAMPLE_TIME" not in rows.schema.names:
             continue
         for limit, compare in ((begin, pc.greater_equal), (end, pc.less)):
