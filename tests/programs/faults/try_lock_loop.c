@@ -1,11 +1,11 @@
-// A thread tries again and again to lock a mutex that another one holds for 20 ms; mended, it waits for it.
+// A thread tries again and again to lock a mutex that another one holds for 40 ms; mended, it waits for it.
 #include <pthread.h>
 #include <unistd.h>
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void* hold(void* unused) {
   for (int i = 0; i < 7; i++) {
     pthread_mutex_lock(&lock);
-    usleep(20000);
+    usleep(40000);
     pthread_mutex_unlock(&lock);
     usleep(2000);
   }

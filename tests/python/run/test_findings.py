@@ -191,6 +191,47 @@ def test_a_statement_of_a_server_that_is_prepared_again(executed: int, is_found:
     assert [(one.time, one.sentence) for one in found] == [(40 * 10**9, "SELECT ?: prepared 40 times")] * is_found
 
 
+WAIT_FOR_CHILD = """
+insert into wait(p, thread, event, name, kind, t0, t1, dt) values(0, 1, ?1, 'wait/system/sh/child', 'child', ?2, ?2 + ?3, ?3)"""
+
+
+def children(commands: list[str], picoseconds: int) -> Facts:
+    """A process that starts others, one after the other."""
+    facts = Facts()
+    facts.db.execute("insert into process values(0, 1, null, 'sh all.sh', 0, ?1, ?1)", (10**12,))
+    for number, command in enumerate(commands, 1):
+        began = number * picoseconds
+        row = (number, command, began // 10**6, picoseconds)
+        facts.db.execute("insert into process values(?1, ?1 + 1, 1, ?2, ?3, ?4, ?4)", row)
+        facts.db.execute(WAIT_FOR_CHILD, (number, began, picoseconds))
+    sums = (len(commands), len(commands) * picoseconds)
+    facts.db.execute("insert into total values(0, 'wait/system/sh/child', 'child', ?, ?, null, 0)", sums)
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("commands", "is_found"),
+    [
+        ([f"/usr/bin/convert {number}.png" for number in range(6)], True),
+        ([f"python resize.py {number}" for number in range(6)], True),
+        ([f"git {word} -q" for word in ("init", "add", "commit", "gc", "log", "status")], False),
+        ([f"python {step}.py" for step in ("load", "clean", "train", "test", "plot", "send")], False),
+        ([f"python -m {step}" for step in ("load", "clean", "train", "test", "plot", "send")], False),
+    ],
+)
+def test_steps_that_differ_are_not_for_all_processors(commands: list[str], is_found: bool) -> None:
+    found = find(children(commands, 50 * 10**9), 10**12)
+    assert [one.name for one in found] == ["child_wait"] * is_found
+
+
+def test_waits_for_long_processes_are_not_for_many_short_ones() -> None:
+    """A script of 30 short processes waits for a second in between."""
+    facts = children([f"cut -f{number}" for number in range(30)], 3 * 10**9)
+    facts.db.execute(WAIT_FOR_CHILD, (99, 0, 5 * 10**11))
+    facts.db.execute("update total set n = n + 1, dt = dt + ?", (5 * 10**11,))
+    assert [(one.name, one.time) for one in find(facts, 10**12)] == [("process_each", 90 * 10**9)]
+
+
 def test_the_text_is_three_findings_of_80_columns() -> None:
     long = "SELECT a, b, c FROM somewhere WHERE it IS very LONG and LONGER than a line of a terminal " * 2
     found = [Finding("sleeps", long, "app.py:1", 1, 6 * 10**9, 10**11, "wall", is_bound, "Wait.") for is_bound in (True, False)]

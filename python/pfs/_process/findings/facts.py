@@ -21,6 +21,7 @@ how many times as many there are.
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from collections import defaultdict
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
         def identity(self) -> Identity: ...
 
 
-__all__ = ["Facts", "Moment"]
+__all__ = ["Facts", "Moment", "task_of"]
 
 _SCHEMA = """
 create table process(p integer primary key, pid, parent, command, began, span, busy);
@@ -105,8 +106,10 @@ _SUMS = {
 }  # fmt: skip
 _INTERPRETER = re.compile(
     r"(?:libpython|python3|libruby|libperl)[^/:]*\+0x|(?:perl|ruby|php|node|(?:ba|da|k|z)?sh)[0-9.]*\+0x"
-    r"|[^/:]*\.cpython-[^/:]*\+0x|libsqlite3\+0x"
+    r"|[^/:]*\.cpython-[^/:]*\+0x|(?:lib)?sqlite3\+0x"
 )
+_OF_SCRIPTS = re.compile(r"(?:python|perl|ruby|php|node|(?:ba|da|k|z)?sh)[0-9.]*")
+_SUBCOMMAND = re.compile(r"[a-z][a-z-]*")
 _LIBRARY = re.compile(r"[<&]*std::|(?:libstdc\+\+|libc\+\+|php[^/:]*)\+0x")
 _KINDS = {JOIN: "join", START: "start", GIL: "gil"}
 _KIND = re.compile(r"wait/(?:synch|io|system/[^/]*)/([a-z]+)")
@@ -125,6 +128,16 @@ def kind_of(name: str, place: str | None) -> str:
     if kind in ("mutex", "rwlock", "prlock", "sxlock"):
         return "lock" if is_lock_wait(name, place or "") else "work"
     return kind
+
+
+def task_of(command: str) -> str:
+    """Returns the program of a command line with its script or subcommand: ``git add`` and ``git commit`` do not do the same."""
+    program, *words = command.split() or [""]
+    program = os.path.basename(program)
+    words = words[words[:1] == ["-m"] :]
+    word = words[0] if words else ""
+    is_part = word[:1] not in ("", "-") if _OF_SCRIPTS.fullmatch(program) else _SUBCOMMAND.fullmatch(word)
+    return f"{program} {os.path.basename(word)}" if is_part else program
 
 
 def _stored(value: Any) -> Any:
@@ -161,6 +174,7 @@ class Facts:
         self.db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         self.db.executescript(_SCHEMA)
         self.db.create_function("is_of_user", 2, self._is_of_user, deterministic=True)
+        self.db.create_function("task", 1, task_of, deterministic=True)
         self.began: list[int] = []  # when each process did: microseconds since 1970
         self.ended: list[int] = []  # when it is known to have run
         self._names: list[Readable] = []

@@ -173,7 +173,7 @@ select *, (select place from s where s.p = again.p and s.text = thing and makes
 from again
 order by stake desc""",
         "{thing:q}: prepared {n:n} times{at}",
-        "Prepare it once, and bind its values.",
+        "Prepare it once and bind its values, or give it many rows.",
         ("prepared_again",),
         "A statement is prepared for each execution or for every second one, often because its values are part of its text. The "
         "database parses and plans it each time.",
@@ -370,14 +370,17 @@ k as (  -- a shell forks itself before it starts a program
   select x.p, k.command, k.span from process k join process x on k.parent = x.pid and k.command <> x.command)
 select p, n, {at("c", "w.kind = 'child'")} place,
   (select command from k where k.p = c.p group by 1 order by count(*) desc) thing,
-  dt + coalesce((select sum(dt) from wait w where w.p = c.p and (w.kind = 'idle' or w.name like '%/pipe')), 0) stake
+  dt * coalesce((
+    select sum(iif(w.dt < :short_child, w.dt, 0)) * 1.0 / sum(w.dt) from wait w where w.p = c.p and w.kind = 'child'), 1)
+  + coalesce((select sum(dt) from wait w
+    where w.p = c.p and (w.kind = 'idle' or w.name like '%/pipe') and w.dt < :short_child), 0) stake
 from c where coalesce((select avg(span < :short_child) from k where k.p = c.p) > 0.5, stake < n * :short_child)
 order by stake desc""",
         "{n:n} processes{program} are started{at}, each for a moment",
         "Do it in the program, or start one process for many.",
         ("process_each", "shell_each"),
         "A process is started for each task and lives for some milliseconds. Its start takes most of that. pfs adds about 2 ms "
-        "to each.",
+        "to each. Waits of 100 ms and more are not in the time.",
         "The report names the number of processes in its first line. `pfs ps --tree` shows them while they run.",
         covers=("sleeps", "child_wait"),
     ),
@@ -385,8 +388,7 @@ order by stake desc""",
         "child_wait",
         f"""
 with k as (
-  select parent, command, began, span, began + span / 1e6 ended, substr(command, 1, instr(command || ' ', ' ') - 1) program
-  from process),
+  select parent, command, began, span, began + span / 1e6 ended, task(command) program from process),
 s as (
   select *, max(ended) over (partition by parent, program order by began rows between unbounded preceding and 1 preceding) before
   from k),
@@ -398,7 +400,7 @@ from c where n between :children and :many and not together and dt > n * :long_c
         "{n:n} processes of {thing:f} run one after the other{at}",
         "Start them together, as many as there are processors.",
         ("child_wait",),
-        "The program starts a process, waits for its end, and starts the next one of the same program.",
+        "The program starts a process, waits for its end, and starts the next one of the same program, script or subcommand.",
         "The report has the place under `Other waits`. `pfs ps --tree` shows one child at a time.",
         is_bound=True,
     ),
