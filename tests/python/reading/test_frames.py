@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -228,3 +230,30 @@ def test_frame_of_a_million_rows_needs_no_loop_in_python() -> None:
     assert all([value for value in mask] == [False] * rows for _ in parts)  # noqa: C416
     assert took < 0.5 * (time.process_time() - start)
     assert all(len(part) == rows for part in parts)
+
+
+# ---- To a database -----------------------------------------------------------------------------------------------------------
+
+HISTOGRAM, HIGH = "events_statements_histogram_global", "BUCKET_TIMER_HIGH"  # its last bucket ends at 2**64 - 1
+
+
+def test_pandas_writes_a_number_of_64_bits_to_a_database_or_refuses_it() -> None:
+    """pandas has no type of databases for 2**64 - 1. Its error stores no row; without the column, or as a text, all is right."""
+    sqlalchemy = pytest.importorskip("sqlalchemy", reason="needs sqlalchemy: pip install '.[test]'")
+    frame = pfs.table(HISTOGRAM)
+    assert (frame[HIGH].dtype, frame[HIGH].max()) == (np.dtype("uint64"), 2**64 - 1)
+    engine = sqlalchemy.create_engine("sqlite://")
+    with engine.connect() as database:
+        for refused in (frame, frame.astype({HIGH: "UInt64"})):
+            with pytest.raises(ValueError, match="Unsigned 64 bit integer datatype is not supported"):
+                refused.to_sql("refused", database, index=False)
+        assert not sqlalchemy.inspect(engine).has_table("refused")
+        for written in (frame.drop(columns=HIGH), frame.astype({HIGH: str})):
+            written.to_sql("written", database, index=False, if_exists="replace")
+            read = pd.read_sql("select * from written", database)
+            assert read.astype(object).to_numpy().tolist() == written.astype(object).to_numpy().tolist()
+        assert int(read[HIGH].iloc[-1]) == 2**64 - 1
+    with closing(sqlite3.connect(":memory:")) as plain:
+        with pytest.raises(OverflowError, match="too large to convert to SQLite INTEGER"):
+            frame.to_sql("refused", plain, index=False)
+        assert plain.execute("select count(*) from refused").fetchall() == [(0,)]
