@@ -80,11 +80,15 @@ def start_up(pairs: int = 25) -> dict[str, float]:
     return best
 
 
-def resident(program: Path, events: int) -> int:
+def resident(program: Path, events: int, options: str = "") -> int:
     """Bytes of the segment that are resident when a small program with one mutex has made this many events."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [program, "memory", str(events)], env=_environment(folder), capture_output=True, text=True, check=True
+            [program, "memory", str(events)],
+            env=_environment(folder) | {"PFS_OPTIONS": options},
+            capture_output=True,
+            text=True,
+            check=True,
         )
     return int(done.stdout)
 

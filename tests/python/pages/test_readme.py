@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import pfs
+from tests.bench import reading
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,17 @@ def test_the_figures_of_the_costs_are_those_that_were_measured(root: Path) -> No
             one = figures[event]
             digits = 1 if one["unit"].startswith("ns") else 2
             assert cell == f"{one['value']:.{digits}f} {one['unit']}", event
+
+
+def test_the_memory_of_the_costs_is_that_of_a_segment(root: Path, tmp_path: Path) -> None:
+    """The history has 1,000 to 10,000 rows, by the cache of the processor."""
+    page = (root / "docs/explanation/costs.md").read_text()
+    said = re.search(r"\| the memory of a segment after 100,000 events \| ([\d.]+) to ([\d.]+) MiB", page)
+    assert said is not None
+    program = reading.driver(tmp_path)
+    for megabytes, rows in zip(said.groups(), (1_000, 10_000), strict=True):
+        used = reading.resident(program, 100_000, f"performance_schema_events_waits_history_long_size={rows}")
+        assert f"{used / (1 << 20):.1f}" == megabytes, rows
 
 
 def test_the_figures_of_readme_are_those_that_were_measured(root: Path, readme: str) -> None:
