@@ -37,7 +37,27 @@ def parsed(statement: str) -> list[Expression]:
 
 def translated(tree: Expression) -> str:
     """Returns a statement of DuckDB that means the same. LIKE ignores case, as in MySQL."""
-    return str(tree.transform(_translated).sql(dialect="duckdb", comments=False))
+    return str(_with_functions(tree).transform(_translated).sql(dialect="duckdb", comments=False))
+
+
+def _with_functions(tree: Expression) -> Expression:
+    """Returns a tree with the functions of DuckDB."""
+    from sqlglot import exp
+
+    from pfs._sql.mysql_functions import written
+
+    made: Any = exp.Paren(this=tree.copy())
+    for node in reversed(list(made.find_all(exp.Func, exp.RegexpLike, exp.BitString))):  # from the inside to the outside
+        if isinstance(node, exp.RegexpLike):
+            if node.args.get("flag") is None:
+                node.set("flag", exp.Literal.string("i"))
+        elif isinstance(node, exp.BitString):
+            if not isinstance(node.parent, exp.Binary | exp.Func):
+                digits = f"{int(node.name or '0', 2):x}"
+                node.replace(exp.HexString(this=digits.zfill(len(digits) + len(digits) % 2)))
+        elif (found := written(node)) is not node:
+            node.replace(found)
+    return made.this  # type: ignore[no-any-return]
 
 
 def _translated(node: Any) -> Any:

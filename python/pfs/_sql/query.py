@@ -137,7 +137,7 @@ def _kind(connection: duckdb.DuckDBPyConnection, statement: str) -> str:
 
 
 def _unknown_column(error: Exception, read: Iterable[str], tables: Tables) -> Error | None:
-    said = re.search(r'"([^"]+)" not found|does not have a column named "([^"]+)"|column named "([^"]+)"', str(error))
+    said = re.search(r'"([^"]+)" (?:was )?not found|does not have a column named "([^"]+)"|column named "([^"]+)"', str(error))
     if said is None:
         return None
     name = next(group for group in said.groups() if group is not None)

@@ -176,7 +176,7 @@ def test_errors_have_the_numbers_of_mysql(folder: Path) -> None:
             ("show create table nothing", 1146),
             ("select nothing from threads", 1054), ("selec", 1064), ("select 1 +", 1064), ("select 'a", 1064),
             ("insert into threads values (1)", 1142), ("delete from setup_actors", 1142), ("drop table threads", 1142),
-            ("create table x (a int)", 1142), ("lock tables threads read", 1142),
+            ("create table x (a int)", 1142), ("lock tables threads write", 1142),
             ("update setup_actors set enabled = 'NO'", 1142),
             ("truncate table file_instances", 1142), ("use mysql", 1049), ("call sys.ps_setup_save(1)", 1305),
             ("select * from read_csv('/etc/passwd')", 1064), ("select * from '/etc/passwd'", 1146),

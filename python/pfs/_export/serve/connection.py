@@ -245,9 +245,12 @@ class Connection:
     # Statements.
 
     async def _query(self, body: bytes) -> None:
-        found = await self._client.statements(self._text(body))
+        text = self._text(body)
+        found = await self._client.statements(text)
         if not found:
-            raise Refusal(_EMPTY, "Query was empty")
+            if not text.strip("; \t\r\n"):
+                raise Refusal(_EMPTY, "Query was empty")
+            await self._stream.write([self._ok()])  # a comment
         if len(found) > 1 and Flag.MULTI_STATEMENTS not in self._flags:
             raise Refusal(
                 _NO_SQL, f"these are {len(found)} statements, and the client asks for one at a time: {found[1].text[:80]!r}"

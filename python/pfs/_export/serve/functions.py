@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from pfs._export.serve.variables import Session, Value
 
-__all__ = ["replaced", "without_case"]
+__all__ = ["is_not_in_group", "replaced", "with_any_values", "without_case"]
 
 
 def replaced(
@@ -55,6 +55,53 @@ def without_case(tree: exp.Expression, database: str) -> exp.Expression:
             node.set("this", exp.Lower(this=column.copy()))
             node.set("expression", exp.Literal.string(text.name.lower()))
     return tree
+
+
+def is_not_in_group(error: Exception) -> bool:
+    """Returns whether DuckDB refuses a column for which a group has several values."""
+    return "must appear in the GROUP BY clause" in str(error)
+
+
+def with_any_values(tree: exp.Expression) -> exp.Expression:
+    """Returns a tree that takes some value of a group, as MySQL does without ONLY_FULL_GROUP_BY."""
+    made: Any = tree.copy()
+    for select in list(made.find_all(exp.Select)):
+        group = select.args.get("group")
+        if group is None and not any(item.find(exp.AggFunc) for item in select.expressions):
+            continue
+        keys = {key.sql().lower() for key in (group.expressions if group is not None else ())}
+        keys |= {item.sql().lower() for place, item in enumerate(select.expressions, 1) if str(place) in keys}
+        names = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
+        select.set("expressions", [_any_value(item, keys, set(), is_item=True) for item in select.expressions])
+        for part in ("having", "order"):
+            if (there := select.args.get(part)) is not None:
+                select.set(part, _any_value(there, keys, names))
+    return made  # type: ignore[no-any-return]
+
+
+def _any_value(node: Any, keys: set[str], names: set[str], is_item: bool = False) -> Any:
+    """``names``: of columns that the statement itself makes."""
+
+    def change(part: Any) -> Any:
+        if isinstance(part, exp.AggFunc | exp.Query) or part.sql().lower() in keys:
+            return None
+        if not isinstance(part, exp.Column) or part.sql().lower() in names or isinstance(part.this, exp.Star):
+            return part
+        return exp.AnyValue(this=part.copy())
+
+    def walk(part: Any) -> Any:
+        made = change(part)
+        if made is None or made is not part:
+            return part if made is None else made
+        for key, value in list(part.args.items()):
+            if isinstance(value, exp.Expression):
+                part.set(key, walk(value))
+            elif isinstance(value, list):
+                part.set(key, [walk(each) if isinstance(each, exp.Expression) else each for each in value])
+        return part
+
+    found = walk(node)
+    return exp.alias_(found, node.name) if is_item and isinstance(found, exp.AnyValue) else found
 
 
 def _literal(value: Value | None) -> exp.Expression:

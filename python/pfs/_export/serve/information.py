@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pfs import _core
 from pfs._export.serve import replication
+from pfs._export.serve.declared import INFORMATION, SQL_TYPES, columns, names
 from pfs._export.serve.status import ADDED
 from pfs._read.kinds import sql_type
 from pfs._sql.database import connected
@@ -29,45 +30,7 @@ _TYPES = (
     ("UINTEGER", "int unsigned"), ("INTEGER", "int"), ("DOUBLE", "double"), ("FLOAT", "double"), ("BOOLEAN", "tinyint(1)"),
     ("TIMESTAMP", "timestamp(6)"), ("DECIMAL", "decimal"),
 )  # fmt: skip
-_EMPTY: dict[str, str] = {
-    "check_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE",
-    "events": "EVENT_CATALOG EVENT_SCHEMA EVENT_NAME",
-    "innodb_cmp": "PAGE_SIZE COMPRESS_OPS COMPRESS_OPS_OK COMPRESS_TIME UNCOMPRESS_OPS UNCOMPRESS_TIME",
-    "innodb_cmpmem": "PAGE_SIZE BUFFER_POOL_INSTANCE PAGES_USED PAGES_FREE RELOCATION_OPS RELOCATION_TIME",
-    "innodb_metrics": "NAME SUBSYSTEM COUNT MAX_COUNT MIN_COUNT AVG_COUNT COUNT_RESET MAX_COUNT_RESET MIN_COUNT_RESET"
-    " AVG_COUNT_RESET TIME_ENABLED TIME_DISABLED TIME_ELAPSED TIME_RESET STATUS TYPE COMMENT",
-    "innodb_trx": "TRX_ID TRX_STATE TRX_STARTED TRX_REQUESTED_LOCK_ID TRX_WAIT_STARTED TRX_WEIGHT TRX_MYSQL_THREAD_ID TRX_QUERY"
-    " TRX_OPERATION_STATE TRX_TABLES_IN_USE TRX_TABLES_LOCKED TRX_LOCK_STRUCTS TRX_LOCK_MEMORY_BYTES TRX_ROWS_LOCKED"
-    " TRX_ROWS_MODIFIED TRX_CONCURRENCY_TICKETS TRX_ISOLATION_LEVEL TRX_UNIQUE_CHECKS TRX_FOREIGN_KEY_CHECKS"
-    " TRX_LAST_FOREIGN_KEY_ERROR TRX_ADAPTIVE_HASH_LATCHED TRX_ADAPTIVE_HASH_TIMEOUT TRX_IS_READ_ONLY"
-    " TRX_AUTOCOMMIT_NON_LOCKING TRX_SCHEDULE_WEIGHT",
-    "parameters": "SPECIFIC_CATALOG SPECIFIC_SCHEMA SPECIFIC_NAME ORDINAL_POSITION PARAMETER_MODE PARAMETER_NAME DATA_TYPE"
-    " CHARACTER_MAXIMUM_LENGTH CHARACTER_OCTET_LENGTH NUMERIC_PRECISION NUMERIC_SCALE DATETIME_PRECISION CHARACTER_SET_NAME"
-    " COLLATION_NAME DTD_IDENTIFIER ROUTINE_TYPE",
-    "partitions": "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME PARTITION_NAME SUBPARTITION_NAME PARTITION_ORDINAL_POSITION"
-    " SUBPARTITION_ORDINAL_POSITION PARTITION_METHOD SUBPARTITION_METHOD PARTITION_EXPRESSION",
-    "plugins": "PLUGIN_NAME PLUGIN_STATUS PLUGIN_TYPE PLUGIN_LIBRARY PLUGIN_LICENSE",
-    "referential_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME UNIQUE_CONSTRAINT_CATALOG"
-    " UNIQUE_CONSTRAINT_SCHEMA UNIQUE_CONSTRAINT_NAME MATCH_OPTION UPDATE_RULE DELETE_RULE TABLE_NAME REFERENCED_TABLE_NAME",
-    "routines": "SPECIFIC_NAME ROUTINE_CATALOG ROUTINE_SCHEMA ROUTINE_NAME ROUTINE_TYPE DATA_TYPE CHARACTER_MAXIMUM_LENGTH"
-    " CHARACTER_OCTET_LENGTH NUMERIC_PRECISION NUMERIC_SCALE DATETIME_PRECISION CHARACTER_SET_NAME COLLATION_NAME DTD_IDENTIFIER"
-    " ROUTINE_BODY ROUTINE_DEFINITION EXTERNAL_NAME EXTERNAL_LANGUAGE PARAMETER_STYLE IS_DETERMINISTIC SQL_DATA_ACCESS SQL_PATH"
-    " SECURITY_TYPE CREATED LAST_ALTERED SQL_MODE ROUTINE_COMMENT DEFINER CHARACTER_SET_CLIENT COLLATION_CONNECTION"
-    " DATABASE_COLLATION",
-    "schema_privileges": "GRANTEE TABLE_CATALOG TABLE_SCHEMA PRIVILEGE_TYPE IS_GRANTABLE",
-    "table_privileges": "GRANTEE TABLE_CATALOG TABLE_SCHEMA TABLE_NAME PRIVILEGE_TYPE IS_GRANTABLE",
-    "column_privileges": "GRANTEE TABLE_CATALOG TABLE_SCHEMA TABLE_NAME COLUMN_NAME PRIVILEGE_TYPE IS_GRANTABLE",
-    "user_privileges": "GRANTEE TABLE_CATALOG PRIVILEGE_TYPE IS_GRANTABLE",
-    "triggers": "TRIGGER_CATALOG TRIGGER_SCHEMA TRIGGER_NAME EVENT_MANIPULATION EVENT_OBJECT_CATALOG EVENT_OBJECT_SCHEMA"
-    " EVENT_OBJECT_TABLE ACTION_ORDER ACTION_STATEMENT ACTION_TIMING CREATED SQL_MODE DEFINER",
-}
 _COLLATION = "utf8mb4_0900_ai_ci"
-_TIMES = ("CREATE_TIME", "UPDATE_TIME", "CHECK_TIME")
-# Columns of numbers, also where each of them is NULL. Others are numbers if one of their values is.
-_NUMBERS = {
-    "AUTO_INCREMENT", "CARDINALITY", "CHARACTER_MAXIMUM_LENGTH", "CHARACTER_OCTET_LENGTH", "CHECKSUM", "DATETIME_PRECISION",
-    "NUMERIC_PRECISION", "NUMERIC_SCALE", "ORDINAL_POSITION", "POSITION_IN_UNIQUE_CONSTRAINT", "SUB_PART",
-}  # fmt: skip
 _PRECISIONS = {"tinyint": 3, "smallint": 5, "mediumint": 7, "int": 10, "bigint": 19, "double": 22, "float": 12}
 _TEXT_BYTES = {"text": 65_535, "longtext": 4_294_967_295}
 SCHEMAS = ("information_schema", "performance_schema", "sys")
@@ -80,98 +43,43 @@ class Information:
         self._source = source
         # The tables are as old as the program. Of several programs nobody knows: then it is the start of serving.
         self._began = datetime.now(UTC).replace(tzinfo=None, microsecond=0) - timedelta(seconds=source.uptime())
-        self._made: dict[str, tuple[str, Callable[[], Iterator[_Row]]]] = {
-            "schemata": (
-                "CATALOG_NAME SCHEMA_NAME DEFAULT_CHARACTER_SET_NAME DEFAULT_COLLATION_NAME SQL_PATH",
-                lambda: (("def", name, "utf8mb4", _COLLATION, None) for name in SCHEMAS),
+        self._rows: dict[str, Callable[[], Iterator[_Row]]] = {
+            "schemata": lambda: (("def", name, "utf8mb4", _COLLATION, None, "NO") for name in SCHEMAS),
+            "tables": self._tables,
+            "views": lambda: (
+                ("def", "sys", name, view.sql, "NONE", "NO", "pfs", "INVOKER", "utf8mb4", _COLLATION)
+                for name, view in VIEWS.items()
             ),
-            "tables": (
-                "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME TABLE_TYPE ENGINE VERSION ROW_FORMAT TABLE_ROWS AVG_ROW_LENGTH DATA_LENGTH"
-                " MAX_DATA_LENGTH INDEX_LENGTH DATA_FREE AUTO_INCREMENT CREATE_TIME UPDATE_TIME CHECK_TIME TABLE_COLLATION"
-                " CHECKSUM CREATE_OPTIONS TABLE_COMMENT",
-                self._tables,
+            "columns": self._columns,
+            "engines": lambda: iter([("PERFORMANCE_SCHEMA", "DEFAULT", "Performance Schema", "NO", "NO", "NO")]),
+            "character_sets": lambda: iter([("utf8mb4", _COLLATION, "UTF-8 Unicode", 4)]),
+            "collation_character_set_applicability": lambda: iter([(_COLLATION, "utf8mb4")]),
+            "collations": lambda: iter([(_COLLATION, "utf8mb4", 255, "Yes", "Yes", 0, "NO PAD")]),
+            "statistics": lambda: (
+                ("def", schema, table, 0, schema, "PRIMARY", number, column, "A", *[None] * 3, "", "HASH", "", "", "YES", None)
+                for schema, table, number, column in self._key_columns()
             ),
-            "views": (
-                "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME VIEW_DEFINITION CHECK_OPTION IS_UPDATABLE DEFINER SECURITY_TYPE"
-                " CHARACTER_SET_CLIENT COLLATION_CONNECTION",
-                lambda: (
-                    ("def", "sys", name, view.sql, "NONE", "NO", "pfs", "INVOKER", "utf8mb4", _COLLATION)
-                    for name, view in VIEWS.items()
-                ),
+            "key_column_usage": lambda: (
+                ("def", schema, "PRIMARY", "def", schema, table, column, number, *[None] * 4)
+                for schema, table, number, column in self._key_columns()
             ),
-            "columns": (
-                "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME COLUMN_NAME ORDINAL_POSITION COLUMN_DEFAULT IS_NULLABLE DATA_TYPE"
-                " CHARACTER_MAXIMUM_LENGTH CHARACTER_OCTET_LENGTH NUMERIC_PRECISION NUMERIC_SCALE DATETIME_PRECISION"
-                " CHARACTER_SET_NAME COLLATION_NAME COLUMN_TYPE COLUMN_KEY EXTRA PRIVILEGES COLUMN_COMMENT GENERATION_EXPRESSION",
-                self._columns,
+            "table_constraints": lambda: (
+                ("def", schema, "PRIMARY", schema, table, "PRIMARY KEY", "YES")
+                for schema, table, number, _ in self._key_columns()
+                if number == 1
             ),
-            "engines": (
-                "ENGINE SUPPORT COMMENT TRANSACTIONS XA SAVEPOINTS",
-                lambda: iter([("PERFORMANCE_SCHEMA", "DEFAULT", "Performance Schema", "NO", "NO", "NO")]),
-            ),
-            "character_sets": (
-                "CHARACTER_SET_NAME DEFAULT_COLLATE_NAME DESCRIPTION MAXLEN",
-                lambda: iter([("utf8mb4", _COLLATION, "UTF-8 Unicode", 4)]),
-            ),
-            "collations": (
-                "COLLATION_NAME CHARACTER_SET_NAME ID IS_DEFAULT IS_COMPILED SORTLEN PAD_ATTRIBUTE",
-                lambda: iter([(_COLLATION, "utf8mb4", 255, "Yes", "Yes", 0, "NO PAD")]),
-            ),
-            "statistics": (
-                "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME NON_UNIQUE INDEX_SCHEMA INDEX_NAME SEQ_IN_INDEX COLUMN_NAME COLLATION"
-                " CARDINALITY SUB_PART PACKED NULLABLE INDEX_TYPE COMMENT INDEX_COMMENT IS_VISIBLE EXPRESSION",
-                lambda: (
-                    (
-                        "def",
-                        schema,
-                        table,
-                        0,
-                        schema,
-                        "PRIMARY",
-                        number,
-                        column,
-                        "A",
-                        *[None] * 3,
-                        "",
-                        "HASH",
-                        "",
-                        "",
-                        "YES",
-                        None,
-                    )
-                    for schema, table, number, column in self._key_columns()
-                ),
-            ),
-            "key_column_usage": (
-                "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_CATALOG TABLE_SCHEMA TABLE_NAME COLUMN_NAME"
-                " ORDINAL_POSITION POSITION_IN_UNIQUE_CONSTRAINT"
-                " REFERENCED_TABLE_SCHEMA REFERENCED_TABLE_NAME REFERENCED_COLUMN_NAME",
-                lambda: (
-                    ("def", schema, "PRIMARY", "def", schema, table, column, number, *[None] * 4)
-                    for schema, table, number, column in self._key_columns()
-                ),
-            ),
-            "table_constraints": (
-                "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_SCHEMA TABLE_NAME CONSTRAINT_TYPE ENFORCED",
-                lambda: (
-                    ("def", schema, "PRIMARY", schema, table, "PRIMARY KEY", "YES")
-                    for schema, table, number, _ in self._key_columns()
-                    if number == 1
-                ),
-            ),
-            "processlist": ("ID USER HOST DB COMMAND TIME STATE INFO", self._sessions),
-            **{name: (columns, lambda: iter(())) for name, columns in _EMPTY.items()},
+            "processlist": self._threads,
         }
 
     def names(self) -> list[str]:
-        return sorted(self._made)
+        return list(INFORMATION)
 
     def tables(self) -> list[str]:
         """Returns the tables of performance_schema."""
         return sorted({*self._source.names(), *ADDED, *replication.TABLES})
 
     def columns_of(self, table: str) -> list[str]:
-        return self._made[table][0].split()
+        return names(INFORMATION[table])
 
     def frame(self, table: str) -> pd.DataFrame:
         """Returns the rows of a table."""
@@ -179,15 +87,12 @@ class Information:
 
         from pfs._read.dtypes import dtype_of
 
-        names, rows = self._made[table]
-        made = list(rows())
-        columns = {}
-        for number, name in enumerate(names.split()):
-            values: list[Any] = [row[number] for row in made]
-            is_number = name in _NUMBERS or any(isinstance(value, int) for value in values)
-            kind = "timestamp" if name in _TIMES else "int64" if is_number else "text"
-            columns[name] = pd.Series(values, dtype=dtype_of(kind, nullable=True))
-        return pd.DataFrame(columns)
+        rows = list(self._rows[table]()) if table in self._rows else []
+        found = {
+            name: pd.Series([row[number] for row in rows], dtype=dtype_of(kind, nullable=True))
+            for number, (name, kind) in enumerate(columns(INFORMATION[table]))
+        }
+        return pd.DataFrame(found)
 
     def types(self, schema: str, table: str) -> list[dict[str, Any]]:
         """Returns the columns of a table or view, as the declaration of a table has them. There are none if it does not exist."""
@@ -205,8 +110,9 @@ class Information:
                 {"name": n, "sql_type": "varchar(64)" if n == "NODE" else "bigint unsigned", "nullable": False, "doc": ""}
                 for n in more
             ] + own
-        if schema == "information_schema" and table in self._made:
-            return [{"name": name, "sql_type": "longtext", "nullable": True, "doc": ""} for name in self.columns_of(table)]
+        if schema == "information_schema" and table in INFORMATION:
+            declared = columns(INFORMATION[table])
+            return [{"name": name, "sql_type": SQL_TYPES[kind], "nullable": True, "doc": ""} for name, kind in declared]
         return []
 
     def created(self, schema: str, table: str) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -261,11 +167,33 @@ class Information:
                     *("def", schema, table, column["name"], number, None, "YES" if column["nullable"] else "NO", plain),
                     *_sizes(kind, plain),
                     *(("utf8mb4", _COLLATION) if is_text else (None, None)),
-                    *(kind, "PRI" if column.get("is_key") else "", "", "select", column["doc"], ""),
+                    *(kind, "PRI" if column.get("is_key") else "", "", "select", column["doc"], "", None),
                 )
 
-    def _sessions(self) -> Iterator[_Row]:
-        return iter(self._source.rows("processlist", ["ID", "USER", "HOST", "DB", "COMMAND", "TIME", "STATE", "INFO"]))
+    def _threads(self) -> Iterator[_Row]:
+        """Yields the threads that there are: a server has only sessions of clients, a program mostly threads of its own."""
+        known = self._source.columns("threads")
+        of = [name for name in ("NODE", "PID", "START", "THREAD_ID") if name in known]
+        waits = {
+            tuple(key): (event, int(waited or 0) // 10**12, holder)
+            for event, waited, holder, *key in self._source.rows("blocked", ["EVENT_NAME", "TIMER_WAIT", "HOLDER_THREAD_ID", *of])
+        }
+        listed = [f"PROCESSLIST_{what}" for what in ("ID", "USER", "HOST", "DB", "COMMAND", "TIME", "STATE", "INFO")]
+        for number, user, host, database, command, seconds, state, info, name, *key in self._source.rows(
+            "threads", [*listed, "NAME", *of]
+        ):
+            event, waited, holder = waits.get(tuple(key), (None, None, None))
+            held = f" held by {holder}" if holder is not None else ""
+            yield (
+                key[-1] if number is None else number,
+                name.removeprefix("thread/") if user is None else user,
+                host or "",
+                database,
+                command or "Daemon",
+                waited if seconds is None else seconds,
+                f"{event}{held}" if event is not None else state,
+                info,
+            )
 
 
 def _primary_key(columns: list[dict[str, Any]]) -> list[str]:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from pfs._export.serve import changes
 from pfs._export.serve.answers import MOST_ROWS, Answer, Rows, Waiting, answer_of, text_answer
 from pfs._export.serve.assigned import without_assignments
-from pfs._export.serve.functions import replaced, without_case
+from pfs._export.serve.care import Prepared, cared_for
+from pfs._export.serve.declared import NOTHING
+from pfs._export.serve.functions import is_not_in_group, replaced, with_any_values, without_case
 from pfs._export.serve.information import SCHEMAS
+from pfs._export.serve.plans import plan_of
 from pfs._export.serve.settings import set_all
 from pfs._export.serve.shows import select_of
 from pfs._export.serve.statements import Statement, statements
-from pfs._export.serve.status import statistics
+from pfs._export.serve.status import ADDED, statistics
 from pfs._export.serve.tables import INFORMATION, Served
 from pfs._export.serve.variables import Session, Value, codec_of, of_server
 from pfs._export.serve.wire import BINARY, UTF8, Column, Kind, Refusal, Status
 from pfs._export.serve.workers import Workers
-from pfs._sql.mysql import translated
 from pfs._sql.query import run
 from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, UnknownTable
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Context"]
 
 _DENIED, _UNKNOWN_DATABASE, _UNKNOWN_TABLE, _UNKNOWN_COLUMN, _NO_SUCH_PROCEDURE, _NO_MEMORY = 1142, 1049, 1146, 1054, 1305, 1041
-_NO_DATABASE, _NO_SQL, _UNKNOWN = 1046, 1064, 1105
+_NO_DATABASE, _NO_SQL, _UNKNOWN, _NOT_IN_GROUP, _NO_BINARY_LOG = 1046, 1064, 1105, 1055, 1381
 _CODES: tuple[tuple[type[Error], int], ...] = (
     (UnknownTable, _UNKNOWN_TABLE),
     (UnknownColumn, _UNKNOWN_COLUMN),
@@ -46,22 +48,11 @@ _LONG = 10_000  # characters that sqlglot parses in 0.1 s
 _COLLATIONS = {"latin1": 8, "utf8mb3": 33, "utf8": 33, "ascii": 11}  # of answers; others are utf8mb4's, or that of bytes
 _WITHOUT_COLUMNS = {
     "SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "UPDATE", "TRUNCATE", "INSERT", "DELETE",
-    "CREATE", "DROP", "ALTER", "REPLACE", "CALL", "KILL", "LOCK", "FLUSH",
+    "CREATE", "DROP", "ALTER", "REPLACE", "CALL", "KILL", "LOCK", "FLUSH", "UNLOCK", "DO", "PREPARE", "DEALLOCATE",
 }  # fmt: skip
 # Statements that change a server, or that take its locks. sqlglot does not know all of them.
-_OF_ADMINISTRATORS = {
-    "CHECK",
-    "FLUSH",
-    "HANDLER",
-    "INSTALL",
-    "LOAD",
-    "LOCK",
-    "OPTIMIZE",
-    "REPAIR",
-    "RESET",
-    "SHUTDOWN",
-    "UNINSTALL",
-}
+_OF_ADMINISTRATORS = {"INSTALL", "LOAD", "LOCK", "OPTIMIZE", "REPAIR", "RESET", "SHUTDOWN", "UNINSTALL"}
+_OF_PREPARED = {"PREPARE", "EXECUTE", "DEALLOCATE"}
 _GUESSES: tuple[object, ...] = (None, 1, "1")  # values of parameters that nobody knows yet
 
 
@@ -105,6 +96,7 @@ class Client:
         self._users: dict[str, Value | None] = {}
         self._is_in_transaction = False
         self._counts = {"FOUND_ROWS": 0, "ROW_COUNT": -1}
+        self._prepared = Prepared()
         self.warnings: list[Refusal] = []
 
     def reset_charset(self, charset: str) -> None:
@@ -139,14 +131,18 @@ class Client:
         if database.lower() not in SCHEMAS:
             raise Refusal(_UNKNOWN_DATABASE, f"Unknown database '{database}': legal are {', '.join(SCHEMAS)}")
         self.database = database.lower()
+        self._counts["ROW_COUNT"] = 0
+
+    def _has_mode(self, begin: str) -> bool:
+        return any(mode.startswith(begin) for mode in str(self.variables["sql_mode"]).upper().split(","))
 
     async def statements(self, text: str) -> list[Statement]:
         """Returns the statements of a text."""
         try:
             if len(text) <= _LONG:
-                return statements(text)
+                return statements(text, self._has_mode("ANSI"))
             async with self._context.turn:  # other clients must not wait for it
-                return await asyncio.to_thread(statements, text)
+                return await asyncio.to_thread(statements, text, self._has_mode("ANSI"))
         except InvalidValue as error:
             raise Refusal(_NO_SQL, str(error)) from None
 
@@ -202,8 +198,13 @@ class Client:
             return await self._answered(statement, values, describe)
         except Error as error:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), _UNKNOWN)
-            is_large = str(error).startswith("Out of Memory")  # DuckDB's words
-            raise Refusal(_NO_MEMORY if is_large else code, str(error)) from None
+            if str(error).startswith("Out of Memory"):  # DuckDB's words
+                code = _NO_MEMORY
+            if is_not_in_group(error):
+                code = _NOT_IN_GROUP
+            elif "Function with name" in str(error) and "does not exist" in str(error):
+                code = _NO_SUCH_PROCEDURE
+            raise Refusal(code, str(error)) from None
         except RecursionError:
             raise Refusal(_NO_SQL, "the statement is nested too deeply") from None
 
@@ -212,7 +213,14 @@ class Client:
         if word == "SET":
             self.warnings = set_all(statement, self.variables, self._users)
             return Answer()
-        if word in ("SAVEPOINT", "RELEASE", "UNLOCK"):
+        schema = self.database or "performance_schema"
+        if (done := cared_for(statement, schema, self._context.tables.information)) is not None:
+            return done
+        if word in _OF_PREPARED:
+            execution = self._prepared.answered(statement, self._users)
+            return Answer() if execution is None else await self._answered(*execution, describe)
+        if word == "DO":
+            await self._answered(statement.as_select(), values, describe)
             return Answer()
         if word == "START" and statement.word(1) == "TRANSACTION":  # WITH CONSISTENT SNAPSHOT, READ ONLY
             self._is_in_transaction = True
@@ -224,7 +232,11 @@ class Client:
             title = "@@session.error_count" if is_of_errors else "@@session.warning_count"
             return Answer([Column(title, Kind.LONGLONG, 21)], [(0 if is_of_errors else len(self.warnings),)])
         if word == "SHOW" and statement.word(1) == "GRANTS":
-            return await self._show(exp.Show(this="GRANTS"), describe)  # for whomever: all are alike
+            who = f"{self.user}@{self._host}"
+            granted = "GRANT SELECT, PROCESS, REPLICATION CLIENT, SHOW VIEW ON *.* TO `{}`@`{}`".format(*who.split("@", 1))
+            return text_answer([f"Grants for {who}"], [(granted,)])
+        if word == "SHOW" and (kind := statement.is_of(NOTHING)):
+            return await self._show(exp.Show(this=kind), describe)
         if len(statement.text) > _LONG:
             async with self._context.turn:
                 tree = await asyncio.to_thread(statement.tree, values)
@@ -247,11 +259,14 @@ class Client:
             target = tree.this
             show = exp.Show(this="COLUMNS", target=exp.to_identifier(target.name), db=target.args.get("db"))
             return await self._show(show, describe)
-        if isinstance(tree, exp.Query | exp.Describe):
+        if isinstance(tree, exp.Describe) and isinstance(tree.this, exp.Select | exp.SetOperation | exp.Subquery):
+            await self._run(tree.this, None, describe=True)  # it is refused if the statement is
+            return plan_of(tree)
+        if isinstance(tree, exp.Query):
             return await self._run(tree, titles, describe)
         if isinstance(tree, exp.Command) and tree.name.upper() == "CALL":
             raise Refusal(_NO_SUCH_PROCEDURE, "PROCEDURE does not exist: pfs has no procedures")
-        if isinstance(tree, exp.Command | exp.Alias | exp.Column) and word not in ("LOCK", "FLUSH", "GRANT"):
+        if (isinstance(tree, exp.Command | exp.Alias | exp.Column) and word != "GRANT") or word == "VALUES":
             raise Refusal(_NO_SQL, f"{statement.text[:80]!r} is no statement that pfs answers")
         raise self._denied(word, "pfs serve answers SELECT and SHOW")
 
@@ -289,8 +304,12 @@ class Client:
         schema = (show.text("db") or self.database or "").lower()
         information = self._context.tables.information
         if kind in ("WARNINGS", "ERRORS"):
-            found = [("Warning", each.code, str(each)) for each in self.warnings if kind == "WARNINGS"]
-            return text_answer(["Level", "Code", "Message"], found)
+            answer = text_answer(["Level", "Code", "Message"], [])
+            answer.columns[1].kind, answer.columns[1].length = Kind.LONGLONG, 21
+            answer.rows = [("Warning", each.code, str(each)) for each in self.warnings if kind == "WARNINGS"]
+            return answer
+        if kind == "BINARY LOGS":
+            raise Refusal(_NO_BINARY_LOG, "You are not using binary logging")
         if kind in ("CREATE DATABASE", "CREATE SCHEMA") and (name := show.text("target").lower()) in SCHEMAS:
             text = f"CREATE DATABASE `{name}` /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci */"
             return text_answer(["Database", "Create Database"], [(name, text)])
@@ -310,28 +329,33 @@ class Client:
         return await self._run(parsed_duckdb(select), None, describe)
 
     async def _run(self, tree: exp.Expression, titles: Sequence[str | None] | None, describe: bool) -> Answer:
-        is_plan = isinstance(tree, exp.Describe)
         database = self.database or "performance_schema"
         limit = int(self.variables["sql_select_limit"]) if titles is not None else MOST_ROWS + 1
-
-        named = _named(without_case(tree.this if is_plan else tree, database), database)
-        if not is_plan and isinstance(named, exp.Query) and (describe or named.args.get("limit") is None):
+        named = _named(without_case(tree, database), database)
+        if isinstance(named, exp.Query) and (describe or named.args.get("limit") is None):
             # DuckDB stops at an answer that is too large.
             named = named.limit(0 if describe else min(limit, MOST_ROWS + 1))
-        (columns, count), batches = await self._context.workers.ask(
-            _answer, dict(self.variables), named, is_plan, titles, seconds=self._context.seconds, is_gone=self._stream.is_gone
-        )
+        try:
+            (columns, count), batches = await self._asked(named, titles)
+        except InvalidValue as error:
+            if not is_not_in_group(error) or self._has_mode("ONLY_FULL_GROUP_BY"):
+                raise
+            (columns, count), batches = await self._asked(with_any_values(named), titles)
         rows = Rows(count, batches)
         self._context.waiting.add(rows, self._stream.hang_up)
         return Answer(columns, rows)
 
+    async def _asked(self, tree: exp.Expression, titles: Sequence[str | None] | None) -> tuple[Any, list[bytes]]:
+        seconds = self._context.seconds
+        given = (dict(self.variables), tree, titles)
+        return await self._context.workers.ask(_answer, *given, seconds=seconds, is_gone=self._stream.is_gone)
+
 
 def _answer(
-    tables: Served, session: Mapping[str, Value], tree: exp.Expression, is_plan: bool, titles: Sequence[str | None] | None
+    tables: Served, session: Mapping[str, Value], tree: exp.Expression, titles: Sequence[str | None] | None
 ) -> tuple[tuple[Sequence[Column], int], Iterable[bytes]]:
     """Answers a statement, in a worker."""
-    found = run(f"explain {translated(tree)}" if is_plan else tree, tables.of(session))
-    return answer_of(found, titles)
+    return answer_of(run(tree, tables.of(session)), titles)
 
 
 def parsed_duckdb(select: str) -> exp.Expression:
@@ -352,6 +376,8 @@ def _named(tree: exp.Expression, database: str) -> exp.Expression:
             table.parent.pop()
             continue
         schema = table.text("db").lower() or ("" if table.name.lower() in inner else database)
+        if schema == "information_schema" and table.name.lower() in ADDED:  # where MySQL had them before 8.0
+            schema = "performance_schema"
         if schema not in ("", *SCHEMAS):
             raise UnknownTable(f"Table '{schema}.{table.name}' doesn't exist")
         if schema == "information_schema":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -39,6 +39,7 @@ _COMMENT = re.compile(
 )
 _SYNONYMS = {"FIELDS": "COLUMNS", "KEYS": "INDEX", "INDEXES": "INDEX", "SCHEMAS": "DATABASES"}  # after SHOW
 _SHOWS = ("SHOW", "DESCRIBE", "DESC")
+_COLUMNS_OF_SHOW = {TokenType.CHARACTER_SET, TokenType.COLLATE, TokenType.DEFAULT, TokenType.TABLE, TokenType.DATABASE}
 _HINTS = _BEFORE_ITEMS - {"ALL", "DISTINCT", "DISTINCTROW"}  # they change no answer
 
 
@@ -65,13 +66,19 @@ class Statement:
         """Returns what stands between commas outside of brackets: texts, and whether each stood in quotes."""
         found: list[list[tuple[str, bool]]] = [[]]
         depth = 0
-        for token in self._tokens[1:]:
+        for token in self._rest():
             depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
             if token.token_type == TokenType.COMMA and not depth:
                 found.append([])
             else:
                 found[-1].append((token.text, token.token_type == TokenType.STRING))
         return found
+
+    def _rest(self) -> Sequence[Token]:
+        """Returns what follows the first word. For sqlglot it is one text behind some words."""
+        if self._tokens[0].token_type not in (TokenType.COMMAND, TokenType.EXECUTE) or len(self._tokens) != 2:
+            return self._tokens[1:]
+        return mysql_tokens(self._tokens[1].text)
 
     def tree(self, values: Sequence[object] = ()) -> exp.Expression:
         """Returns the tree of the statement.
@@ -102,6 +109,16 @@ class Statement:
     def _is_before_items(tokens: Sequence[Token]) -> bool:
         return bool(tokens) and (tokens[-1].token_type in (TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL))
 
+    def as_select(self) -> Statement:
+        """Returns a SELECT of what follows the first word."""
+        first = self._tokens[0]
+        return Statement(self._whole, [_token(TokenType.SELECT, "SELECT", first), *self._tokens[1:]])
+
+    def is_of(self, kinds: Iterable[str]) -> str:
+        """Returns the one of these that follows the first word; "" if none does."""
+        words = " ".join(self.word(place) for place in (1, 2, 3)) + " "
+        return next((kind for kind in kinds if words.startswith(kind + " ")), "")
+
     def titles(self, tree: exp.Expression) -> list[str | None] | None:
         """Returns the titles of what a SELECT names, as they were typed: None stands for a star. None for another statement."""
         while isinstance(tree, exp.SetOperation | exp.Subquery):
@@ -122,7 +139,7 @@ class Statement:
             return str(item.alias)
         if isinstance(item, exp.Column):
             return tokens[-1].text
-        if isinstance(item, exp.Literal) and item.is_string:
+        if (isinstance(item, exp.Literal) and item.is_string) or isinstance(item, exp.National):
             return tokens[0].text[:_MOST_TITLE]
         return self._whole[tokens[0].start : tokens[-1].end + 1][:_MOST_TITLE]
 
@@ -170,8 +187,11 @@ def _with_brackets(tokens: list[Token]) -> list[Token]:
     return found
 
 
-def statements(text: str) -> list[Statement]:
+def statements(text: str, has_names_in_quotes: bool = False) -> list[Statement]:
     """Returns the statements between the semicolons of a text.
+
+    Args:
+        has_names_in_quotes: double quotes are those of names, as in the mode ANSI_QUOTES.
 
     Raises:
         InvalidValue: the text has no words of SQL.
@@ -187,6 +207,8 @@ def statements(text: str) -> list[Statement]:
         if token.token_type == TokenType.SEMICOLON:
             found.append([])
         else:
+            if has_names_in_quotes and token.token_type == TokenType.STRING and text[token.start] == '"':
+                token = _token(TokenType.IDENTIFIER, token.text, token)
             found[-1].append(_with_bytes(found[-1], token))
     return [Statement(text, each) for each in found if each]
 
@@ -228,6 +250,10 @@ def _of_show(tokens: Sequence[Token]) -> list[Token]:
         if known is not None and made[place].token_type != TokenType.IDENTIFIER:
             (word,) = MySQL().tokenize(known)
             made[place] = _token(word.token_type, word.text, made[place])
+    behind = next((place for place, token in enumerate(made) if token.token_type == TokenType.WHERE), len(made))
+    for place in range(behind + 1, len(made) - 1):
+        if made[place].token_type in _COLUMNS_OF_SHOW:  # sqlglot knows it as another word
+            made[place] = _token(TokenType.IDENTIFIER, made[place].text, made[place])
     for place in range(len(made) - 3):
         if made[place].token_type in (TokenType.FROM, TokenType.IN) and made[place + 2].token_type == TokenType.DOT:
             schema, dot, table = made[place + 1 : place + 4]

@@ -1,0 +1,124 @@
+"""Has what DuckDB calls functions of MySQL, for those that it lacks, or that mean something else there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+__all__ = ["written"]
+
+_SUNDAY = "(cast(x as date) - to_days(dayofweek(x)::int))"
+# By name: the expression of DuckDB, whose x, y and z are the arguments.
+_EXPRESSIONS = {
+    "BENCHMARK": "0",
+    "CHARSET": "case when x is null then 'binary' else 'utf8mb4' end",
+    "COERCIBILITY": "4",
+    "COLLATION": "case when x is null then 'binary' else 'utf8mb4_0900_ai_ci' end",
+    "CURRENT_ROLE": "'NONE'",
+    "FIND_IN_SET": "coalesce(list_position(string_split(y, ','), x), 0)",
+    "FROM_DAYS": "(date '1970-01-01' + to_days((x - 719528)::int))::date",
+    "INET_ATON": "list_reduce(string_split(x, '.')::bigint[], lambda sum, byte: sum * 256 + byte)",
+    "INET_NTOA": "concat_ws('.', x >> 24 & 255, x >> 16 & 255, x >> 8 & 255, x & 255)",
+    "IS_IPV4": "regexp_full_match(x, '((25[0-5]|2[0-4]\\d|1?\\d?\\d)(\\.|$)){4}')",
+    "JSON_ARRAYAGG": "json_group_array(x)",
+    "JSON_LENGTH": "case json_type(x) when 'OBJECT' then len(json_keys(x)) else greatest(json_array_length(x)::int, 1) end",
+    "JSON_UNQUOTE": "x::json ->> '$'",
+    "LOAD_FILE": "null::varchar",
+    "MAKEDATE": "(make_date(x, 1, 1) + to_days(y - 1))::date",
+    "MID": "substring(x, y, z)",
+    "OCT": "printf('%o', x::bigint)",
+    "OCTET_LENGTH": "strlen(x::varchar)",
+    "PERIOD_ADD": "strftime(strptime(x::varchar, '%Y%m') + to_months(y), '%Y%m')::bigint",
+    "QUOTE": "'''' || replace(replace(x, '\\', '\\\\'), '''', '\\''') || ''''",
+    "REGEXP_SUBSTR": "nullif(regexp_extract(x, y, 0, 'i'), '')",
+    "SEC_TO_TIME": "to_seconds(x)",
+    "SLEEP": "0",  # a statement that only waits would keep others from theirs
+    "STRCMP": "sign((lower(x) > lower(y))::int - (lower(x) < lower(y))::int)::bigint",
+    # Named locks: each is free, because nobody needs to wait for another here.
+    "GET_LOCK": "1",
+    "IS_FREE_LOCK": "1",
+    "IS_USED_LOCK": "null::bigint",
+    "RELEASE_ALL_LOCKS": "0",
+    "RELEASE_LOCK": "1",
+}
+# The same for functions of a time: a text as argument is one.
+_OF_TIMES = {
+    "ADDDATE": "x + to_days(y)",
+    "DAYNAME": "dayname(x)",
+    "DAY_OF_WEEK": "dayofweek(x) + 1",
+    "LAST_DAY": "last_day(x)",
+    "QUARTER": "quarter(x)",
+    "SUBDATE": "x - to_days(y)",
+    "TIME": "cast(x as time)",
+    "UNIX_TIMESTAMP": "epoch(x)::bigint",
+    "WEEK": "strftime(x, '%U')::bigint",
+    "WEEKDAY": "(dayofweek(x) + 6) % 7",
+    "YEARWEEK": f"year({_SUNDAY}) * 100 + strftime({_SUNDAY}, '%U')::bigint",
+}
+# And for those of a time of the day.
+_OF_CLOCKS = {
+    "HOUR": "hour(x)",
+    "MICROSECOND": "microsecond(x) % 1000000",
+    "MINUTE": "minute(x)",
+    "SECOND": "second(x)",
+    "TIMEDIFF": "x - y",
+    "TIME_FORMAT": "strftime(timestamp '2000-01-01' + x, y)",
+    "TIME_TO_SEC": "epoch(x)::bigint",
+}
+_SETS: tuple[tuple[dict[str, str], Callable[[str], str]], ...] = (
+    (_EXPRESSIONS, lambda text: ""),
+    (_OF_TIMES, lambda text: "TIMESTAMP"),
+    (_OF_CLOCKS, lambda text: "" if "%" in text else "TIMESTAMP" if "-" in text[1:] else "INTERVAL"),
+)
+_OF_LISTS = {"FIELD": "coalesce(list_position(y, x), 0)", "ELT": "list_extract(y, x::int)"}  # y: all arguments but the first
+
+
+def written(node: Any) -> Any:
+    """Returns the expression of DuckDB for a function, with its arguments as they are; the node itself if it needs none."""
+    name = node.name.upper() if isinstance(node, exp.Anonymous) else node.sql_name()
+    if isinstance(node, exp.Extract) and _is_text(node.expression):
+        node.set("expression", exp.cast(node.expression, "TIMESTAMP"))
+        return node
+    if isinstance(node, exp.DateDiff):
+        if node.expression.name == "0000-01-01":  # sqlglot's TO_DAYS is a day too late
+            node.expression.this.set("this", "0000-01-02")
+        return node
+    if isinstance(node, exp.Week) and node.args.get("mode") is not None:
+        return node  # DuckDB knows weeks that begin on Mondays, as most modes have them
+    for known, kind_of in _SETS:
+        if name in known:
+            arguments = [_cast(each, kind_of) for each in _arguments(node)]
+            return (
+                _filled(known[name], dict(zip("xyz", arguments, strict=False))) if arguments or "x" not in known[name] else node
+            )
+    if name in _OF_LISTS:
+        first, *rest = _arguments(node)
+        return _filled(_OF_LISTS[name], {"x": first, "y": exp.Array(expressions=rest)})
+    return node
+
+
+def _arguments(node: Any) -> list[Any]:
+    if isinstance(node, exp.Anonymous):
+        return list(node.expressions)
+    given = [node.this, *(node.expressions if node.args.get("expressions") else [node.args.get("expression")])]
+    return [each.this if isinstance(each, exp.TsOrDsToDate) else each for each in given if each is not None]
+
+
+def _is_text(node: Any) -> bool:
+    return isinstance(node, exp.Literal) and node.is_string
+
+
+def _cast(node: Any, kind_of: Callable[[str], str]) -> Any:
+    kind = kind_of(node.name) if _is_text(node) else ""
+    return exp.cast(node, exp.DataType.build(kind, dialect="duckdb")) if kind else node
+
+
+def _filled(text: str, parts: dict[str, Any]) -> Any:
+    def change(part: Any) -> Any:
+        is_parameter = isinstance(part, exp.Column) and not part.table and part.name in parts
+        return exp.paren(parts[part.name].copy()) if is_parameter else part
+
+    return exp.paren(sqlglot.parse_one(text, read="duckdb").transform(change))
