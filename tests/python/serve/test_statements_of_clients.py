@@ -166,3 +166,14 @@ def test_what_a_program_has_none_of_is_empty(address: str) -> None:
             with pytest.raises(pymysql.MySQLError, match="command denied") as refused:
                 cursor.execute(statement)
             assert refused.value.args[0] == 1142
+
+
+def test_a_list_of_modes_is_extended(address: str) -> None:
+    """Connector/J does so when it connects."""
+    with connected(address, None) as client, client.cursor() as cursor:
+        cursor.execute("set sql_mode = 'ANSI'")
+        assert cursor.execute("set autocommit=1, sql_mode = concat(@@sql_mode, ',STRICT_TRANS_TABLES')") == 0
+        cursor.execute("show warnings")
+        assert cursor.fetchall() == ()
+        cursor.execute('select @@sql_mode, 1 as "a name"')
+        assert cursor.fetchall() == (("ANSI,STRICT_TRANS_TABLES", 1),)

@@ -91,6 +91,15 @@ def _value(words: Sequence[_Word], session: Session, users: dict[str, Value | No
         return session.read(texts[-1], texts[1].upper() == "GLOBAL")
     if texts[:1] == ["@"] and len(texts) == 2:
         return users.get(texts[1].lower())
+    if [text.upper() for text in texts[:2]] == ["CONCAT", "("] and texts[-1] == ")":
+        parts: list[list[_Word]] = [[]]
+        for word in words[2:-1]:
+            if word == (",", False):
+                parts.append([])
+            else:
+                parts[-1].append(word)
+        found = [_value(part, session, users) for part in parts]
+        return None if None in found else "".join(map(str, found)).strip(",")  # a list of modes may be empty before
     if texts[:1] == ["-"] and len(texts) == 2 and texts[1].isdecimal():
         return -int(texts[1])
     raise Refusal(_NOT_SET, f"SET to {' '.join(texts)[:80]!r} is ignored: a value is a literal or a variable")
