@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import pfs
 from pfs import _core
-from pfs._process.history.names import SAMPLES
+from pfs._process.history.names import SAMPLES, TOTALS
 from pfs._process.history.store import Folder
 from pfs._read.arrow import parts_of
 from pfs._read.kinds import kinds
@@ -47,6 +48,24 @@ for number in range(20):
         )  # fmt: skip
 
 
+# The exact sums of the same waits: second, event, how often, seconds. They add up to the samples, so that the weights stay.
+SUMS = [(5, FILE, 1000, 10), (5, LOCK, 50, 10), (15, FILE, 1000, 10), (15, LOCK, 40, 20)]
+
+
+def sums() -> list[_core.Part]:
+    seconds, events, counts, times = zip(*SUMS, strict=True)
+    zeros, names = np.zeros(len(SUMS), np.int32), np.array([FILE, LOCK], object)
+    moments = (START + pd.to_timedelta(seconds, unit="s")).astype("datetime64[us]").astype(np.int64).to_numpy()
+    return [
+        ("NODE", "text", False, zeros, None, np.array(["host"], object)),
+        ("PID", "uint64", False, np.full(len(SUMS), 7, np.uint64), None, None),
+        ("SAMPLE_TIME", "timestamp", False, moments, None, None),
+        ("EVENT_NAME", "text", False, np.array([list(names).index(name) for name in events], np.int32), None, names),
+        ("COUNT_STAR", "uint64", False, np.array(counts, np.uint64), None, None),
+        ("SUM_TIMER_WAIT", "uint64", False, np.array(times, np.uint64) * np.uint64(SECOND), None, None),
+    ]
+
+
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of these samples."""
@@ -63,6 +82,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame["SAMPLE_TIME"] = frame["SAMPLE_TIME"].astype("datetime64[us]")
     folder = Folder(tmp_path_factory.mktemp("sql") / "shop.ash")
     folder.add((SAMPLES, len(frame), parts_of(frame, kinds("active_sessions"))))
+    folder.add((TOTALS, len(SUMS), sums()))
     folder.note({"processes": {"7": {"command": "shop"}}, "hz": 1, "node": "host"})
     folder.close()
     return folder.path
@@ -122,6 +142,39 @@ QUESTIONS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
         "coalesce(sum(w) filter (later), 0) from x group by e "
         "having sum(w) filter (later) is distinct from sum(w) filter (not later) order by e",
         [("computing", 10.0, 0.0), ("runnable", 0.0, 10.0), (LOCK, 10.0, 20.0)],
+    ),
+    # What a report about a workload says.
+    "load profile: time and waits, a second": (
+        "select (select sum(SECONDS) from sys.ash_classes) / 20, (select sum(CPU_TIME) / 1e12 from active_session_history) / 20, "
+        "sum(COUNT_STAR) / 20 from active_session_totals",
+        [(3.5, 0.5, 104.5)],
+    ),
+    "top events: how often, how long in all, and each": (
+        "select EVENT_NAME, sum(COUNT_STAR), sum(SUM_TIMER_WAIT) / 1e12, sum(SUM_TIMER_WAIT) / sum(COUNT_STAR) / 1e9, "
+        "round(sum(SUM_TIMER_WAIT) / 1e12 / (select sum(SECONDS) from sys.ash_classes), 2) from active_session_totals "
+        "group by 1 order by 3 desc",
+        [(LOCK, 90, 30.0, 30 / 90 * 1000, 0.43), (FILE, 2000, 20.0, 10.0, 0.29)],
+    ),
+    "top statements by elapsed time, and how much of it they computed": (
+        "select STATEMENT, sum(SECONDS) s, coalesce(sum(SECONDS) filter (EVENT_NAME = 'computing'), 0) from sys.ash_statements "
+        "group by 1 order by s desc, 1",
+        [
+            ("INSERT INTO `orders` VALUES (?)", 20.0, 0.0),
+            ("SELECT SUM ( `n` )", 20.0, 10.0),
+            ("UPDATE `stock` SET `n` = ?", 20.0, 0.0),
+        ],
+    ),
+    "efficiency: which part of the time did work": (
+        "select round(sum(SECONDS) filter (WAIT_CLASS = 'computing') / sum(SECONDS), 3), "
+        "round(sum(SECONDS) filter (WAIT_CLASS like 'wait/synch/%') / sum(SECONDS), 3) from sys.ash_classes",
+        [(round(10 / 70, 3), round(30 / 70, 3))],
+    ),
+    "compare two periods: how often and how long each": (
+        "with x as (select EVENT_NAME e, SAMPLE_TIME >= '2026-03-01 10:00:10' later, COUNT_STAR n, SUM_TIMER_WAIT / 1e12 s "
+        "from active_session_totals) select e, sum(s) filter (later) - sum(s) filter (not later), "
+        "round(sum(s) filter (later) / sum(n) filter (later) / (sum(s) filter (not later) / sum(n) filter (not later)), 2) "
+        "from x group by e order by 2 desc",
+        [(LOCK, 10.0, 2.5), (FILE, 0.0, 1.0)],
     ),
 }  # fmt: skip
 
