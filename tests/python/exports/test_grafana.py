@@ -20,6 +20,10 @@ import sqlite3
 if "lock" not in globals():
     lock, db = pfs.Lock("app/LOCK"), pfs.dbapi(sqlite3).connect(":memory:")
     left, right = pfs.socketpair(name="app/pair")
+    held = pfs.Lock("app/LOCK_held")
+    held.acquire()
+    pfs.Thread(target=held.acquire, daemon=True).start()
+    while pfs.table("blocked").empty: pass
 for number in range(10):
     with lock, pfs.open(os.devnull, "w", name="app/data") as file: file.write("x" * 10)
     with pfs.statement("app/query", "SELECT %d" % number): pass
@@ -103,6 +107,8 @@ def test_each_panel_has_an_answer(pictures: ModuleType, readings: list[tuple[flo
     assert found["Files: bytes per second", "write"] == pytest.approx(100 / 3)
     assert found["Sockets: bytes per second", "read"] == pytest.approx(70 / 3)
     assert found["Processes", "alive"] == 1
+    assert found["Active threads by class", "wait/synch/mutex"] == found["Threads that wait for a lock", "blocked"] == 1
+    assert found["Threads that wait for a lock", "deadlocked"] == 0
     errors = [value for (title, _), value in found.items() if title == "Statements: errors per second"]
     assert sum(errors) == pytest.approx(10 / 3)
     assert 0 < found["Statements: durations", "50 %"] <= found["Statements: durations", "99 %"]
