@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ import pandas as pd
 import pytest
 
 import pfs
+from pfs._process.history.samples import _frame_of
+from pfs._process.history.store import Memory
 from pfs._process.segment import SegmentSource
 from pfs._read.places.readable import Readable
 from tests.python.run.test_run import PFS, own_folder, pytestmark
@@ -19,7 +22,7 @@ from tests.python.run.test_run_calls import compiled
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
-SECONDS, HZ, THREADS = 5.0, 100.0, 5  # the four workers, and the thread that joins them
+SECONDS, HZ = 5.0, 100.0
 LEAST = 0.002  # a share
 
 
@@ -39,24 +42,31 @@ def exact_sums(schema: pfs.Schema) -> tuple[float, pd.Series[float]]:
     return moment, pd.Series(sums)
 
 
-def interval(samples: pd.DataFrame, event: str) -> tuple[float, float]:
-    """Bounds of the share of an event, from blocks of ten samples drawn again: threads of one sample are not independent."""
-    hits = samples["WEIGHT"].where(samples["EVENT_NAME"].eq(event).fillna(False), 0)
-    per_sample = hits.groupby(samples["SAMPLE_ID"]).sum().to_numpy() / 1e12
-    blocks = np.array([per_sample[at : at + 10].sum() for at in range(0, len(per_sample), 10)])
-    drawn = np.random.default_rng(7).choice(blocks, (4000, len(blocks))).sum(axis=1) / (SECONDS * THREADS)
-    low, high = np.percentile(drawn, [0.05, 99.95])
-    unseen = 7 / (len(per_sample) * THREADS)  # what no sample of so many sees once in a thousand tries
-    return float(low) - 0.003, max(float(high), unseen) + 0.003  # and what the two readings are apart
+@dataclass(frozen=True)
+class Measured:
+    """What a program did for some seconds: by exact sums, and by samples."""
+
+    shares: pd.Series[float]  # of the threads' time, by readable name: exact
+    samples: pd.DataFrame  # of threads that pfs has recorded, as sampled
+    corrected: pd.DataFrame
+    thread_time: float  # picoseconds of all threads between the two readings of sums
+    sampled_time: float  # and while samples were taken
+    scheduling: str  # of the sampler
+
+    def interval(self, event: str, percent: float) -> tuple[float, float]:
+        """Bounds of the share of an event, from blocks of ten samples drawn again: threads of one sample are not independent."""
+        hits = self.samples["WEIGHT"].where(self.samples["EVENT_NAME"].eq(event).fillna(False), 0)
+        per_sample = hits.groupby(self.samples["SAMPLE_ID"]).sum().to_numpy()
+        blocks = np.array([per_sample[at : at + 10].sum() for at in range(0, len(per_sample), 10)])
+        drawn = np.random.default_rng(7).choice(blocks, (4000, len(blocks))).sum(axis=1) / self.sampled_time
+        low, high = np.percentile(drawn, [50 - percent / 2, 50 + percent / 2])
+        unseen = -np.log(1 - percent / 100) / len(self.samples)  # what no sample sees
+        return float(low) - 0.003, max(float(high), float(unseen)) + 0.003  # and what the two readings are apart
 
 
-@pytest.mark.alone
-@pytest.mark.parametrize("mode", ["lock", "two_locks", "timer", "rwlock", "queue", "sync"])
-def test_the_share_of_each_wait_lies_in_its_interval(mode: str, tmp_path: Path) -> None:
-    program = compiled(tmp_path, "sampled")
-    folder = tmp_path / "segments"
+def measured(program: Path, mode: str, folder: Path, *, seconds: float, hz: float, threads: int = 4) -> Measured:
     folder.mkdir(mode=0o700)
-    command: list[str | Path] = [*PFS, "run", "--no-report", "--all-on", "--", program, mode, str(SECONDS + 2)]
+    command: list[str | Path] = [*PFS, "run", "--no-report", "--all-on", "--", program, mode, str(seconds + 2), str(threads)]
     with subprocess.Popen(command, env=os.environ | {"PFS_DIR": str(folder)}, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         pid = process.stdout.readline().strip()
@@ -65,29 +75,44 @@ def test_the_share_of_each_wait_lies_in_its_interval(mode: str, tmp_path: Path) 
         with pfs.attach(segment) as schema:
             exact_sums(schema)  # now it knows the names
             begin, before = exact_sums(schema)
-            with pfs.record(segment, hz=HZ) as recording:
-                time.sleep(SECONDS)
+            with pfs.record(segment, hz=hz) as recording:
+                time.sleep(seconds)
             end, after = exact_sums(schema)
-            passed = end - begin
-    if recording.told()["processes"][pid]["sampler"]["scheduling"] != "fifo":
-        pytest.skip("without SCHED_FIFO a sampler sees too few threads that compute")
-    batches = recording._store
-    from pfs._process.history.samples import _frame_of
-    from pfs._process.history.store import Memory
+    thread_time = (end - begin) * 1e12 * (threads + 1)  # the first thread joins the others
+    store = recording._store
+    assert isinstance(store, Memory)
+    samples, _ = _frame_of(store.batches, recording.told(), exact=False)
+    return Measured(
+        shares=after.sub(before, fill_value=0) / thread_time,
+        samples=samples[samples["THREAD_ID"].notna()],
+        corrected=recording.samples(),
+        thread_time=thread_time,
+        sampled_time=seconds * 1e12 * (threads + 1),
+        scheduling=recording.told()["processes"][pid]["sampler"]["scheduling"],
+    )
 
-    assert isinstance(batches, Memory)
-    samples, _ = _frame_of(batches.batches, recording.told(), exact=False)
-    samples = samples[samples["THREAD_ID"].notna()]
-    shares = after.sub(before, fill_value=0) / (passed * 1e12 * THREADS)
+
+@pytest.mark.alone
+@pytest.mark.parametrize("mode", ["lock", "two_locks", "timer", "rwlock", "queue", "sync"])
+def test_the_share_of_each_wait_lies_in_its_interval(mode: str, tmp_path: Path) -> None:
+    program = compiled(tmp_path, "sampled")
+    for turn in ("first", "second", "third"):
+        found = measured(program, mode, tmp_path / turn, seconds=SECONDS, hz=HZ)
+        if found.thread_time < 1.05 * found.sampled_time:
+            break
+    else:
+        pytest.skip("the machine is too busy to read sums and samples of the same time")
+    if found.scheduling != "fifo":
+        pytest.skip("without SCHED_FIFO a sampler sees too few threads that compute")
     checked = 0
-    for event, share in shares[shares > LEAST].items():
-        low, high = interval(samples, str(event))
+    for event, share in found.shares[found.shares > LEAST].items():
+        low, high = found.interval(str(event), 99.9)
         assert low <= share <= high, (event, share, low, high)
         assert high - low < 0.25, "the interval says nothing"
         checked += 1
     assert checked >= 2
     # The corrected weights are the exact ones, whatever was sampled.
-    corrected = recording.samples()
-    known = corrected[corrected["EVENT_NAME"].notna()].groupby("EVENT_NAME")["WEIGHT"].sum() / (passed * 1e12 * THREADS)
-    for event, share in shares[shares > 0.05].items():
+    corrected = found.corrected
+    known = corrected[corrected["EVENT_NAME"].notna()].groupby("EVENT_NAME")["WEIGHT"].sum() / found.thread_time
+    for event, share in found.shares[found.shares > 0.05].items():
         assert known[str(event)] == pytest.approx(share, rel=0.1), event
