@@ -21,6 +21,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import pfs
+import pfs.fleet
 from pfs import _core
 from pfs._process.history.names import SAMPLES
 from pfs._process.history.store import Folder, read_table
@@ -209,6 +210,40 @@ def recorder(folder: Path, *arguments: object) -> subprocess.Popen[str]:
         text=True,
         env=clean_environment(folder),
     )
+
+
+def test_a_collector_samples_beside_its_cuts(program: Subject, folder: Path) -> None:
+    program.do(PHASES)
+    to = folder / "many"
+    command = [
+        sys.executable,
+        "-m",
+        "pfs",
+        "collect",
+        "--to",
+        str(to),
+        "--node",
+        "web1",
+        "--interval",
+        "0.5",
+        "--sample",
+        "--hz",
+        "50",
+    ]
+    environment = clean_environment(program.path.parent)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            until(lambda: size(to / "web1" / "samples.ash") > 0 and len(list((to / "web1").glob("*.pfs.zip"))) > 1)
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert process.communicate()[1] == ""
+    samples = pfs.samples(to)
+    assert set(samples["NODE"]) == {"web1"}
+    assert set(samples["PID"]) == {program.pid}
+    assert not list((to / "web1" / "samples.ash").glob("*.arrows"))  # it has ended in order
+    assert pfs.sql("select distinct NODE from sys.ash_threads", to).rows() == [("web1",)]
+    assert pfs.fleet.read(to).nodes["NODE"].tolist() == ["web1"]
+    program.do("over.set()")
 
 
 def size(path: Path) -> int:

@@ -45,13 +45,13 @@ class Recording:
 
     __module__ = "pfs"  # where users find it
 
-    def __init__(self, find: Find | None, store: Memory | Folder, hz: float) -> None:
+    def __init__(self, find: Find | None, store: Memory | Folder, hz: float, node: str | None = None) -> None:
         """Is not for users. `find`: None samples this process."""
         self.path = store.path if isinstance(store, Folder) else None
         self._find = find
         self._store = store
         self._hz = hz
-        self._node = socket.gethostname()
+        self._node = node or socket.gethostname()
         self._queue: SimpleQueue[Batch] = SimpleQueue()
         self._known: dict[tuple[object, ...], Sampled] = {}
         self._about: dict[str, Any] = {"node": self._node, "hz": hz, "version": _core.__version__, "processes": {}}
@@ -82,6 +82,11 @@ class Recording:
     def is_over(self) -> bool:
         """Whether nothing is sampled any more: all processes have ended, or writing has failed."""
         return not self._thread.is_alive() or all(one.has_ended for one in self._known.values())
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its files cannot be written any more: ``stop`` raises why."""
+        return self._failed is not None
 
     def __enter__(self) -> Self:
         return self.start()
@@ -189,13 +194,14 @@ def recording_of(
     hz: float = 20.0,
     keep: Time | None = None,
     keep_size: int | None = None,
+    node: str | None = None,
 ) -> Recording:
     """Returns a recording of the processes that `find` lists, and of those that it will list. It is not started."""
     if not _LEAST_HZ <= hz <= _MOST_HZ:
         raise InvalidValue(f"bad value {hz!r} for hz: legal are {_LEAST_HZ:g} to {_MOST_HZ:g} samples a second")
     kept = None if keep is None else timedelta(seconds=seconds("keep", keep))
     store = Memory() if path is None else Folder(path, kept, keep_size)
-    return Recording(find, store, float(hz))
+    return Recording(find, store, float(hz), node)
 
 
 def finder(source: int | str | os.PathLike[str] | None) -> Find | None:
