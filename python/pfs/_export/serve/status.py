@@ -29,17 +29,44 @@ def _running(source: Source) -> int:
     return sum(1 for _, end, level in ends if end is None and not level)
 
 
-_STATEMENTS = _sum("events_statements_summary_global_by_event_name", "COUNT_STAR")
+def _commands(word: str) -> Callable[[Source], int]:
+    """Counts statements that begin with a word, as far as there are digests of them."""
+    columns = ["DIGEST_TEXT", "COUNT_STAR"]
+    return lambda source: sum(
+        int(count) for text, count in source.rows("events_statements_summary_by_digest", columns) if (text or "").startswith(word)
+    )
+
+
+_OF_STATEMENTS = "events_statements_summary_global_by_event_name"
+# Clients divide by these, and a program has none of it.
+_NOTHING = (
+    "Aborted_clients Aborted_connects Key_blocks_used Key_read_requests Key_reads Key_write_requests Key_writes Open_tables"
+    " Opened_tables Slow_queries Table_locks_immediate Table_locks_waited Threads_cached Threads_created"
+)
+_STATEMENTS = _sum(_OF_STATEMENTS, "COUNT_STAR")
 _STATUS: dict[str, Callable[[Source], int]] = {
     "Bytes_received": _sum("socket_summary_by_event_name", "SUM_NUMBER_OF_BYTES_READ"),
     "Bytes_sent": _sum("socket_summary_by_event_name", "SUM_NUMBER_OF_BYTES_WRITE"),
+    **{f"Com_{word.lower()}": _commands(word) for word in ("SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE")},
     "Connections": _connections,
+    **{
+        name.capitalize(): _sum(_OF_STATEMENTS, f"SUM_{name}")
+        for name in (
+            "CREATED_TMP_DISK_TABLES",
+            "CREATED_TMP_TABLES",
+            "SELECT_FULL_JOIN",
+            "SELECT_SCAN",
+            "SORT_MERGE_PASSES",
+            "SORT_ROWS",
+        )
+    },
     "Open_files": _sum("file_instances", "OPEN_COUNT"),
     "Queries": _STATEMENTS,
     "Questions": _STATEMENTS,
     "Threads_connected": _connected,
     "Threads_running": _running,
     "Uptime": lambda source: source.uptime(),
+    **dict.fromkeys(_NOTHING.split(), lambda source: 0),
 }
 
 
