@@ -9,6 +9,7 @@ from pfs.errors import InvalidValue
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
+    from datetime import datetime
 
     from pfs._save.snapshot import Snapshot
 
@@ -31,9 +32,12 @@ class SavedSource:
             raise InvalidValue(f"this snapshot has the rows of {len(snapshot.origins)} processes; legal is a snapshot of one")
         process = snapshot.process
         self.pid, self.host = process.pid, process.host
-        self.identity = _Identity(process.started, process.command.encode("utf-8", "surrogateescape"))
+        self._take(process.started, process.command, snapshot.time)
         self._held = snapshot._held
-        self._age = max(0, round(snapshot.time.timestamp() * 1e6) - process.started) * 1_000_000
+
+    def _take(self, started: int, command: str, time: datetime) -> None:
+        self.identity = _Identity(started, command.encode("utf-8", "surrogateescape"))
+        self._age = max(0, round(time.timestamp() * 1e6) - started) * 1_000_000
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> SavedSource:

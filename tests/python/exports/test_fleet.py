@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import random
@@ -29,6 +30,7 @@ from pfs._many.fleet import files
 from pfs._many.fleet.collector import Collector, Retention, tables_of
 from pfs._many.fleet.cut import Cut, read_cut
 from pfs._process import processes
+from pfs._process.findings.ask import COLUMNS, segments_in
 from pfs._sql.views.declared import VIEWS
 from tests.python._programs.nodes import Node, faketime, nodes, why_not
 from tests.python._programs.subject import Subject, clean_environment, subject, until
@@ -690,3 +692,34 @@ def test_empty_buckets_are_left_out_of_cuts_and_the_counts_below_stay_exact(tmp_
         assert round(fleet.sql(below).rows()[0][0]) == 5
         difference = pfs.Snapshot.diff(pfs.read_snapshot(first.path), pfs.read_snapshot(last.path))[table]
         assert int(difference["COUNT_BUCKET"].sum()) == int(difference["COUNT_BUCKET_AND_LOWER"].max()) == 18
+
+
+@pytest.mark.parametrize("also", [(), ("events_%_history_long",)])
+def test_findings_are_those_of_each_process(tmp_path: Path, folder: Path, also: tuple[str, ...]) -> None:
+    """A rule of sums finds its fault in any cut, a rule of events in cuts that have them."""
+    script = (
+        "import os, time\n"
+        "for _ in range(20000):\n"
+        "    try: os.open('missing', 0)\n"
+        "    except OSError: pass\n"
+        "for _ in range(20): time.sleep(0.01)\n"
+    )
+    run = [sys.executable, "-m", "pfs", "run", "--keep", "--no-report", "--", sys.executable, "-c", script]
+    subprocess.run(run, env=clean_environment(folder), check=True, timeout=60)
+    for node in ("a", "b"):
+        with closing(Collector(str(tmp_path / "fleet"), node, lambda: segments_in(str(folder)), tables_of(also))) as collector:
+            (process,) = collector.cut().processes
+    frame = pfs.fleet.read(tmp_path / "fleet").findings()
+    assert list(frame.columns) == ["NODE", *COLUMNS]
+    assert {*frame["PROCESS_ID"]} == {process.identity.pid}
+    for node, rows in frame.groupby("NODE"):
+        assert {*rows["NAME"]} == {"searched", *["sleeps"] * bool(also)}, node
+    assert {*frame["NODE"]} == {"a", "b"}
+    command = [sys.executable, "-m", "pfs", "findings", str(tmp_path / "fleet")]
+    shown = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60, check=True).stdout
+    worst = json.loads(shown)
+    assert [(one["node"], one["name"], one["time"]) for one in worst] == [
+        *zip(frame["NODE"], frame["NAME"], frame["TIME"], strict=True)
+    ][:3]
+    text = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert f"1. {worst[0]['node']}, process {process.identity.pid}: " in " ".join(text.split())

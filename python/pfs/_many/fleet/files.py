@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeGuard
 from pfs._base import paths
 from pfs.errors import InvalidValue, StateError
 
-__all__ = ["Named", "checked_node", "cuts", "is_node", "locked", "name_of", "nodes", "remove_old", "remove_parts"]
+__all__ = ["Named", "checked_node", "cuts", "is_fleet", "is_node", "locked", "name_of", "nodes", "remove_old", "remove_parts"]
 
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _CUT = re.compile(r"(\d{10})-\d{8}T\d{6}\.pfs\.zip")
@@ -60,6 +60,11 @@ def nodes(folder: str) -> list[str]:
             return sorted(entry.name for entry in entries if _NODE.fullmatch(entry.name) and entry.is_dir())
     except (FileNotFoundError, NotADirectoryError):
         raise InvalidValue(f"there is no folder '{folder}': pfs collect --to makes it") from None
+
+
+def is_fleet(folder: str) -> bool:
+    """Returns whether there are cuts in a folder."""
+    return os.path.isdir(folder) and any(cuts(os.path.join(folder, node)) for node in nodes(folder))
 
 
 def cuts(folder: str) -> list[Named]:

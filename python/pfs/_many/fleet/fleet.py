@@ -19,6 +19,7 @@ from pfs.errors import InvalidValue, UnknownTable
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pfs._many.fleet.found import FoundAt
     from pfs._read.units import Unit
     from pfs._save.snapshot import Merged
     from pfs._sql.query import Dialect
@@ -109,6 +110,23 @@ class Fleet:
     def arrow(self, name: str, columns: Iterable[str] | None = None) -> Any:
         """Returns the rows of a table of ``sql`` for readers of Arrow: see ``pfs.arrow``."""
         return self.sql(_question(name, columns)).arrow
+
+    def findings(self) -> pd.DataFrame:
+        """Says what to mend in each process of the cuts, as ``pfs.findings``: its rows, with NODE in front, the largest first.
+
+        Cuts have sums. Rules that read the last events find more in cuts of ``pfs collect --also 'events_%_history_long'``.
+        """
+        from pfs._process.findings.ask import frame_of
+
+        found = self._found()
+        frame = frame_of([one.finding for one in found])
+        frame.insert(0, "NODE", [one.node for one in found])
+        return frame.astype({"NODE": "string"})
+
+    def _found(self) -> list[FoundAt]:
+        from pfs._many.fleet.found import found_in
+
+        return found_in(self._cuts, self._tables)
 
     def merged(self) -> Merged:
         """Returns the sums of all nodes, as ``Snapshot.merge`` makes them."""

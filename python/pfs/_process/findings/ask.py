@@ -28,6 +28,7 @@ __all__ = [
     "LastMinute",
     "findings",
     "found_in",
+    "frame_of",
     "of_sources",
     "processor_time",
     "segments_in",
@@ -57,11 +58,16 @@ def findings(source: Schema | int | str | os.PathLike[str] | None = None) -> pd.
     Raises:
         AttachError: there is no such process, segment or folder.
     """
+    return frame_of(found_in(source))
+
+
+def frame_of(found: Iterable[Finding]) -> pd.DataFrame:
+    """Returns a row for each finding."""
     import pandas as pd
 
     rows = [
         (one.name, one.sentence, one.place, one.pid, one.time, one.time / one.whole, one.of, one.is_bound, one.advice)
-        for one in found_in(source)
+        for one in found
     ]
     text, number = "string", "Int64"
     types = (text, text, text, number, number, "float64", text, "boolean", text)

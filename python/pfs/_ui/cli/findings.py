@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pfs._process.findings.limits import MOST
 from pfs._process.findings.rules import RULES
 from pfs._ui.cli.options import Process, some_of
 
@@ -40,21 +41,29 @@ def findings(context: click.Context, process: int | str, as_json: bool, fail_on:
     """Says what to mend first, at which line, and what it takes.
 
     It reads a process, a snapshot, or all processes of a run whose folder is given. The report of pfs run begins with the same
-    lines.
+    lines. Of a folder of pfs collect, it shows the worst of all processes, with their nodes.
 
     \b
     pfs findings 4711
     pfs findings /dev/shm/pfs-1000/run-x1y2z3
     pfs findings app.py --fail-on io_under_lock,n_plus_one
     """
+    from pfs._many.fleet.files import is_fleet
     from pfs._process.findings.ask import found_in
     from pfs._process.findings.find import text_of
 
-    found = found_in(process)
+    if isinstance(process, str) and is_fleet(process):
+        from pfs._many.fleet.fleet import read
+
+        at = read(process)._found()[:MOST]
+        found, rows = [one.named() for one in at], [one.as_json() for one in at]
+    else:
+        found = found_in(process)
+        rows = [one.as_json() for one in found]
     if as_json:
         import json
 
-        click.echo(json.dumps([one.as_json() for one in found], indent=1))
+        click.echo(json.dumps(rows, indent=1))
     else:
         click.echo(text_of(found) or "Nothing stands out.")
     context.exit(failing(found, fail_on))
