@@ -8,15 +8,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from pfs import _core
 from pfs._base.installed import PACKAGE
 from pfs._process import by_name, owners, processes
+from pfs._process.attach import attach
 from pfs._process.run import launch
 from pfs._read.show import plain
 from pfs.errors import AttachError, OperationNotAllowed, StateError
 
-__all__ = ["CHILDREN", "join", "judge", "leave", "pid_of"]
+if TYPE_CHECKING:
+    from pfs._process.run.report import Report
+
+__all__ = ["CHILDREN", "add_silent", "join", "judge", "leave", "pid_of", "threads_of"]
 
 CHILDREN = ("none", "fork")
 _SECONDS = 2.0  # that a safe point is looked for
@@ -109,6 +115,32 @@ def judge(pid: int, force: bool = False) -> Mapping[str, str]:
         raise refused(f"it has pfs of its own ({own[1]})")
     _call(pid, _JOIN, b"", is_dry=True)
     return status
+
+
+def threads_of(pid: int) -> dict[int, tuple[str, float]]:
+    """Returns the threads of a process by the id that it knows: the name of the role, and seconds of processor time."""
+    found = {}
+    with suppress(OSError):
+        for entry in os.listdir(f"/proc/{pid}/task"):
+            with suppress(AttachError):
+                [own] = re.findall(r"^NSpid:.*\t(\d+)$", _read(pid, f"task/{entry}/status"), re.MULTILINE)
+                name, _, rest = _read(pid, f"task/{entry}/stat").partition("(")[2].rpartition(")")
+                computed = sum(map(int, rest.split()[11:13])) / os.sysconf("SC_CLK_TCK")
+                found[int(own)] = "thread/native/" + ("main" if entry == str(pid) else name), computed
+    return found
+
+
+def add_silent(report: Report, pid: int, segment: str, before: Mapping[int, tuple[str, float]], seconds: float) -> None:
+    """Adds the threads that have had no event since the join, `seconds` ago. `before`: of :func:`threads_of` then."""
+    from pfs._process.run.report import add_up
+
+    with attach(segment) as schema:
+        heard = {row[0] for row in schema._source.rows("threads", ("THREAD_OS_ID",))}
+    for own, (role, computed) in threads_of(pid).items():
+        if own in before and own not in heard:
+            computing = computed - before[own][1]
+            for state, time in ("computing", computing), ("elsewhere", max(0.0, seconds - computing)):
+                add_up(report.times, (role, state), (1, int(time * 1e12)))
 
 
 def pid_of(name: str) -> int:

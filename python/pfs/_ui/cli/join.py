@@ -67,7 +67,7 @@ def join(
     click.echo(f"process {pid} is recorded: pfs top {segment if segment.startswith('/proc/') else pid}", err=True)
     if seconds is None:
         return
-    before = launch.Took.of(pid)
+    before, threads = launch.Took.of(pid), joined.threads_of(pid)
     try:
         time.sleep(seconds)
     finally:
@@ -79,6 +79,8 @@ def join(
 
         found = processes.look(segment)
         gathered = reports.gather([found] if found is not None else [])
+        if found is not None:
+            joined.add_silent(gathered, pid, segment, threads, took.wall / 1e12)
         gathered.finish(took)
         click.echo(text_of(gathered, 10, False))
 
