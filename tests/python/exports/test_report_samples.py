@@ -61,6 +61,17 @@ def test_each_list_has_the_times_of_the_rows(frame: pd.DataFrame) -> None:
     assert holder[1]["wait/synch/mutex"] * found.seconds == pytest.approx(seconds_of(waits), rel=0.01)
 
 
+def test_a_process_that_was_recorded_twice_has_its_holders(frame: pd.DataFrame) -> None:
+    """SAMPLE_ID begins again: two rows of a thread may have the same one."""
+    later = frame["SAMPLE_TIME"].max() - frame["SAMPLE_TIME"].min() + pd.Timedelta(seconds=1)
+    both = pd.concat([frame, frame.assign(SAMPLE_TIME=frame["SAMPLE_TIME"] + later)], ignore_index=True)
+    both.attrs = frame.attrs
+    number = LISTS.index("By what the holder of the lock does")
+    once, twice = of(frame), of(both)
+    assert [text for text, _ in twice.of_list(number)] == [text for text, _ in once.of_list(number)]
+    assert "nobody sampled" not in twice.note
+
+
 def test_the_chart_has_the_time_of_each_class_and_bin(frame: pd.DataFrame) -> None:
     found = of(frame)
     for kind, amounts in zip(found.classes, found.chart, strict=True):

@@ -33,6 +33,7 @@ _LEAST_GAP = 0.02  # of the time
 _FEWEST_PARTS = 30  # of the time: a zoom needs some
 _MOST_BYTES = 800_000  # of JSON
 _UNITS = 20  # of the median sample: what rounding may cost
+_SAMPLE = ["NODE", "PID", "SAMPLE_TIME"]  # SAMPLE_ID begins again with each recording, and in each segment of a process
 _OTHERS = "(others)"
 _ROWS_OF_TIME = 12
 
@@ -148,7 +149,7 @@ def sampled(frame: pd.DataFrame, processors: int = 0) -> Sampled | None:
 
 def _note(frame: pd.DataFrame, hz: float, seconds: float) -> str:
     """Returns a sentence on how the samples were taken, and for how long there was none."""
-    each = frame.drop_duplicates(["NODE", "PID", "SAMPLE_ID"])
+    each = frame.drop_duplicates(_SAMPLE)
     said = f"{some(len(each), 'sample')} with {some(len(frame), 'row')}, {hz:g} a second."
     if (late := frame.attrs.get("sampler", {}).get("lateness_p90")) is not None:
         said += f" Nine of ten were less than {time_text(late)} late."
@@ -235,11 +236,10 @@ def _holders(frame: pd.DataFrame, event: Any, line: Any, role: Any) -> tuple[Cod
     """Returns what the thread does, in the same sample, that holds the lock which a row waits for."""
     import numpy as np
 
-    sample = ["NODE", "PID", "SAMPLE_ID"]
-    waits = frame.loc[frame["BLOCKING_THREAD_ID"].notna(), [*sample, "BLOCKING_THREAD_ID"]]
-    threads = frame.loc[frame["THREAD_ID"].isin(waits["BLOCKING_THREAD_ID"].unique()), [*sample, "THREAD_ID"]]
+    waits = frame.loc[frame["BLOCKING_THREAD_ID"].notna(), [*_SAMPLE, "BLOCKING_THREAD_ID"]]
+    threads = frame.loc[frame["THREAD_ID"].isin(waits["BLOCKING_THREAD_ID"].unique()), [*_SAMPLE, "THREAD_ID"]]
     threads = threads.assign(PLACE=np.flatnonzero(frame["THREAD_ID"].isin(waits["BLOCKING_THREAD_ID"].unique())))
-    found = waits.merge(threads, how="left", left_on=[*sample, "BLOCKING_THREAD_ID"], right_on=[*sample, "THREAD_ID"])
+    found = waits.merge(threads, how="left", left_on=[*_SAMPLE, "BLOCKING_THREAD_ID"], right_on=[*_SAMPLE, "THREAD_ID"])
     holders = found["PLACE"].fillna(-1).to_numpy(np.int64)
     codes, first = _combined([np.where(holders < 0, -1, numbers[holders]) for numbers, _ in (role, event, line)])
     texts = [""]
