@@ -15,7 +15,7 @@ import pytest
 from pfs._process.run import report_text as run_report
 from pfs._process.run.launch import Took
 from pfs._process.run.report import Report
-from tests.python.run.test_run import PFS, own_folder, pytestmark, report_of
+from tests.python.run.test_run import PFS, own_folder, pytestmark, report_of, run
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
@@ -300,3 +300,29 @@ def test_what_python_reads_of_itself_is_one_row_and_free_locks_are_none(tmp_path
 def test_processor_time_that_there_was_none_of_is_not_shown() -> None:
     report = Report(took=Took(21_700_000_000, 6_000_000_000, 0))
     assert "Took 21.7 ms, 6 ms of processors (6 ms user)\n" in run_report.text_of(report, 10)
+
+
+def test_the_report_has_the_addresses_of_sockets(tmp_path: Path) -> None:
+    """A client's peer has the name of its service; what a server accepted counts by host: each has a port of its own."""
+    program = tmp_path / "peers.py"
+    program.write_text(
+        "import os, socket, threading\n"
+        "pid = os.getpid()\n"
+        "server = socket.create_server((f'127.7.{pid >> 8 & 255}.{pid & 255}', 6379))\n"
+        "def serve():\n"
+        "    for _ in range(3):\n"
+        "        with server.accept()[0] as one: one.sendall(one.recv(9))\n"
+        "thread = threading.Thread(target=serve)\n"
+        "thread.start()\n"
+        "for _ in range(3):\n"
+        "    with socket.create_connection(server.getsockname()) as client: client.sendall(b'x'), client.recv(9)\n"
+        "thread.join()\n"
+        "print(server.getsockname()[0])\n"
+    )
+    report = tmp_path / "report"
+    host = run(*PFS, "run", "--json", "-o", report, "--", sys.executable, program, check=True).stdout.strip()
+    rows = {(row["name"].rpartition("/")[2], row["address"]): row for row in json.loads(report.read_text())["peers"]}
+    assert {kind: at for kind, at in rows if kind != "listen"} == {"tcp": f"redis {host}:6379", "accepted": "127.0.0.1"}
+    assert rows["tcp", f"redis {host}:6379"]["count"] >= 9  # connect, send and receive
+    run(*PFS, "run", "-o", report, "--", sys.executable, program, check=True)
+    assert "\nAddresses of sockets\n" in report.read_text()

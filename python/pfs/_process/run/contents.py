@@ -100,6 +100,9 @@ def contents(report: Report, limit: int, everything: bool = False) -> list[str |
     def block(key: tuple[str, str], n: list[int]) -> list[str]:
         return [time_text(n[2]), count_text(n[0]), time_text(n[1]), clean(key[0].removeprefix("wait/synch/")), clean(key[1])]
 
+    def peer(key: tuple[str, str], n: list[int]) -> list[str]:
+        return [*waits(key[1], n), clean(key[0])]
+
     def opened(wait: OpenWait, _: list[int]) -> list[str]:
         return [
             time_text(wait.time),
@@ -143,6 +146,8 @@ def contents(report: Report, limit: int, everything: bool = False) -> list[str |
     columns = "time|reads|read|writes|written|"
     add("Files", f"{columns}file", io, largest(files, 0, limit), 0, of_files)
     add("Sockets", f"{columns}name", io, some(report.sockets, 0), 0, most(report.sockets, 0))
+    peers = max((numbers[1] for numbers in report.peers.values()), default=0)
+    add("Addresses of sockets", "time|count|longest|name|address", peer, largest(report.peers, 1, limit), 1, peers)
     of_statements = most(report.statements, 1)
     columns = "time|count|rows|affected|errors|statement"
     add("Statements", columns, statement, largest(report.statements, 1, limit), 1, of_statements)

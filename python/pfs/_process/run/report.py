@@ -56,6 +56,11 @@ _SYSTEM_CLASSES = {
     "signal": "signals",
     "sleep": "time (sleep)",
 }
+# The services that a program most often waits for, by their ports.
+_SERVICES = {
+    "53": "dns", "80": "http", "443": "https", "3306": "mysql", "5432": "postgresql", "5672": "amqp", "6379": "redis",
+    "9092": "kafka", "11211": "memcached", "27017": "mongodb",
+}  # fmt: skip
 # A lock that is free takes some nanoseconds, and a thread that sleeps for one takes microseconds to wake up.
 _SHORTEST_BLOCK = 1_000_000  # picoseconds
 _FIRST_THREAD = 1  # THREAD_ID
@@ -109,6 +114,7 @@ class Report:
     open: list[OpenWait] = field(default_factory=list)
     files: dict[str, list[int]] = field(default_factory=dict)  # time, reads, bytes, writes, bytes, longest
     sockets: dict[str, list[int]] = field(default_factory=dict)  # the same without the longest, by instrument
+    peers: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # by address and instrument of a socket: as locks
     statements: dict[str, list[int]] = field(default_factory=dict)  # count, time, rows, affected, errors, longest
     memory: dict[str, list[int]] = field(default_factory=dict)  # allocations, bytes, bytes in use at the end, most in use
     overhead: dict[int, int] = field(default_factory=dict)  # by process that has a ceiling: millionths of its processor time
@@ -217,6 +223,8 @@ def add(report: Report, source: Recorded) -> None:
     for name, count, *numbers in source.rows("socket_summary_by_event_name", ("EVENT_NAME", "COUNT_STAR", *_IO)):
         if count > 0:
             add_up(report.sockets, names.name(name), numbers)
+    if report.sockets:
+        _add_peers(report, source, names)
     for name, *numbers in source.rows("events_statements_summary_by_digest", ("DIGEST_TEXT", *_STATEMENTS)):
         add_up(report.statements, name or "(other statements)", numbers, longest=5)
     for name, *numbers in source.rows("memory_summary_global_by_event_name", ("EVENT_NAME", *_MEMORY)):
@@ -358,6 +366,19 @@ def _add_blocked(
             # Without a line, a lock of Python may be where an idle worker waits.
             if time > seen.get((name, ordinal), 0) and (is_of_all or not name.startswith("wait/synch/mutex/python/")):
                 add(name, at if is_of_all else None, time, ordinal)
+
+
+def _add_peers(report: Report, source: Rows, names: Readable) -> None:
+    """Adds up the events of sockets by address, as far as the history has them. Those that were accepted count by host."""
+    for name, address, time in source.rows("events_waits_history_long", ("EVENT_NAME", "OBJECT_NAME", "TIMER_WAIT")):
+        if not address or not time or not name.startswith("wait/io/socket/"):
+            continue
+        host, _, port = address.rpartition(":")
+        if host and name.endswith("/accepted"):
+            address = host
+        elif port in _SERVICES:
+            address = f"{_SERVICES[port]} {address}"
+        add_up(report.peers, (address, names.name(name)), (1, time, time), longest=2)
 
 
 def _add_holders(report: Report, source: Rows, names: Readable) -> None:

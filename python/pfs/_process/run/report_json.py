@@ -28,6 +28,7 @@ _LISTS = {
     "holders": ("holders", ("name", "source", "does"), ("count", "time"), 1),
     "files": ("files", ("file",), (*_IO, "longest"), 0),
     "sockets": ("sockets", ("name",), _IO, 0),
+    "peers": ("peers", ("address", "name"), _WAITS, 1),
     "statements": (
         "statements", ("digest_text",), ("count", "time", "rows_sent", "rows_affected", "errors", "longest"), 1,
     ),
