@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from pfs._process.attach import attach
 from pfs._process.findings import find as finder
 from pfs._process.findings import queues
-from pfs._process.findings.ask import parents_of, segments_in
+from pfs._process.findings.ask import segments_in
 from pfs._process.findings.facts import Facts
 from pfs._process.findings.limits import LIMITS
 from pfs._process.findings.rules import RULES
@@ -63,11 +63,9 @@ class Ran:
 
     def first(self) -> finder.Finding | None:
         facts = Facts()
-        there = segments_in(self.kept, or_none=True)
-        for segment in there:
+        for segment in segments_in(self.kept, or_none=True):
             with attach(segment.path) as schema:
                 facts.add(schema._source)
-        facts.set_parents(parents_of(there))
         return next(iter(finder.find(facts, self.wall, self.cpu)), None)
 
 
