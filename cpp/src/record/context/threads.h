@@ -31,17 +31,6 @@ struct CellCache {
   static uint32_t Place(uint64_t key) { return static_cast<uint32_t>((key << 2) ^ (key >> 6) ^ (key >> kKeyIndexBits)) & (kEntries - 1); }
 };
 
-// Changes an entry of a cache of the thread's own. It is empty meanwhile: a signal handler may come between the stores, and leave with a
-// longjmp.
-template <typename Key, typename Store>
-void ChangeEntry(Key& its_key, Key empty, Key key, Store store) {
-  its_key = empty;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  store();
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  its_key = key;
-}
-
 // A cell that belongs to no object and no thread, and an instance of no object.
 inline ShmCell no_cell{};
 inline ShmInstance no_instance{};

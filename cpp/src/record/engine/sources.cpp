@@ -114,7 +114,10 @@ uint32_t SourceCache::FindNew(Entry& entry, const char* file, uint32_t line) {
   const UserSite user = line == kIsCode && g_user_of_code != nullptr ? UserOf(file) : UserSite{};
   if (user.file != nullptr) return InternSource(user.file, user.line);  // of this event: the next one has another user
   const uint32_t source = InternSource(file, line);
-  entry = {file, line, source};
+  ChangeEntry<const char*>(entry.file, nullptr, file, [&] {
+    entry.line = line;
+    entry.source = source;
+  });
   return source;
 }
 

@@ -1,6 +1,7 @@
 // record/engine/sources.h: interns call sites (the SOURCE columns).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "record/engine/runtime.h"
@@ -26,6 +27,17 @@ struct UserSite {
 // Returns the call site of the user for whom code at `address` makes a call: an interpreter, a library of streams. `is_first`: the thread
 // has not asked for this address before. Stores whether to ask again. nullptr: all code is the user's.
 extern UserSite (*g_user_of_code)(const void* address, bool is_first, bool* ask_again) PFS_HIDDEN;
+
+// Changes an entry of a cache of the thread's own. It is empty meanwhile: a signal handler may come between the stores, and leave with a
+// longjmp.
+template <typename Key, typename Store>
+void ChangeEntry(Key& its_key, Key empty, Key key, Store store) {
+  its_key = empty;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  store();
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  its_key = key;
+}
 
 // A small per-thread cache in front of InternSource(). The address of the file name stands for the name: literals
 // live as long as their code.

@@ -41,8 +41,9 @@ ShmStatementCell* SearchStatementCell(ThreadState& thread, ShmStatementObject& o
     return nullptr;
   }
   auto& entry = StatementCellEntry(thread, object);
-  entry = {&object, &CellAt(index)};
-  return entry.cell;
+  ShmStatementCell& cell = CellAt(index);
+  ChangeEntry<const ShmStatementObject*>(entry.object, nullptr, &object, [&] { entry.cell = &cell; });
+  return &cell;
 }
 
 void MakeRest(ShmStatementCell& cell) {
