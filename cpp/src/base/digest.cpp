@@ -124,17 +124,20 @@ uint64_t DigestKey(std::span<const uint8_t> tokens) {
     const Wide product = static_cast<Wide>(a) * b;
     return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   };
-  const auto load = [&](size_t at, size_t count) {
+  const auto load = [&](size_t at, size_t count = sizeof(uint64_t)) {
     uint64_t word = 0;
     std::memcpy(&word, tokens.data() + at, count);
     return word;
   };
   constexpr uint64_t kFirst = 0x9e3779b97f4a7c15u, kSecond = 0xc2b2ae3d27d4eb4fu, kThird = 0x165667b19e3779f9u;
-  uint64_t key = tokens.size() * kFirst;
-  size_t at = 0;
-  for (; tokens.size() - at >= 16; at += 16) key = mix(load(at, 8) ^ kSecond, load(at + 8, 8) ^ key) + std::rotl(key, 29);
-  const size_t rest = tokens.size() - at;
-  const uint64_t low = rest == 0 ? 0 : load(at, std::min<size_t>(rest, 8)), high = rest > 8 ? load(at + 8, rest - 8) : 0;
+  const size_t size = tokens.size();
+  uint64_t key = size * kFirst, low, high;
+  if (size >= 16) {
+    for (size_t at = 0; size - at >= 16; at += 16) key = mix(load(at) ^ kSecond, load(at + 8) ^ key) + std::rotl(key, 29);
+    low = load(size - 16), high = load(size - 8);  // again some of what is mixed already: a load of eight bytes is no call
+  } else {
+    low = size == 0 ? 0 : load(0, std::min<size_t>(size, 8)), high = size > 8 ? load(8, size - 8) : 0;
+  }
   return mix(mix(low ^ kSecond, high ^ key) ^ kFirst, kThird);
 }
 
