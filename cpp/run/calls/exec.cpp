@@ -30,6 +30,7 @@
 #include "record/context/thread_time.h"
 #include "record/family/file_name.h"
 #include "run/calls/sandbox.h"
+#include "run/calls/wait_calls.h"
 #include "run/loader/real.h"
 #include "run/loader/start_path.h"
 #include "shm/place.h"
@@ -228,9 +229,10 @@ struct Become {
   }
 };
 
-// Calls a function that starts a child.
+// Calls a function that waits until its child runs a program.
 struct Spawn {
-  int operator()(auto call) const { return call(); }
+  const void* caller;
+  int operator()(auto call) const { return WaitedAtPlace(Kind::kChild, true, caller, call); }
 };
 
 // Calls call(environment) with the environment, or with one on the stack that does not have the library. `look` looks at the program,
@@ -324,13 +326,13 @@ PFS_REPLACES int fexecve(int fd, char* const* arguments, char* const* environmen
 PFS_REPLACES int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
                              char* const* arguments, char* const* environment) {
   return WithEnvironment(
-      Spawn(), environment, path, [=] { return LookAt(path); },
+      Spawn{PFS_CALLER}, environment, path, [=] { return LookAt(path); },
       [=](char* const* given) { return PFS_REAL(posix_spawn)(pid, path, actions, attributes, arguments, given); });
 }
 PFS_REPLACES int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
                               char* const* arguments, char* const* environment) {
   return WithEnvironment(
-      Spawn(), environment, file, [=] { return LookInPath(file); },
+      Spawn{PFS_CALLER}, environment, file, [=] { return LookInPath(file); },
       [=](char* const* given) { return PFS_REAL(posix_spawnp)(pid, file, actions, attributes, arguments, given); });
 }
 

@@ -17,6 +17,7 @@
 #include "run/calls/objects.h"
 #include "run/calls/sandbox.h"
 #include "run/calls/users_of_code.h"
+#include "run/calls/wait_calls.h"
 #include "run/loader/exported.h"
 #include "run/loader/modules.h"
 #include "run/loader/real.h"
@@ -279,12 +280,6 @@ PFS_REPLACES int prctl(int option, ...) {
   return rc;
 }
 
-// The child uses the stack of this call, so it must not return: the compiler makes a jump of it.
-PFS_REPLACES __attribute__((optimize("O2"))) pid_t vfork() {
-  perfschema::t_locals.may_share_memory = true;
-  return PFS_REAL(vfork)();
-}
-
 // Neither runs the handlers of exit().
 PFS_REPLACES void _exit(int status) {
   perfschema::ReadTimesAtEnd();
@@ -317,7 +312,11 @@ PFS_REPLACES int clone(int (*start)(void*), void* stack, int flags, void* argume
       start = StartInCopy;
       argument = &its;
     } else if ((flags & (CLONE_VFORK | CLONE_THREAD)) == CLONE_VFORK) {
-      perfschema::t_locals.may_share_memory = true;
+      const auto call = [=] {
+        perfschema::t_locals.may_share_memory = true;
+        return PFS_REAL(clone)(start, stack, flags, argument, parent_id, thread_memory, child_id);
+      };
+      return WaitedAtPlace(Kind::kChild, true, PFS_CALLER, call);
     } else if ((flags & CLONE_SETTLS) == 0) {
       ShareWithClone();
     }

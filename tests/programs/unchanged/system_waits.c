@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +78,45 @@ static void children(void) {
   WAIT(CHILD, syscall(SYS_wait4, pid, &status, 0, NULL));
   MUST(info.si_code == CLD_EXITED && status == 0);
   WAIT(CHILD, system("exit 3"));
-  FILE* const stream = popen("exit 4", "r");
+  FILE* stream;
+  WAIT(CHILD, stream = popen("exit 4", "r"));
   WAIT(CHILD, pclose(stream));
+}
+
+static int becomes_true(void* unused) {
+  (void)unused;
+  nap();
+  execl("/bin/true", "true", NULL);
+  _exit(127);
+}
+
+// The parent waits until the child runs its program, or ends.
+static void spawned(void) {
+  char* const arguments[] = {"true", NULL};
+  static char stack[65536];
+  int status;
+  pid_t pid;
+  before = now();
+  pid = vfork();
+  if (pid == 0) becomes_true(NULL);
+  times[CHILD] += now() - before;
+  ++counts[CHILD];
+  WAIT(CHILD, waitpid(pid, &status, 0));
+  MUST(status == 0);
+  before = now();
+  pid = vfork();
+  if (pid == 0) _exit(5);
+  times[CHILD] += now() - before;
+  ++counts[CHILD];
+  WAIT(CHILD, waitpid(pid, &status, 0));
+  MUST(WEXITSTATUS(status) == 5);
+  WAIT(CHILD, posix_spawn(&pid, "/bin/true", NULL, NULL, arguments, environ));
+  WAIT(CHILD, waitpid(pid, &status, 0));
+  WAIT(CHILD, posix_spawnp(&pid, "true", NULL, NULL, arguments, environ));
+  WAIT(CHILD, waitpid(pid, &status, 0));
+  WAIT(CHILD, pid = clone(becomes_true, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL));
+  WAIT(CHILD, waitpid(pid, &status, 0));
+  MUST(status == 0);
 }
 
 static void threads(void) {
@@ -206,6 +245,7 @@ int main(int argc, char** argv) {
   const int fd = open(argv[1], O_RDWR | O_CREAT, 0600);
   MUST(fd >= 0 && ftruncate(fd, 4096) == 0);
   children();
+  spawned();
   threads();
   sleeps();
   signals();
