@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pfs
 from pfs._process.run.launch import environment
+from pfs._process.run.watch import Watch
 from tests.python._programs.witnessed import ALWAYS_UNSEEN
 
 KINDS = {
@@ -99,6 +100,8 @@ def of_strace(folder: Path) -> tuple[dict[tuple[int, str], dict[str, float]], di
             if line["rest"].endswith("= ?"):  # it had not ended when the thread did
                 took = float(its[-1]["at"]) - float(line["at"])
             starts += took if call == "execve" and line["rest"].endswith("= 0") else 0
+            if call == "fcntl" and "SETLKW" not in line["rest"]:
+                continue
             kind = KIND_OF.get(call) or ("child" if "CLONE_VFORK" in line["rest"] else None)
             if kind and took >= LEAST and not UNSEEN.search(line["rest"]):
                 found[process, kind][call] += took
@@ -115,11 +118,13 @@ def kind_of(event: str) -> str:
     return "lock" if event.startswith("wait/synch/") else "call"
 
 
-def of_pfs(folder: Path) -> tuple[dict[tuple[int, str], float], dict[int, float]]:
+def of_pfs(folder: Path, ended: dict[int, int]) -> tuple[dict[tuple[int, str], float], dict[int, float]]:
     found: dict[tuple[int, str], float] = defaultdict(float)
     lived: dict[int, float] = defaultdict(float)
     for path in folder.glob("**/*.pfs"):
         with pfs.attach(str(path)) as schema:
+            if schema.pid in ended:
+                schema._source.ran_until(ended[schema.pid])
             sums = schema._source.rows("events_waits_summary_global_by_event_name", ("EVENT_NAME", "SUM_TIMER_WAIT"))
             open_ = schema._source.rows("running", ("EVENT_NAME", "TIMER_WAIT"))  # as if it had ended with the process
             for event, time in (*sums, *open_):
@@ -137,9 +142,11 @@ def compare(name: str, command: str, port: int) -> None:
         subprocess.run(["bash", "-ec", SETUP], cwd=work, check=True)
         given = [word for key, value in environment(str(segments)).items() for word in ("-E", f"{key}={value}")]
         trace = ["strace", "-ff", "-ttt", "-T", "-y", "-s", "0", "--signal=none", "-o", str(traces / "trace"), *given]
-        subprocess.run([*trace, "bash", "-c", command.replace("PORT", str(port))], cwd=work, capture_output=True, timeout=120, check=False)
+        with Watch(str(segments), takes=False) as watch:
+            traced = [*trace, "bash", "-c", command.replace("PORT", str(port))]
+            subprocess.run(traced, cwd=work, capture_output=True, timeout=120, check=False)
         theirs, their_lives = of_strace(traces)
-        ours, our_lives = of_pfs(segments)
+        ours, our_lives = of_pfs(segments, watch.ended)
     blocked = sum(sum(calls.values()) for calls in theirs.values())
     missed: dict[str, float] = defaultdict(float)
     for (process, kind), calls in theirs.items():

@@ -222,7 +222,7 @@ bool GetsOtherRights(int fd) {
 struct Become {
   template <typename Call>
   int operator()(Call call) const {
-    perfschema::ReadTimesAtEnd();
+    perfschema::ReadTimesAtEnd(true);
     const int rc = call();
     perfschema::ForgetTimesAtEnd();
     return rc;

@@ -110,6 +110,7 @@ void ForgetStatistics() {
   const Runtime& rt = g_runtime;
   Segment& segment = g_runtime.segment;
   for (Word& loss : rt.header->losses) loss.store(0, kRelaxed);
+  ForgetLoadingInChild();
   rt.header->program.longest_attrs.store(0, kRelaxed);
   ForgetCells();
   ForgetStatementCells();

@@ -177,6 +177,7 @@ void StartNow() {
   if (g_is_alone_in_object) LeaveZerosOutOfCores();
   StartBarriers();
   StartClocks(header);
+  NoteLoading();
   StartConsumers(header);
   if (!HearOfForks() || !StartChunkPools() || !StartThreads() || !StartPrincipals() || !StartFiles() || !StartTables() || !StartFacts() ||
       !StartSources() || !StartDigests() || !StartSetup() || !StartErrors()) {

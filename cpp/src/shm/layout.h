@@ -28,7 +28,7 @@ namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
 inline constexpr uint32_t kLayoutMajor = 9;
-inline constexpr uint32_t kLayoutMinor = 0;
+inline constexpr uint32_t kLayoutMinor = 1;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
@@ -125,6 +125,12 @@ enum ColdHolder : uint32_t { kFree = 0, kInsider = 1, kOutsider = 2, kInsiderAlo
 inline constexpr uint32_t kColdHolderMask = 3, kOutsiderSection = 4;
 constexpr ColdHolder HolderOf(uint32_t word) { return static_cast<ColdHolder>(word & kColdHolderMask); }
 
+// Holds what the kernel had counted for a thread that runs another program (exec). Nanoseconds.
+struct ShmProgramEnd {
+  Word at;  // of CLOCK_MONOTONIC; 0 = it has not
+  Word computed, runnable;
+};
+
 struct ShmHeader {
   // Identifies the writer, up to `parent`, where it is in layout 1.0, in every layout. Lists of processes and the removal of dead ones
   // read only this part. Written once, before the magic; read only after.
@@ -183,7 +189,9 @@ struct ShmHeader {
   Word trace_status[32];      // the last error of the trace, zero padded; empty = none
   HalfWord trace_status_seq;  // protects trace_status; cell.h
   ShmGovernor governor;
-  Word computed;  // by all threads until the end of the process: nanoseconds; 0 = it has not ended, or it was killed
+  Word computed;                  // by all threads until the end of the process: nanoseconds; 0 = it has not ended, or it was killed
+  Word loading, computed_before;  // nanoseconds from the program's begin (exec) until pfs was there, and computed by then
+  ShmProgramEnd became;           // when the process became another program
 };
 
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------

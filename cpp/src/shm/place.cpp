@@ -222,6 +222,8 @@ int OpenDirectory(std::string* path, mode_t file_mode, bool is_chosen, std::stri
 // Classifies the file that lies at our file's place.
 enum class Found { kLeftover, kEarlier, kOurs, kOfAnother, kPlanted };
 
+EarlierProgram earlier_program;  // the last of them. Guarded by the cold lock
+
 // kLeftover: of a dead process that had our pid. kEarlier: of this process, before it ran another program (exec). kOurs: the segment of
 // another copy of this library in this process. kOfAnother: a segment of our user whose pid is that of another container. kPlanted:
 // anything else.
@@ -239,6 +241,9 @@ Found WhatIsThere(int directory, const std::string& name, std::string* what) {
   uint64_t head[offsetof(ShmHeader, epoch_unix_micros) / 8] = {};  // its boot_id is the last of them
   const char* const boot = reinterpret_cast<const char*>(head) + offsetof(ShmHeader, boot_id);
   const ssize_t got = pread(fd, head, sizeof head, 0);
+  EarlierProgram before;
+  static_assert(sizeof before == sizeof(ShmProgramEnd));
+  if (pread(fd, &before, sizeof before, offsetof(ShmHeader, became)) != sizeof before) before = {};
   close(fd);
   if (got == 0 || head[0] == 0)
     return MapsFile(0, name) ? Found::kOurs : Found::kLeftover;  // is being created, or its creator died at that
@@ -252,7 +257,9 @@ Found WhatIsThere(int directory, const std::string& name, std::string* what) {
                                   head[offsetof(ShmHeader, process_start_ticks) / 8] == self.start_ticks &&
                                   std::memcmp(boot, BootId().data(), BootId().size()) == 0;
   if (!is_of_this_process) return Found::kLeftover;
-  return MapsFile(0, name) ? Found::kOurs : Found::kEarlier;
+  if (MapsFile(0, name)) return Found::kOurs;
+  if (before.at > earlier_program.at) earlier_program = before;
+  return Found::kEarlier;
 }
 
 constexpr const char* kSuffix = ".pfs";
@@ -372,6 +379,8 @@ int TryLockFile(int fd, short type) {
   return fcntl(fd, F_OFD_SETLK, &whole) == 0 ? 0 : errno == EACCES ? EAGAIN : errno;
 }
 
+const EarlierProgram& TheEarlierProgram() { return earlier_program; }
+
 int MakeSegmentFile(const DeadLimits& limits, uint64_t pid_namespace, std::string* path, mode_t* mode, std::string* remark,
                     std::string* reason) {
   *mode = ModeOfFile(remark);
@@ -380,6 +389,7 @@ int MakeSegmentFile(const DeadLimits& limits, uint64_t pid_namespace, std::strin
   directory_was_refused = dir < 0;
   if (dir < 0) return -1;
   CollectDeadSegments(dir, limits, pid_namespace);
+  earlier_program = {};
   std::string name = std::to_string(getpid()) + kSuffix;
   const int fd = MakeIn(dir, directory, &name, reason);
   close(dir);

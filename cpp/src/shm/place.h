@@ -68,6 +68,13 @@ class Note {
   char name_[48];
 };
 
+// Says when this process became the program that it is, by what the program before has left; at = 0: it has been no other, or left nothing.
+// Nanoseconds, as in ShmProgramEnd. Threads: called under the cold lock, after MakeSegmentFile().
+struct EarlierProgram {
+  uint64_t at = 0, computed = 0, runnable = 0;
+};
+const EarlierProgram& TheEarlierProgram();
+
 // Locks all of a file for reading or for writing (F_RDLCK, F_WRLCK), or unlocks it (F_UNLCK). Returns 0; EAGAIN if another process has it
 // locked, at once; another error where files have no locks. A mapping keeps the lock, too: closing the descriptor is not enough.
 int TryLockFile(int fd, short type);

@@ -110,7 +110,8 @@ void AddOpen(const Snapshot& snapshot, const std::unordered_map<uint64_t, uint64
   }
 }
 
-void AddLive(const Snapshot& snapshot, const Kernel& kernel, Roles* roles) {
+// `left`: when the process has read its clocks at its end.
+void AddLive(const Snapshot& snapshot, const Kernel& kernel, Roles* roles, uint64_t* left) {
   const uint64_t now = ReadMoment::Now(snapshot.header());
   const std::vector<ThreadRow> threads = Threads(snapshot);
   std::unordered_map<uint64_t, uint64_t> until;
@@ -142,6 +143,7 @@ void AddLive(const Snapshot& snapshot, const Kernel& kernel, Roles* roles) {
     }
     if (shm->thread_id.load(kRelaxed) != row.thread_id) continue;  // ended meanwhile: all is read again
     split.Settle();
+    if (was_seen) *left = std::max(*left, end);
     RoleTime& role = (*roles)[RoleOf(row.name.view())];
     ++role.threads;
     role.wall += split.wall;
@@ -159,12 +161,14 @@ std::vector<ThreadTimeRow> ThreadTimes(const Snapshot& snapshot) {
   if (!snapshot.ok()) return rows;
   const Kernel kernel(snapshot.header());
   Roles roles;
+  uint64_t left = 0;
   const auto read = [&] {
     const HalfWord& moves = snapshot.header().move_seq;
     const uint32_t before = moves.load(kAcquire);  // pairs with MoveSection
     roles.clear();
+    left = 0;
     AddEnded(snapshot, &roles);
-    AddLive(snapshot, kernel, &roles);
+    AddLive(snapshot, kernel, &roles, &left);
     return !snapshot.IsUnderWay(moves, before) && moves.load(kRelaxed) == before;
   };
   if (!snapshot.ReadSettled(read)) snapshot.CountSkipped();
@@ -180,9 +184,14 @@ std::vector<ThreadTimeRow> ThreadTimes(const Snapshot& snapshot) {
     rows.push_back({kept, "elsewhere", role.threads, role.elsewhere});
     if (role.unseen != 0) rows.push_back({kept, "not seen", role.threads, role.unseen});
   }
-  const uint64_t at_end = snapshot.header().computed.load(kAcquire);
-  const uint64_t of_all = (at_end != 0 ? at_end : kernel.Computed()) * 1000;
+  const ShmHeader& header = snapshot.header();
+  const uint64_t at_end = header.computed.load(kAcquire);
+  const uint64_t of_all = TimeSince(at_end != 0 ? at_end : kernel.Computed(), header.computed_before.load(kAcquire));
   if (of_all > computed) rows.push_back({"(not seen)", "computing", 0, of_all - computed});
+  const uint64_t loading = header.loading.load(kAcquire);  // pairs with NoteLoading
+  if (loading != 0) rows.push_back({"(process)", "starting", 1, loading * 1000});
+  const bool became_another = header.became.at.load(kAcquire) != 0;  // pairs with ReadTimesAtEnd
+  if (left != 0 && !became_another) rows.push_back({"(process)", "ending", 1, ReadMoment::Since(header, left)});
   return rows;
 }
 

@@ -6,15 +6,17 @@
 namespace perfschema {
 namespace {
 
-constexpr auto kColumns = columns(
-    col<&ThreadTimeRow::role>("NAME", Unit::kNone,
-                              "Name of the threads, with * for the numbers in it; (not seen) for processor time of no thread here."),
-    col<&ThreadTimeRow::state>("STATE", Unit::kNone,
-                               "State: computing; runnable, without a processor; what they waited for, as names of its instruments begin; "
-                               "elsewhere, blocked in no wait of pfs; not seen, if the process was killed."),
-    col<&ThreadTimeRow::threads>("COUNT_THREADS", Unit::kCount, "Threads of the name, those that have ended and those that live."),
-    col<&ThreadTimeRow::time>("SUM_TIMER_WAIT", Unit::kPicoseconds,
-                              "Time of these threads in the state. The states of a name add up to the lives of its threads."));
+constexpr auto kColumns =
+    columns(col<&ThreadTimeRow::role>(
+                "NAME", Unit::kNone,
+                "Name of the threads, with * for the numbers in it; (not seen): processor time of no thread here; (process): without pfs."),
+            col<&ThreadTimeRow::state>(
+                "STATE", Unit::kNone,
+                "State: computing; runnable, without a processor; the beginning of the names of waits; elsewhere, blocked in no "
+                "wait of pfs; not seen, if killed. (process): starting, ending, before and after pfs."),
+            col<&ThreadTimeRow::threads>("COUNT_THREADS", Unit::kCount, "Threads of the name, those that have ended and those that live."),
+            col<&ThreadTimeRow::time>("SUM_TIMER_WAIT", Unit::kPicoseconds,
+                                      "Time of these threads in the state. The states of a name add up to the lives of its threads."));
 
 void Scan(const Snapshot& snapshot, RowSink<ThreadTimeRow> out) {
   for (const ThreadTimeRow& row : ThreadTimes(snapshot)) out(row);

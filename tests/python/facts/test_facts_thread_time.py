@@ -14,7 +14,7 @@ import pytest
 
 import pfs
 from tests.python.run.test_run import PFS, kept, own_folder, pytestmark, run
-from tests.python.run.test_run_calls import compiled
+from tests.python.run.test_run_calls import SOURCES, compiled
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
@@ -28,6 +28,7 @@ STATES = {
     "p": "idle",
     "x": "elsewhere",
 }
+TICK = 10_000_000_000  # picoseconds to which the kernel tells the begin of a process
 SLACK = 3_000_000_000  # picoseconds for the begin and the end of a thread, which the program does not see
 
 LATER = 100_000_000_000  # picoseconds for which a thread may wait for a processor at its end, on a loaded machine
@@ -114,6 +115,49 @@ def test_G17_a_forked_child_begins_at_zero(tmp_path: Path) -> None:
     # Its own life is in its child's wait, whose exit it hears of a little later.
     assert sum(mains.values()) <= sum(main.values()) + SLACK
     assert "wait/system/child" not in mains
+
+
+def begins(tmp_path: Path) -> Path:
+    """Returns a program that computes for 100 ms and sleeps for 100 ms before pfs is there, and sleeps for 100 ms after it."""
+    source, library = SOURCES / "begins.c", tmp_path / "libbegins.so"
+    subprocess.run(["cc", "-DLIBRARY", "-shared", "-fPIC", "-o", library, source], check=True)
+    subprocess.run(["cc", "-o", tmp_path / "begins", source, library, f"-Wl,-rpath,{tmp_path}"], check=True)
+    return tmp_path / "begins"
+
+
+def said(output: str) -> list[tuple[str, int]]:
+    return [(word, int(at)) for word, at in map(str.split, output.splitlines())]
+
+
+def test_G17_what_pfs_was_not_there_for_is_the_processs(tmp_path: Path) -> None:
+    """The program says when it began, and when it ended: none of that time is missing."""
+    report = tmp_path / "report"
+    done = run(*PFS, "run", "--json", "-o", report, "--", begins(tmp_path), check=True)
+    (_, began), _, (_, ended) = said(done.stdout)
+    found = json.loads(report.read_text())
+    of_process = {row["state"]: row["time"] for row in found["thread_time"] if row["name"] == "(process)"}
+    whole = sum(row["time"] for row in found["thread_time"] if row["name"] != "(not seen)")
+    assert of_process["starting"] >= 200e9 - TICK - SLACK
+    assert of_process["ending"] >= 100e9
+    assert whole >= (ended - began) * 1000 - TICK - SLACK
+    # A broken table: one that lacks either.
+    assert whole - min(of_process.values()) < (ended - began) * 1000 - TICK - SLACK
+
+
+def test_G17_a_program_begins_when_its_process_becomes_it(tmp_path: Path) -> None:
+    """A process runs another program: it begins when the earlier one ends, and has not computed what that one did."""
+    done = run(*PFS, "run", "--keep", "--no-report", "--", begins(tmp_path), "again", check=True)
+    times = [times_of(segment) for segment in (tmp_path / "segments").glob("*/*.pfs")]
+    assert len(times) == 2
+    _, (_, first_main), (_, execs), _, (_, second_main), _ = said(done.stdout)
+    main = "thread/native/main"
+    first, second = sorted(times, key=lambda its: -its[main]["computing"])
+    assert first["(process)"]["starting"] >= 200e9 - TICK - SLACK
+    assert sum(first[main].values()) >= (execs - first_main) * 1000
+    assert first[main]["computing"] >= 100e9
+    assert 200e9 <= second["(process)"]["starting"] <= (second_main - execs) * 1000
+    assert second[main]["computing"] < 50e9
+    assert second.get("(not seen)", {}).get("computing", 0) < 50e9
 
 
 def test_G18_a_killed_process_has_what_was_known(tmp_path: Path) -> None:

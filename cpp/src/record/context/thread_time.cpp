@@ -24,9 +24,10 @@ namespace {
 
 constexpr uint64_t kPicosPerNano = 1000;
 
-// When the process began: nanoseconds of CLOCK_MONOTONIC, and of the first thread's processor time by then. 0 = not known.
+// When pfs began in the process: nanoseconds of CLOCK_MONOTONIC, and what the kernel had counted by then for the first thread, and for all.
+// 0 = not known.
 struct ProcessBegin {
-  uint64_t at = 0, computed = 0;
+  uint64_t at = 0, computed = 0, runnable = 0, computed_by_all = 0;
 };
 PFS_SET_IN_EVERY_PROCESS constinit ProcessBegin process_begin = {};
 
@@ -81,7 +82,7 @@ bool TakeProcessBegin(ShmThread& shared) {
   const ProcessBegin begin = process_begin;
   if (begin.at == 0) return false;
   process_begin = {};
-  StoreBegin(shared, TimeNow() - (ReadClockNanos(CLOCK_MONOTONIC) - begin.at) * kPicosPerNano, begin.computed, 0);
+  StoreBegin(shared, TimeNow() - (ReadClockNanos(CLOCK_MONOTONIC) - begin.at) * kPicosPerNano, begin.computed, begin.runnable);
   return true;
 }
 
@@ -125,9 +126,41 @@ bool AddWaits(const ShmThread& shared, TimeSplit* split) {
 
 }  // namespace
 
-PFS_IN_EVERY_PROCESS void NoteProcessBegin() { process_begin = {ReadClockNanos(CLOCK_MONOTONIC), ReadClockNanos(CLOCK_THREAD_CPUTIME_ID)}; }
+PFS_IN_EVERY_PROCESS void NoteProcessBegin() {
+  process_begin = {ReadClockNanos(CLOCK_MONOTONIC), ReadClockNanos(CLOCK_THREAD_CPUTIME_ID), 0, ReadClockNanos(CLOCK_PROCESS_CPUTIME_ID)};
+}
 
-PFS_IN_EVERY_PROCESS void NoteForkedProcessBegin() { process_begin = {ReadClockNanos(CLOCK_MONOTONIC), 0}; }
+PFS_IN_EVERY_PROCESS void NoteForkedProcessBegin() { process_begin = {ReadClockNanos(CLOCK_MONOTONIC)}; }
+
+// The kernel tells the begin of a process in ticks of 10 ms, and no begin of a program. So a program that runs as the first one of its
+// process began in that tick, and a time before that the thread has computed or waited for a processor: it seldom did anything else.
+void NoteLoading() {
+  ShmHeader& header = *g_runtime.header;
+  ProcessBegin& begin = process_begin;
+  const uint64_t ticks = header.process_start_ticks;
+  if (begin.at == 0 || g_came_late || ticks == 0) return;
+  header.computed_before.store(begin.computed_by_all, kRelaxed);
+  const EarlierProgram& earlier = TheEarlierProgram();
+  const uint64_t runnable_now = ReadRunnable(static_cast<uint64_t>(getpid()));
+  const uint64_t runnable = runnable_now == kTimeUnknown ? 0 : runnable_now;
+  const uint64_t tick = 1'000'000'000 / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  const uint64_t at = begin.at + (ReadClockNanos(CLOCK_BOOTTIME) - ReadClockNanos(CLOCK_MONOTONIC));
+  const uint64_t most = at - std::min(at, ticks * tick);
+  const uint64_t age = std::clamp(begin.computed + runnable, most - std::min(most, tick), most);
+  const uint64_t since = earlier.at < begin.at ? begin.at - earlier.at : 0;
+  const bool is_first = since == 0 || since > most;
+  const uint64_t loading = is_first ? age : since;
+  header.loading.store(loading, kRelease);  // pairs with ThreadTimes
+  if (runnable_now == kTimeUnknown) return;
+  const uint64_t computed = begin.computed - std::min(begin.computed, is_first ? 0 : earlier.computed);
+  const uint64_t before = is_first || earlier.runnable == kTimeUnknown ? 0 : std::min(earlier.runnable, runnable);
+  begin.runnable = before + std::min(runnable - before, loading - std::min(loading, computed));
+}
+
+void ForgetLoadingInChild() {
+  ShmHeader& header = *g_runtime.header;
+  for (Word* const word : {&header.computed, &header.loading, &header.computed_before, &header.became.at}) word->store(0, kRelaxed);
+}
 
 uint64_t TimeNow() { return g_time_base.Units<0>(g_time_base.Counter()); }
 
@@ -166,7 +199,7 @@ void AddTimeToRole(ShmThread& shared, bool is_end) {
   if (!is_end) StoreBegin(shared, now, computing, runnable);
 }
 
-void ReadTimesAtEnd() {
+void ReadTimesAtEnd(bool becomes_another) {
   if (!__atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE) || IsStillForked() || IsInColdPath()) return;
   if (g_runtime.header->pid != static_cast<uint64_t>(getpid()) || !KeepsSegment()) return;
   const int error = errno;
@@ -179,6 +212,12 @@ void ReadTimesAtEnd() {
       shared.seen.store(TimeNow(), kRelease);  // pairs with AddLive
     }
     g_runtime.header->computed.store(ReadClockNanos(CLOCK_PROCESS_CPUTIME_ID), kRelease);
+    if (becomes_another) {
+      ShmProgramEnd& end = g_runtime.header->became;
+      end.computed.store(ReadClockNanos(CLOCK_THREAD_CPUTIME_ID), kRelaxed);
+      end.runnable.store(ReadRunnable(OsIdOfThisThread()), kRelaxed);
+      end.at.store(ReadClockNanos(CLOCK_MONOTONIC), kRelease);  // pairs with ThreadTimes
+    }
   }
   errno = error;
 }
@@ -191,6 +230,7 @@ void ForgetTimesAtEnd() {
     const uint64_t used = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
     for (uint64_t slot = 1; slot < used; ++slot) g_runtime.threads[slot].seen.store(0, kRelease);
     g_runtime.header->computed.store(0, kRelease);
+    g_runtime.header->became.at.store(0, kRelease);
   }
   errno = error;
 }

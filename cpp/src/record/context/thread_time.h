@@ -18,6 +18,11 @@ void NoteProcessBegin();
 // Notes the same of a forked child, whose first event may be late, too. Preserves errno.
 void NoteForkedProcessBegin();
 
+// Notes in the new segment how long the program has run before pfs was there. REQUIRES: cold lock.
+void NoteLoading();
+// A forked child has its parent's header, and began with pfs.
+void ForgetLoadingInChild();
+
 // Returns the present, in picoseconds since the epoch. REQUIRES: pfs has started.
 uint64_t TimeNow();
 
@@ -30,7 +35,7 @@ void AddTimeToRole(ShmThread& shared, bool is_end);
 
 // Reads the clocks of all threads: the process ends, or becomes another program. Does nothing in a child of vfork(), and where pfs is off.
 // Preserves errno.
-void ReadTimesAtEnd();
+void ReadTimesAtEnd(bool becomes_another = false);
 // Takes it back: the process goes on.
 void ForgetTimesAtEnd();
 

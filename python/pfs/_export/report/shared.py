@@ -13,7 +13,7 @@ _LONGEST = 300  # characters of a name: some programs have a statement of a mega
 _COLORS = {
     "computing": 0, "runnable": 1, "wait/synch/mutex": 2, "wait/synch/rwlock": 2, "wait/synch/prlock": 2, "wait/synch/sxlock": 2,
     "wait/synch/cond/python/gil": 3, "wait/synch/cond": 4, "wait/io/file": 5, "wait/io/socket": 6, "idle": 8, "elsewhere": 9,
-    "unknown": 9, "not seen": 9, "wait/": 7, JOIN: 7,
+    "unknown": 9, "not seen": 9, "starting": 9, "ending": 9, "wait/": 7, JOIN: 7,
 }  # fmt: skip
 
 

@@ -17,7 +17,13 @@ __all__ = ["NOT_SEEN", "in_percent", "where_rows", "words_of"]
 _MOST_ROLES = 5
 _MOST_STATES, _LEAST_SHARE = 4, 0.01  # further and smaller ones are added up
 NOT_SEEN = "(not seen)"
-_OWN_STATES = {"runnable": "waiting for a processor", "elsewhere": "blocked elsewhere"}
+_OWN_STATES = {
+    "runnable": "waiting for a processor",
+    "elsewhere": "blocked elsewhere",
+    "starting": "starting programs",
+    "ending": "ending programs",
+}
+_PROCESS = "(process)"  # its time is that of no other row
 
 
 def words_of(state: str) -> str:
@@ -55,7 +61,7 @@ def where_rows(report: Report, limit: int) -> list[list[str]]:
     least = _LEAST_SHARE * sum(everything.values())
     shown = [name for name in ordered if sum(roles[name].values()) >= least]
     rows = [(name, threads[name], roles[name]) for name in shown[: min(limit, _MOST_ROLES)]]
-    rows.insert(0, ("all threads", sum(threads.values()), everything))
+    rows.insert(0, ("all threads", sum(threads.values()) - threads.get(_PROCESS, 0), everything))
     texts = [
         [time_text(sum(states.values())), count_text(count), name.removeprefix("thread/"), in_percent(states)]
         for name, count, states in rows
