@@ -11,30 +11,49 @@ static double now(void) {
   return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
-static double take(void* state) {
+// Letting it go may wait, too: until the thread that has asked for it has a processor.
+static void* let_go(double* waited) {
   const double begin = now();
-  PyEval_RestoreThread(state);
-  return now() - begin;
+  void* const state = PyEval_SaveThread();
+  *waited += now() - begin;
+  return state;
 }
 
-// Computes with the GIL, lets it go and takes it again, in turns of `hold` seconds until `end`. Returns the seconds in which it waited.
-double compute(double end, double hold) {
+static void take(void* state, double* waited) {
+  const double begin = now();
+  PyEval_RestoreThread(state);
+  *waited += now() - begin;
+}
+
+// Sleeps until `begin`: threads that start wait for the GIL, too, and nobody measures that.
+static void take_at(double begin, double* waited) {
+  void* const state = let_go(waited);
+  const struct timespec until = {(time_t)begin, (long)((begin - (time_t)begin) * 1e9)};
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+  take(state, waited);
+}
+
+// Computes with the GIL, lets it go and takes it again, in turns of `hold` seconds from `begin` until `end`. Returns the seconds in which
+// it waited.
+double compute(double begin, double end, double hold) {
   double waited = 0;
+  take_at(begin, &waited);
   while (now() < end) {
     for (const double until = now() + hold; now() < until;) {
     }
-    waited += take(PyEval_SaveThread());
+    take(let_go(&waited), &waited);
   }
   return waited;
 }
 
 // Reads a pipe without the GIL and takes it for each byte.
-double receive(double end, int from) {
+double receive(double begin, double end, int from) {
   double waited = 0;
+  take_at(begin, &waited);
   for (char byte; now() < end;) {
-    void* const state = PyEval_SaveThread();
+    void* const state = let_go(&waited);
     if (read(from, &byte, 1) != 1) end = 0;
-    waited += take(state);
+    take(state, &waited);
   }
   return waited;
 }

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import pfs
-from tests.python.run.test_run import PFS, kept, own_folder, pytestmark, run
-from tests.python.run.test_run_calls import SOURCES, compiled
+from tests.python.run.test_run import PFS, SOURCES, kept, own_folder, pytestmark, run
+from tests.python.run.test_run_calls import compiled
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
