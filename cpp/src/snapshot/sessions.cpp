@@ -10,6 +10,7 @@
 #include "snapshot/digests.h"
 #include "snapshot/events.h"
 #include "snapshot/moment.h"
+#include "snapshot/slots.h"
 
 namespace perfschema {
 namespace {
