@@ -259,11 +259,13 @@ def _encodings(columns: Iterable[str]) -> dict[str, Any]:
 def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Yields tables of about 100,000 rows: they take little memory, and a file of Parquet has few of them."""
     part: list[pa.RecordBatch] = []
+    rows = 0
     for batch in batches:
         part.append(batch)
-        if sum(one.num_rows for one in part) >= _ROWS_AT_ONCE:
+        rows += batch.num_rows
+        if rows >= _ROWS_AT_ONCE:
             yield _sorted(_table_of(part))
-            part = []
+            part, rows = [], 0
     if part:
         yield _sorted(_table_of(part))
 
