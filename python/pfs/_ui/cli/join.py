@@ -9,7 +9,8 @@ import click
 from pfs._process import processes
 from pfs._process.run import join as joined
 from pfs._process.run import launch
-from pfs._ui.cli.options import Interval, some_of
+from pfs._ui.cli.options import Interval
+from pfs._ui.cli.recording import contended_option, only_option, python_option
 
 __all__ = ["join", "leave"]
 
@@ -17,21 +18,9 @@ __all__ = ["join", "leave"]
 @click.command()
 @click.argument("process", metavar="PID|NAME")
 @click.option("--dry-run", is_flag=True, help="Say whether it can be joined, and change nothing.")
-@click.option(
-    "--only",
-    metavar="A,B,...",
-    callback=some_of([part for part in launch.PARTS if part != "memory"], "part"),
-    help=f"Record only these parts: {', '.join(part for part in launch.PARTS if part != 'memory')}.",
-)
-@click.option(
-    "--python",
-    metavar="A,B,...",
-    default=",".join(launch.PYTHON_PARTS),
-    callback=some_of((*launch.PYTHON_PARTS, *launch.PYTHON_MORE, "none"), "part of Python"),
-    help=f"Of Python programs also record these, or none: {', '.join((*launch.PYTHON_PARTS, *launch.PYTHON_MORE))}.  "
-    "[default: all but asyncio]",
-)
-@click.option("--all-on/--contended", help="Time each lock, or only locks that must be waited for.  [default: contended]")
+@only_option(part for part in launch.PARTS if part != "memory")
+@python_option
+@contended_option
 @click.option("--children", type=click.Choice(joined.CHILDREN), default="fork", show_default=True, help="Also record these.")
 @click.option("--force", is_flag=True, help="Join a program with a filter of system calls, too, which may end it.")
 @click.option("--for", "seconds", type=Interval(0.1, 86400), help="Leave it after this time.")

@@ -23,6 +23,7 @@ from pfs._read.places import own_names
 from pfs._read.show import some, storable
 from pfs._ui.cli.findings import fail_on_option, failing
 from pfs._ui.cli.options import Interval, some_of
+from pfs._ui.cli.recording import contended_option, only_option, python_option
 from pfs.errors import Error, InvalidValue
 
 __all__ = ["run"]
@@ -84,27 +85,15 @@ def sampling(folder: str, path: str | None, hz: float) -> Iterator[None]:
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option(
-    "--only",
-    metavar="A,B,...",
-    callback=some_of(launch.PARTS, "part"),
-    help=f"Record only these parts: {', '.join(launch.PARTS)}.",
-)
+@only_option(launch.PARTS)
 @click.option(
     "--decode",
     metavar="A,B,...",
     callback=some_of(PROTOCOLS, "protocol"),
     help=f"Make statements of the requests that a server gets in these protocols: {', '.join(PROTOCOLS)}.",
 )
-@click.option(
-    "--python",
-    metavar="A,B,...",
-    default=",".join(launch.PYTHON_PARTS),
-    callback=some_of((*launch.PYTHON_PARTS, *launch.PYTHON_MORE, "none"), "part of Python"),
-    help=f"Of Python programs also record these, or none: {', '.join((*launch.PYTHON_PARTS, *launch.PYTHON_MORE))}.  "
-    "[default: all but asyncio]",
-)
-@click.option("--all-on/--contended", help="Time each lock, or only locks that must be waited for.  [default: contended]")
+@python_option
+@contended_option
 @click.option(
     "--children", type=click.Choice(["none", "fork", "all"]), default="all", show_default=True, help="Also record these."
 )
