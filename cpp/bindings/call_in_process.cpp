@@ -22,6 +22,7 @@
 
 #include "carrier.h"
 #include "other_process.h"
+#include "snapshot/kernel_threads.h"
 
 // What the new thread runs, in the rest of a page of the C library's code. %rdi: the Mail. It waits for three seconds at most. It runs
 // dlopen(), dlsym() and the function, and then tells the result.
@@ -151,11 +152,8 @@ std::string FolderOf(pid_t pid) { return "/proc/" + std::to_string(pid); }
 // Returns the user to whom the files of a process belong.
 uid_t UserOf(pid_t pid) {
   unsigned user = ~0u;
-  char line[256];
-  FILE* const file = fopen((FolderOf(pid) + "/status").c_str(), "re");
-  while (file != nullptr && fgets(line, sizeof line, file) != nullptr && std::sscanf(line, "Uid: %*u %*u %*u %u", &user) != 1) {
-  }
-  if (file != nullptr) fclose(file);
+  const std::string status = TextInProc(static_cast<uint64_t>(pid), static_cast<uint64_t>(pid), "status");
+  if (const size_t at = status.find("\nUid:"); at != std::string::npos) std::sscanf(status.c_str() + at, " Uid: %*u %*u %*u %u", &user);
   return user;
 }
 
