@@ -194,9 +194,9 @@ def _ceiling(before: float) -> float:
     return min(GATE * before, before + MOST)
 
 
-def regressions(measured: dict[str, float]) -> list[str]:
-    """Cases above the gate, one line each; empty if all hold."""
-    known = baseline()
+def regressions(measured: dict[str, float], known: dict[str, float] | None = None) -> list[str]:
+    """Cases that are further above `known`, by default the baseline, than the gate allows: one line each."""
+    known = baseline() if known is None else known
     return [
         f"{name}: {now:.1f} instructions per operation, baseline {known[name]:.1f} ({100 * (now / known[name] - 1):+.1f} %; it may be {_ceiling(known[name]):.1f})"
         for name, now in measured.items()
