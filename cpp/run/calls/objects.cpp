@@ -77,6 +77,7 @@ Traits TraitsOf(Kind kind) {
     case Kind::kSemaphore:
       return {Family::kCond, pfs_register_cond, "sem-", "Semaphore"};
     case Kind::kPythonLock:
+    case Kind::kPythonObject:
       return {Family::kMutex, pfs_register_mutex, "", "Python lock"};
     case Kind::kBarrier:
       return {Family::kCond, pfs_register_cond, "barrier-", "Barrier"};
@@ -98,7 +99,9 @@ bool IsNamedAfterMaker(const Site& maker, Kind kind, const void* address) {
 // Returns the key of an object: names that Python knows come first.
 pfs_key_t KeyOf(const Site& maker, Kind kind, const Traits& traits, const void* address) {
   if (maker.name != nullptr) {
-    return KeyOfNamed(traits.make, kPython, maker.name, "Of a Python program, by the line that makes a lock or that waits.");
+    return KeyOfNamed(traits.make, kPython, maker.name,
+                      kind == Kind::kPythonObject ? "Lock of a free-threaded CPython, by what it protects: waits alone are seen."
+                                                  : "Of a Python program, by the line that makes a lock or that waits.");
   }
   if (const char* const name = NameOfGil(address, kind); name != nullptr) {
     return KeyOfNamed(traits.make, kPython, name, "Global interpreter lock of CPython.");

@@ -35,9 +35,10 @@ enum class Kind : uint8_t {
   kMapping,
   kResolve,
   kTeam,
-  kPythonLock
+  kPythonLock,
+  kPythonObject  // what a lock of a free-threaded CPython protects
 };
-static_assert(static_cast<uint32_t>(Kind::kPythonLock) < Site::kKinds);
+static_assert(static_cast<uint32_t>(Kind::kPythonObject) < Site::kKinds);
 // Returns what stands before the place in a name of the kind, such as "sleep-".
 const char* PrefixOf(Kind kind);
 constexpr bool IsPlaceOfCall(Kind kind) { return kind >= Kind::kFutex && kind < Kind::kPythonLock; }
@@ -64,7 +65,7 @@ extern Objects g_objects __attribute__((visibility("hidden")));
 pfs_instance_t* RowOfMutex(const pthread_mutex_t* m);
 
 // Returns an object that is known, or nullptr.
-inline Object* KnownObject(const void* address, Kind kind) {
+PFS_ALWAYS_INLINE Object* KnownObject(const void* address, Kind kind) {
   Object* const object = g_objects.Find(reinterpret_cast<uintptr_t>(address));
   return __builtin_expect(object != nullptr, 1) && __builtin_expect(object->kind == kind, 1) ? object : nullptr;
 }

@@ -11,6 +11,7 @@
 #include "run/calls/wait_calls.h"
 #include "run/loader/real.h"
 #include "run/python/python.h"
+#include "run/python/python_free_threaded.h"
 
 using perfschema::Operation;
 using namespace perfschema::run;
@@ -31,7 +32,9 @@ SourceLine SourceOf(const void* semaphore, const void* caller) {
 }
 
 // Returns the entry of a Python lock, or nullptr.
-Object* PythonLockAt(const void* semaphore) { return g_is_python && !RunIsOff() ? KnownObject(semaphore, Kind::kPythonLock) : nullptr; }
+Object* PythonLockAt(const void* semaphore) {
+  return g_has_python_locks && !RunIsOff() ? KnownObject(semaphore, Kind::kPythonLock) : nullptr;
+}
 
 // Gives a Python lock that was made before a join the line that uses it first. Returns its entry, or nullptr. REQUIRES: the GIL.
 [[gnu::cold, gnu::noinline]] Object* LockBeforeJoin(const void* semaphore, const void* caller) {
@@ -62,12 +65,26 @@ Object* ObjectOfWork(const Object& lock, const void* semaphore) {
   return KnownObject(place, Kind::kSemaphore);
 }
 
+// Returns the object of a semaphore that a free-threaded interpreter makes for one wait: the object of what the thread waits for.
+[[gnu::noinline, gnu::cold]] Object* ObjectOfPark(const void* semaphore, const void* caller) {
+  Kind kind;
+  const Site* const name = NameOfPark(semaphore, caller, &kind);
+  if (name == nullptr) return ObjectAt(semaphore, Kind::kSemaphore, caller);
+  t_tried = {semaphore, PythonLineOfThread(nullptr)};
+  return ObjectOfSite(name, kind);
+}
+
 // Waits. `call` is the function and returns as it does; `attempt` does not wait.
 template <typename Call>
 [[gnu::always_inline]] inline int WaitOn(sem_t* semaphore, const void* caller, Operation lock, Operation wait, Call call) {
   if (RunIsOff()) return call();
   const auto source = [=] { return SourceOf(semaphore, caller); };
-  Object* const object = PythonLockAt(semaphore);
+  Object* const object = g_has_python_locks ? KnownObject(semaphore, Kind::kPythonLock) : nullptr;
+  if (object == nullptr && __builtin_expect(g_reads_free_threads, 0)) {
+    Object* const parked = ObjectOfPark(semaphore, caller);
+    const Waiting event(parked, source, parked != nullptr && parked->kind == Kind::kPythonObject ? lock : wait);
+    return call();
+  }
   if (object == nullptr) {
     const Waiting event(ObjectAt(semaphore, Kind::kSemaphore, caller), source, wait);
     return call();
@@ -91,7 +108,7 @@ PFS_REPLACES int sem_init(sem_t* semaphore, int shared, unsigned value) {
   if (rc != 0 || shared != 0) return rc;
   if (!NotePythonLock(semaphore, value, PFS_CALLER)) {
     NoteInit(semaphore, Kind::kSemaphore, PFS_CALLER);
-  } else if (value == 0) {
+  } else if (value == 0 && g_is_python) {
     t_tried = {semaphore, PythonLineOfThread(nullptr)};  // the wait comes when the GIL has been let go
   }
   return rc;
@@ -116,7 +133,7 @@ PFS_REPLACES int sem_close(sem_t* semaphore) {
 
 PFS_REPLACES int sem_destroy(sem_t* semaphore) {
   EndObject(semaphore);
-  if (g_is_python) EndObject(PlaceOfWork(semaphore));
+  if (g_has_python_locks) EndObject(PlaceOfWork(semaphore));
   return PFS_REAL(sem_destroy)(semaphore);
 }
 
@@ -137,7 +154,7 @@ PFS_REPLACES int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec
 // A try is an event only if it takes a Python lock.
 PFS_REPLACES int sem_trywait(sem_t* semaphore) {
   const int rc = PFS_REAL(sem_trywait)(semaphore);
-  if (!g_is_python || RunIsOff()) return rc;
+  if (!g_has_python_locks || RunIsOff()) return rc;
   if (rc != 0) {
     const int error = errno;
     (void)LockBeforeJoin(semaphore, PFS_CALLER);

@@ -13,10 +13,11 @@
 #include "run/loader/real.h"
 #include "run/python/python_api.h"
 #include "run/python/python_frames.h"
+#include "run/python/python_free_threaded.h"
 
 namespace perfschema::run {
 
-PFS_SET_IN_EVERY_PROCESS bool g_is_python = false;
+PFS_SET_IN_EVERY_PROCESS bool g_is_python = false, g_has_python_locks = false;
 
 namespace {
 
@@ -45,10 +46,10 @@ struct Made {
   bool is_of_all = true;  // none has been seen but of threading or queue
 };
 
-// Returns the name of the lock that this thread makes, and its kind: a lock in which a thread waits for a condition is not recorded.
-Made MadeByThread() {
-  const Made unknown = {&of_interpreter, Kind::kPythonLock};
-  return SearchFrames(unknown, nullptr, [](Made* made, const Frame& frame, const Code& code) {
+// What a new lock learns of a frame: its name, and its kind. A lock in which a thread waits for a condition is not recorded.
+struct VisitOfMade {
+  template <typename Frames>
+  Step operator()(Made* made, const Frames& frames, const Frame& frame, const Code& code) const {
     const bool is_first = made->is_first;
     made->is_first = false;
     if (is_first && code.role == Code::Role::kWaits) made->kind = Kind::kSemaphore;
@@ -59,13 +60,31 @@ Made MadeByThread() {
     if (is_first || is_better || !code.is_skipped || own_name != nullptr) {  // the first two: in case that all are of waiting
       made->is_of_all = code.is_of_all;
       Line copy;
-      const Line* const line = own_name != nullptr ? nullptr : g_remembered.LineOf(frame, true, &copy);
+      const Line* const line = own_name != nullptr ? nullptr : frames.LineOf(frame, true, &copy);
       if (line == nullptr && own_name == nullptr) return Step::kUnknown;
       const Site* const name = own_name != nullptr ? SiteOfText(own_name) : line->lock;
       if (name != nullptr) made->site = name;
     }
     return own_name != nullptr || !code.is_skipped ? Step::kDone : Step::kGoOn;
-  });
+  }
+};
+constexpr Made kUnknown = {&of_interpreter, Kind::kPythonLock};
+
+Made MadeByThread() { return SearchFrames(kUnknown, nullptr, VisitOfMade()); }
+[[gnu::noinline, gnu::cold]] Made MadeByFreeThread() { return SearchFreeFrames(kUnknown, VisitOfMade()); }
+
+// As NotePythonLock(), of a free-threaded interpreter.
+[[gnu::noinline, gnu::cold]] bool NoteFreeLock(const void* semaphore, unsigned value, const void* caller) {
+  if (RunIsOff() || value > 1 || MapOf(caller) != interpreter) return false;
+  if (value == 0) {
+    NotePark(semaphore);
+  } else {
+    const int error = errno;
+    const Made made = MadeByFreeThread();
+    WakeObject(semaphore, made.kind, made.site);
+    errno = error;
+  }
+  return true;
 }
 
 // Returns whether the interpreter will read PYTHONPATH and run sitecustomize: it has none of the options -I, -E and -S.
@@ -112,7 +131,9 @@ void AddPythonLayer() {
 
 PFS_IN_EVERY_PROCESS void StartPython(int count, char** arguments) {
   interpreter = FindPython();
-  g_is_python = interpreter != nullptr;
+  g_is_python = interpreter != nullptr && !g_python_is_free_threaded;
+  if (g_python_is_free_threaded) StartFreeThreads(*interpreter);
+  g_has_python_locks = g_is_python || g_reads_free_threads;
   if (const char* const joined = Setting("PFS_RUN_LAYER"); joined != nullptr) {
     std::snprintf(layer, sizeof layer, "%s", joined);
   } else if (g_is_python && ReadsPythonPath(count, arguments)) {
@@ -122,7 +143,10 @@ PFS_IN_EVERY_PROCESS void StartPython(int count, char** arguments) {
 
 void NoteFreeThreadedPython() {
   if (__builtin_expect(!g_python_is_free_threaded, 1)) return;
-  (void)pfs_log(PFS_LOG_WARNING, "PFS-RUN", "python", "a free-threaded Python: recorded as a C program, without lines of Python");
+  (void)pfs_log(PFS_LOG_WARNING, "PFS-RUN", "python",
+                g_reads_free_threads
+                    ? "a free-threaded Python: its waits have lines and names; its statements and requests are not recorded"
+                    : "a free-threaded Python of an unknown version: recorded as a C program, without lines of Python");
 }
 
 bool IsOfPythonLayer(const char* path) {
@@ -132,13 +156,24 @@ bool IsOfPythonLayer(const char* path) {
 
 bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
   // The interpreter makes no other semaphores. The compiler may have put PyThread_allocate_lock() into its callers.
-  if (!g_is_python || RunIsOff() || value > 1 || MapOf(caller) != interpreter) return false;
+  if (!g_is_python) return g_reads_free_threads && NoteFreeLock(semaphore, value, caller);
+  if (RunIsOff() || value > 1 || MapOf(caller) != interpreter) return false;
   const int error = errno;
   Made made = MadeByThread();
   if (value == 0 || t_makes_queue) made.kind = Kind::kSemaphore;
   WakeObject(semaphore, made.kind, made.site);
   errno = error;
   return true;
+}
+
+const Site* NameOfPark(const void* semaphore, const void* caller, Kind* kind) {
+  if (MapOf(caller) != interpreter) return nullptr;
+  const Parked parked = ParkedAt(semaphore);
+  *kind = parked.kind;
+  if (parked.site != nullptr) return parked.site;
+  const Made made = MadeByFreeThread();
+  if (made.kind == Kind::kSemaphore) *kind = made.kind;  // the lock of a threading.Condition
+  return made.site;
 }
 
 // PyTypeObject, unchanged from CPython 3.8 to 3.14.
@@ -183,14 +218,17 @@ const char* NameOfGil(const void* address, Kind kind) {
   return is_pair(cond - kPair) ? "gil-switch" : nullptr;
 }
 
-SourceLine PythonLineOfThread(const char* skipped) {
-  if (!g_is_python) return {nullptr, 0};
+namespace {
+
+// Returns the line that `search(start, visit)` finds: SearchFrames() or SearchFreeFrames().
+template <typename Search>
+PFS_ALWAYS_INLINE SourceLine FindLine(const char* skipped, Search search) {
   struct Found {
     SourceLine at, waiting;
     bool is_of_all = true;
   };
   const Found none = {{nullptr, 0}, {nullptr, 0}};
-  const auto visit = [skipped](Found* found, const Frame& frame, const Code& code) {
+  const auto visit = [skipped](Found* found, const auto& frames, const Frame& frame, const Code& code) {
     // A thread whose frames are all of waiting, as a worker of a pool: what it waits in says more than the C function.
     const bool is_better = found->waiting.file == nullptr || (found->is_of_all && !code.is_of_all);
     const bool is_of_waiting = skipped == nullptr && code.waiting != nullptr && is_better;
@@ -198,7 +236,7 @@ SourceLine PythonLineOfThread(const char* skipped) {
     const Site* const file = code.is_skipped ? code.waiting : code.file;
     if (file == nullptr) return Step::kDone;
     Line copy;
-    const Line* const line = g_remembered.LineOf(frame, false, &copy);
+    const Line* const line = frames.LineOf(frame, false, &copy);
     if (line == nullptr) return Step::kUnknown;
     const SourceLine at = {file->text, static_cast<uint32_t>(std::max(line->line, 0))};
     if (!code.is_skipped) {
@@ -209,8 +247,19 @@ SourceLine PythonLineOfThread(const char* skipped) {
     found->is_of_all = code.is_of_all;
     return Step::kGoOn;
   };
-  const Found found = SearchFrames(none, skipped, visit);
+  const Found found = search(none, visit);
   return found.at.file != nullptr ? found.at : found.waiting;
+}
+
+[[gnu::noinline, gnu::cold]] SourceLine LineOfFreeThread() {
+  return FindLine(nullptr, [](const auto& none, const auto& visit) { return SearchFreeFrames(none, visit); });
+}
+
+}  // namespace
+
+SourceLine PythonLineOfThread(const char* skipped) {
+  if (!g_is_python) return LineOfFreeThread();
+  return FindLine(skipped, [skipped](const auto& none, const auto& visit) { return SearchFrames(none, skipped, visit); });
 }
 
 }  // namespace perfschema::run

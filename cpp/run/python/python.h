@@ -20,10 +20,13 @@ extern bool g_is_python __attribute__((visibility("hidden")));
 // The address of the conditions and mutexes of the GIL; 0 = not known. NameOfGil() finds out by itself what is used for the first time.
 extern uintptr_t g_gil __attribute__((visibility("hidden")));
 
+// Whether locks of Python are known: g_is_python, or a free-threaded interpreter whose structs are known. Constant after start.
+extern bool g_has_python_locks __attribute__((visibility("hidden")));
+
 // Looks for the interpreter, and gives it the folder of the Python layer. Called once, at the start, with the arguments of the program.
 void StartPython(int count, char** arguments);
 
-// Says in the error log that a free-threaded Python is recorded as any C program is. REQUIRES: StartPython() was called.
+// Says in the error log what is recorded of a free-threaded Python. REQUIRES: StartPython() was called.
 void NoteFreeThreadedPython();
 
 // Starts the Python layer in a program that was joined, and finds its GIL. LeavePython() takes the layer out again. Both wait a second for
@@ -41,6 +44,10 @@ bool IsOfPythonLayer(const char* path);
 // thread that must wait for one makes a semaphore of value 0 for that wait, and still has the GIL: it is a condition that has the name of
 // the line that waits.
 bool NotePythonLock(const void* semaphore, unsigned value, const void* caller);
+
+// Returns the name of what a free-threaded interpreter waits for with a semaphore that no lock has, and its kind; nullptr if it does not
+// wait. `caller`: of sem_wait(). REQUIRES: g_reads_free_threads.
+const Site* NameOfPark(const void* semaphore, const void* caller, Kind* kind);
 
 // Locks that a type makes in its constructor are conditions from here on: a queue.SimpleQueue has a lock in which get() waits for an item.
 // Returns false if the type is not laid out as expected: then nothing changes. REQUIRES: the GIL; one type only.

@@ -42,7 +42,7 @@ PFS_IN_EVERY_PROCESS const link_map* FindPython() {
   if (interpreter == nullptr) return nullptr;
   constexpr SymbolName of_free_threads("_Py_MergeZeroLocalRefcount");
   g_python_is_free_threaded = Exported(*interpreter).Find(of_free_threads) != nullptr;
-  if (g_python_is_free_threaded) return nullptr;
+  if (g_python_is_free_threaded) return interpreter;
   // The first object that has a name has it for all: a program can have the interpreter's variables itself (copy relocations).
   void* found[kAddresses] = {};
   FindAll(FirstObject(), kNames, kPlaces, found);

@@ -155,7 +155,8 @@ inline bool IsOfType(PyObject* object, unsigned long flag) {
 // called then. FindPython() sets it.
 extern bool g_python_is_free_threaded __attribute__((visibility("hidden")));
 
-// Fills `g_py`, and returns the object of the program that is the interpreter; nullptr if there is none that has all of them.
+// Fills `g_py`, and returns the object of the program that is the interpreter; nullptr if there is none that has all of them. Leaves `g_py`
+// empty if the interpreter is free-threaded.
 const link_map* FindPython();
 
 // PyMethodDef and PyModuleDef of the stable ABI.

@@ -42,10 +42,10 @@ ScriptCall CallOfThread() {
   };
   const Found none = {{}, Code::Whose::kNobody};
   return SearchFrames(none, nullptr,
-                      [](Found* found, const Frame& frame, const Code& code) {
+                      [](Found* found, const auto& frames, const Frame& frame, const Code& code) {
                         if (code.whose >= found->whose) return Step::kGoOn;
                         Line copy;
-                        const Line* const line = g_remembered.LineOf(frame, true, &copy);
+                        const Line* const line = frames.LineOf(frame, true, &copy);
                         if (line == nullptr) return Step::kUnknown;
                         const Site* const file = code.file != nullptr ? code.file : code.waiting;
                         if (file == nullptr || line->lock == nullptr || line->line <= 0) return Step::kGoOn;

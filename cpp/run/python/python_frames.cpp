@@ -123,14 +123,6 @@ const Site* SiteOfText(std::string_view text) {
 
 constinit Remembered g_remembered = {};
 
-namespace {
-
-const Site* SiteOfFile(PyObject* code) {
-  const Reference<PyObject> name(g_py.PyObject_GetAttr(code, Names()->file));
-  const std::string_view text = TextOf(name.get());
-  return text.empty() ? nullptr : SiteOfText(text);
-}
-
 const Site* SiteOfLock(std::string_view module, int line) {
   char text[160];
   const std::string_view name = Copied(module, text, 128);
@@ -139,18 +131,16 @@ const Site* SiteOfLock(std::string_view module, int line) {
   return SiteOfText({text, static_cast<size_t>(end - text)});
 }
 
+namespace {
+
 // Tells it by the file: packages are in folders of that name, the standard library is in lib/python3.11 or frozen.
-Code::Whose WhoseIs(PyObject* code) {
-  const Reference<PyObject> name(g_py.PyObject_GetAttr(code, Names()->file));
-  const std::string_view text = TextOf(name.get());
+Code::Whose WhoseIs(std::string_view text) {
   const auto has = [=](std::string_view part) { return text.find(part) != text.npos; };
   if (has("/site-packages/") || has("/dist-packages/")) return Code::Whose::kPackage;
   return has("/lib/python3") || text.starts_with("<frozen ") ? Code::Whose::kStandardLibrary : Code::Whose::kUser;
 }
 
-Code::Role RoleOf(PyObject* code) {
-  const Reference<PyObject> name(g_py.PyObject_GetAttr(code, Names()->function));
-  const std::string_view function = TextOf(name.get());
+Code::Role RoleOf(std::string_view function) {
   if (function == "wait") return Code::Role::kWaits;    // Condition.wait()
   if (function == "start") return Code::Role::kStarts;  // it waits until the thread runs
   return function == "_set_tstate_lock" ? Code::Role::kIsJoined : Code::Role::kNone;
@@ -158,8 +148,8 @@ Code::Role RoleOf(PyObject* code) {
 
 }  // namespace
 
-Code Remembered::Ask(const Frame& frame, const char* skipped) {
-  const std::string_view module = ModuleOf(frame.globals);
+Code CodeOfTexts(const Frame& frame, const char* skipped, const CodeTexts& texts) {
+  const std::string_view module = texts.module;
   const Listed listed = ListedIn(skipped, module);
   Code code = {frame.code,
                frame.globals,
@@ -168,13 +158,20 @@ Code Remembered::Ask(const Frame& frame, const char* skipped) {
                listed == Listed::kEnd,
                Code::Role::kNone,
                module == "threading" || module == "queue",
-               WhoseIs(frame.code),
+               WhoseIs(texts.file),
                nullptr,
                nullptr};
-  if (!code.is_skipped) code.file = SiteOfFile(frame.code);
+  if (!code.is_skipped && !texts.file.empty()) code.file = SiteOfText(texts.file);
   if (IsOfWaiting(module)) code.waiting = SiteOfText(module);
-  if (module == "threading") code.role = RoleOf(frame.code);
+  if (module == "threading") code.role = RoleOf(texts.function);
   return code;
+}
+
+Code Remembered::Ask(const Frame& frame, const char* skipped) {
+  const std::string_view module = ModuleOf(frame.globals);
+  const Reference<PyObject> file(g_py.PyObject_GetAttr(frame.code, Names()->file));
+  const Reference<PyObject> function(module == "threading" ? g_py.PyObject_GetAttr(frame.code, Names()->function) : nullptr);
+  return CodeOfTexts(frame, skipped, {module, TextOf(file.get()), TextOf(function.get())});
 }
 
 Line Remembered::Ask(const Frame& frame, bool with_lock) {
@@ -197,7 +194,6 @@ constexpr FrameLayout kLayouts[] = {
 
 FrameLayout LayoutOfInterpreter() {
   constexpr unsigned kBelowMinor = 16;  // bits
-  if (std::strstr(g_py.Py_GetVersion(), "free-threading") != nullptr) return {};
   for (const FrameLayout& known : kLayouts) {
     if (known.version == *g_py.Py_Version >> kBelowMinor) return known;
   }

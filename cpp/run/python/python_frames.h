@@ -50,6 +50,15 @@ struct Code {
   const Site* waiting;  // the name of a module of waiting; nullptr for others
 };
 
+// Texts of a frame. `function` is needed in threading only.
+struct CodeTexts {
+  std::string_view module, file, function;
+};
+// Returns what the texts say of a frame's code.
+Code CodeOfTexts(const Frame& frame, const char* skipped, const CodeTexts& texts);
+// Returns the site MODULE:LINE, or nullptr if there are too many.
+const Site* SiteOfLock(std::string_view module, int line);
+
 // Is what is known of a place in a function.
 struct Line {
   PyObject* code;  // with a reference
@@ -101,6 +110,12 @@ class Remembered {
 };
 extern Remembered g_remembered __attribute__((visibility("hidden")));
 
+// Frames of which g_remembered says more.
+struct RememberedFrames {
+  static const Code* CodeOf(const Frame& frame, const char* skipped, Code* copy) { return g_remembered.CodeOf(frame, skipped, copy); }
+  static const Line* LineOf(const Frame& frame, bool with_lock, Line* copy) { return g_remembered.LineOf(frame, with_lock, copy); }
+};
+
 // Returns the site of a text that lives as long as the process, or nullptr if there are too many. Lock-free.
 const Site* SiteOfText(std::string_view text);
 
@@ -131,7 +146,7 @@ struct FrameTrust {
 extern FrameTrust g_frame_trust __attribute__((visibility("hidden")));
 
 // Reads frames without objects. REQUIRES: the GIL, around its whole use, in which no Python code runs.
-class RawFrames {
+class RawFrames : public RememberedFrames {
  public:
   explicit RawFrames(const PyThreadState* state)
       : layout_(g_frame_trust.layout), code_offset_(g_frame_trust.code_offset), next_(At<const char*>(state, layout_.state)) {
@@ -183,7 +198,7 @@ class LayoutCheck {
 };
 
 // Walks the frames by their objects. REQUIRES: the GIL.
-class FrameObjects {
+class FrameObjects : public RememberedFrames {
  public:
   explicit FrameObjects(PyThreadState* state);
   ~FrameObjects();
@@ -213,15 +228,15 @@ Step WalkFrames(Frames&& frames, const char* skipped, Visit visit, Result* resul
   Frame frame;
   Code copy;
   for (int i = 0; i < kMostFrames && frames.Next(&frame); ++i) {
-    const Code* const code = g_remembered.CodeOf(frame, skipped, &copy);
-    const Step step = code != nullptr ? visit(result, frame, *code) : Step::kUnknown;
+    const Code* const code = frames.CodeOf(frame, skipped, &copy);
+    const Step step = code != nullptr ? visit(result, frames, frame, *code) : Step::kUnknown;
     if (step != Step::kGoOn) return step;
   }
   return Step::kDone;
 }
 
-// Returns what `visit(Result*, const Frame&, const Code&) -> Step` makes of `start` in this thread's frames; `start` if it has none, or not
-// the GIL. A search that begins again begins with `start`.
+// Returns what `visit(Result*, Frames&, const Frame&, const Code&) -> Step` makes of `start` in this thread's frames; `start` if it has
+// none, or not the GIL. A search that begins again begins with `start`.
 template <typename Result, typename Visit>
 Result SearchFrames(const Result& start, const char* skipped, Visit visit) {
   PyThreadState* const state = StateWithGil();

@@ -1,4 +1,4 @@
-"""``pfs run``: an interpreter without the GIL is left alone."""
+"""``pfs run``: of an interpreter without the GIL nothing is called; what its threads wait for has a name and a line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import pfs
 from tests.python.run.test_run import PFS, ROOT, own_folder, pytestmark
 from tests.python.run.test_run_absent import compiled, outcome
 
@@ -70,3 +71,142 @@ print(total, len(got), sys._is_gil_enabled())
         found.append(re.findall(r"^Total tests: .*", out, re.MULTILINE))
     assert found[0] == found[1]
     assert len(found[0]) == 1
+
+
+# Threads wait for something that another thread holds for a while: its object of a kind. The program prints how long they waited.
+PLANTED = """
+import ctypes
+import gc
+import sys
+import threading
+from time import perf_counter, sleep
+
+kind, hold = sys.argv[1], float(sys.argv[2])
+block = ctypes.PyDLL(None).usleep  # it keeps the locks of objects that the thread has
+begun, log = threading.Event(), []
+
+
+def held(*_):
+    begun.set()
+    block(int(hold * 1e6))
+    return 0
+
+
+class Slow:
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        held()
+        return False
+
+
+class Meta(type):
+    def mro(cls):
+        held()
+        return type.mro(cls)
+
+
+class Plain:
+    pass
+
+
+table, numbers, lock = {Slow(): 0}, [2], threading.Lock()
+
+
+def hold_dict():
+    table[Slow()] = 1
+
+
+def wait_dict():
+    table["x"] = 1  # waits for dict
+
+
+def hold_list():
+    numbers.sort(key=held)
+
+
+def wait_list():
+    numbers.append(1)  # waits for list
+
+
+def hold_lock():
+    with lock:
+        held()
+
+
+def wait_lock():
+    lock.acquire()  # waits for lock
+    lock.release()
+
+
+def hold_types():
+    Meta("Made", (), {})
+
+
+def wait_types():
+    Plain.x = 1  # waits for types
+
+
+def wait_gc():
+    gc.collect()  # waits for gc
+
+
+def wait_after(part, is_measured):
+    begun.wait()
+    sleep(hold * part)
+    began = perf_counter()
+    wait()
+    if is_measured:
+        log.append(perf_counter() - began)
+
+
+wait = globals()[f"wait_{kind}"]
+wait()
+# The first thread that waits for a lock spins before; those behind it do not.
+waits = [(0.1, True)] if kind == "gc" else [(0.1, False), (0.4, True), (0.4, True), (0.4, True)]
+threads = [threading.Thread(target=wait_after, args=each) for each in waits]
+threads.append(threading.Thread(target=globals().get(f"hold_{kind}", held)))
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(sum(log))
+"""
+
+NAMES = {
+    "dict": {"mutex/python/object-dict"},
+    "list": {"mutex/python/object-list"},
+    "lock": {"mutex/python/__main__:LINE"},
+    "types": {"mutex/python/types", "mutex/python/two-objects-dict"},  # of all types, and the attributes of the class
+    "gc": {"cond/python/stop-the-world-gc"},
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_wait_is_named_by_what_it_is_for(tmp_path: Path, kind: str) -> None:
+    """The time that pfs shows at the line is that of the program's own log.
+
+    A thread spins before it waits, and a busy machine makes that long: then threads wait longer.
+    """
+    if (python := shutil.which("python3.13t")) is None:
+        pytest.skip("no python3.13t")
+    (tmp_path / "planted.py").write_text(PLANTED)
+    line = next(at for at, text in enumerate(PLANTED.splitlines(), 1) if text.endswith(f"# waits for {kind}"))
+    ratios = []
+    for hold in (0.5, 2, 8):
+        code, out, err = outcome(*PFS, "run", "--keep", "--no-report", "--", python, tmp_path / "planted.py", kind, str(hold))
+        assert code == 0, err
+        (segment,) = (tmp_path / "segments").glob("*/*.pfs")
+        with pfs.attach(segment) as seen:
+            waits = seen.table("events_waits_history_long")
+        shutil.rmtree(tmp_path / "segments")
+        waits = waits[waits["SOURCE"] == f"planted.py:{line}"]
+        names = {name.removeprefix("wait/synch/") for name in waits["EVENT_NAME"]}
+        assert names <= {name.replace("LINE", str(line)) for name in NAMES[kind]}
+        if kind != "gc" and len(waits) > 0:  # the first thread spins, and is not in the log
+            waits = waits[waits["THREAD_ID"] != waits.sort_values("TIMER_START")["THREAD_ID"].iloc[0]]
+        ratios.append(waits["TIMER_WAIT"].sum() / 1e12 / float(out))
+        if names and abs(ratios[-1] - 1) <= 0.1:
+            return
+    pytest.fail(f"pfs shows {ratios} of the time that the program waited")

@@ -213,6 +213,11 @@ bool IsInProgram(const char* path) {
 
 }  // namespace
 
+bool IsReadable(uintptr_t begin, size_t bytes) {
+  const uintptr_t last = begin + bytes - 1;
+  return IsPageReadable(begin) && (begin / kPage == last / kPage || IsPageReadable(last));
+}
+
 bool IsReadable(const char* path) {
   if (IsInMainStack(path) || IsInProgram(path)) return true;
   const int error = errno;

@@ -27,5 +27,7 @@ struct FileName {
 // Returns whether a system call could read the name: false where it would fail with EFAULT. Makes one short system call for each page that
 // the name lies in, unless that is the heap of brk(2), the stack of the main thread, or a literal of the program. Preserves errno.
 bool IsReadable(const char* path);
+// Returns whether memory of at most a page can be read, by a short system call for each page that it lies in. Changes errno.
+bool IsReadable(uintptr_t begin, size_t bytes);
 
 }  // namespace perfschema

@@ -1,0 +1,395 @@
+// run/python/python_free_threaded.cpp: see python_free_threaded.h.
+#include "run/python/python_free_threaded.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iterator>
+#include <string_view>
+
+#include "base/placement.h"
+#include "record/family/file_name.h"
+#include "run/loader/exported.h"
+
+namespace perfschema::run {
+
+PFS_SET_IN_EVERY_PROCESS bool g_reads_free_threads = false;
+
+namespace {
+
+// _Py_DebugOffsets of CPython 3.13. Its variable _PyRuntime begins with it.
+struct Offsets {
+  char cookie[8];
+  uint64_t version, is_free_threaded;
+  struct {
+    uint64_t size, finalizing, interpreters;
+  } runtime;
+  struct {
+    uint64_t size, id, next, threads, collector, modules, sys, builtins, gil, gil_state, gil_enabled, gil_locked, gil_holder;
+  } interpreter;
+  struct {
+    uint64_t size, previous, next, interpreter, frame, id, native_id, chunk, status;
+  } thread;
+  struct {
+    uint64_t size, previous, executable, instruction, locals, owner;
+  } frame;
+  struct {
+    uint64_t size, file, name, qualified_name, lines, first_line, arguments, names, kinds, instructions;
+  } code;
+  struct {
+    uint64_t size, type;
+  } object;
+  struct {
+    uint64_t size, name, repr, flags;
+  } type;
+  uint64_t tuple[3], list[3], dict[3], float_number[2], long_number[3];
+  struct {
+    uint64_t size, length, bytes;
+  } bytes;
+  struct {
+    uint64_t size, state, length, ascii_size;
+  } text;
+  struct {
+    uint64_t size, is_collecting;
+  } collector;
+};
+
+// What the interpreter exports and is read here. Constant after start.
+struct Exports {
+  const Offsets* at;  // also the address of _PyRuntime
+  PyThreadState* (*state_of_thread)();
+  const void *type_of_types, *type_of_dicts, *type_of_code, *type_of_texts, *type_of_bytes;
+};
+PFS_SET_IN_EVERY_PROCESS Exports python = {};
+
+template <typename Value>
+Value At(const void* object, uint64_t offset) {
+  Value value;
+  std::memcpy(&value, static_cast<const char*>(object) + offset, sizeof value);
+  return value;
+}
+
+const void* TypeOf(const void* object) { return At<const void*>(object, python.at->object.type); }
+
+// ---- Texts, lines and modules ---------------------------------------------------------------------------------------------------------
+
+// The beginning of a text of Python, as UTF-8.
+class Utf8 {
+ public:
+  explicit Utf8(const void* object) {
+    if (object == nullptr || TypeOf(object) != python.type_of_texts) return;
+    // PyASCIIObject: two bits, three of the bytes of a character, whether the characters follow, whether all are ASCII.
+    const auto state = At<uint32_t>(object, python.at->text.state);
+    const bool is_compact = (state & 1u << 5) != 0, is_ascii = (state & 1u << 6) != 0;
+    const uint32_t width = state >> 2 & 7;
+    if (!is_compact) return;
+    constexpr uint64_t kSizeOfCopy = 16;  // the length and the address of a copy in UTF-8
+    const char* from = static_cast<const char*>(object) + python.at->text.ascii_size + (is_ascii ? 0 : kSizeOfCopy);
+    for (auto left = At<intptr_t>(object, python.at->text.length); left > 0 && bytes_ + 4 <= sizeof text_; --left, from += width) {
+      Add(width == 1 ? At<uint8_t>(from, 0) : width == 2 ? At<uint16_t>(from, 0) : At<uint32_t>(from, 0));
+    }
+  }
+  std::string_view view() const { return {text_, bytes_}; }
+
+ private:
+  void Add(uint32_t character) {
+    const auto add = [this](uint32_t bits) { text_[bytes_++] = static_cast<char>(bits); };
+    if (character < 0x80) return add(character);
+    if (character >= 0x10000) {
+      add(0xf0 | character >> 18);
+      add(0x80 | (character >> 12 & 0x3f));
+    } else if (character >= 0x800) {
+      add(0xe0 | character >> 12);
+    } else {
+      return add(0xc0 | character >> 6), add(0x80 | (character & 0x3f));
+    }
+    add(0x80 | (character >> 6 & 0x3f));
+    add(0x80 | (character & 0x3f));
+  }
+
+  char text_[512];
+  size_t bytes_ = 0;
+};
+
+// Returns the line of an instruction from a code's table of lines; 0 if it has none. The table is that of CPython 3.11 and later.
+int LineAt(const void* code, int at) {
+  const auto* const table = At<const char*>(code, python.at->code.lines);
+  auto line = At<int>(code, python.at->code.first_line);
+  if (at < 0 || TypeOf(table) != python.type_of_bytes) return line;
+  const auto* entry = reinterpret_cast<const uint8_t*>(table + python.at->bytes.bytes);
+  const uint8_t* const end = entry + At<intptr_t>(table, python.at->bytes.length);
+  const auto delta_in = [end](const uint8_t* number) {  // six bits a byte, the lowest first; the first bit is the sign
+    uint32_t bits = 0;
+    for (uint32_t shift = 0; number < end && shift < 32; shift += 6) {
+      bits |= (*number & 63u) << shift;
+      if ((*number++ & 64u) == 0) break;
+    }
+    const int delta = static_cast<int>(bits >> 1);
+    return (bits & 1u) != 0 ? -delta : delta;
+  };
+  constexpr int kSameLine = 10, kTwoBelow = 12, kWithoutColumns = 13, kLong = 14, kNone = 15;
+  for (int code_end = 0; entry < end;) {
+    const int kind = *entry >> 3 & 15;
+    if (kind >= kSameLine && kind <= kTwoBelow) line += kind - kSameLine;
+    if (kind == kWithoutColumns || kind == kLong) line += delta_in(entry + 1);
+    code_end += ((*entry & 7) + 1) * 2;
+    if (at < code_end) return kind == kNone ? 0 : line;
+    do {
+      ++entry;
+    } while (entry < end && (*entry & 128) == 0);  // an entry begins with a byte that has the top bit
+  }
+  return 0;
+}
+
+constexpr std::string_view kFrozen = "<frozen ";
+
+// The file of the program's module __main__; nullptr while it is not known.
+std::atomic<const Site*> main_file{nullptr};
+
+// Returns the part of a file's path that names its module.
+std::string_view PathInFolders(std::string_view file) {
+  for (const std::string_view folder : {std::string_view("/site-packages/"), std::string_view("/dist-packages/")}) {
+    if (const size_t at = file.rfind(folder); at != file.npos) return file.substr(at + folder.size());
+  }
+  constexpr std::string_view kLibrary = "/lib/python3.";
+  if (const size_t at = file.rfind(kLibrary); at != file.npos) return file.substr(file.find('/', at + kLibrary.size()) + 1);
+  if (const Site* const main = main_file.load(std::memory_order_acquire); main != nullptr) {
+    const std::string_view path(main->text), folder = path.substr(0, path.rfind('/') + 1);
+    if (!folder.empty() && file.starts_with(folder)) return file.substr(folder.size());
+  }
+  return file.substr(file.rfind('/') + 1);
+}
+
+// Writes the name of the module that a file has. Returns its bytes. The dict of the module has the name, too, but other threads change it.
+size_t ModuleOfFile(std::string_view file, char* out, size_t size) {
+  const Site* const main = main_file.load(std::memory_order_acquire);
+  std::string_view name = file;
+  if (main != nullptr && file == main->text) {
+    name = "__main__";
+  } else if (file.starts_with(kFrozen)) {
+    name = file.substr(kFrozen.size(), file.size() - kFrozen.size() - 1);
+  } else {
+    name = PathInFolders(file);
+    for (const std::string_view ending : {std::string_view(".py"), std::string_view("/__init__")}) {
+      if (name.ends_with(ending)) name.remove_suffix(ending.size());
+    }
+  }
+  const size_t bytes = name.copy(out, size);
+  std::replace(out, out + bytes, '/', '.');
+  return bytes;
+}
+
+// ---- What a thread waits for --------------------------------------------------------------------------------------------------------
+
+// The lock that this thread has made a semaphore for, and its state then: another thread may change the state later.
+struct NotedPark {
+  const void* semaphore;
+  const char* lock;
+  uint8_t state;
+};
+thread_local constinit NotedPark t_noted __attribute__((tls_model("initial-exec"))) = {};
+constexpr uint8_t kLockedAndParked = 3;  // of a PyMutex. An event that is waited for has another state
+
+const char* LockOf(const void* semaphore) { return At<const char*>(static_cast<const char*>(semaphore) - sizeof(char*), 0); }
+
+constexpr uintptr_t kLeastPage = 4096;
+
+// Copies memory that need not be there. Returns false if it is not.
+bool ReadIfThere(const void* from, void* to, size_t size) {
+  const auto first = reinterpret_cast<uintptr_t>(from);
+  if (first < kLeastPage || !IsReadable(first, size)) return false;
+  std::memcpy(to, from, size);
+  return true;
+}
+
+// Returns the name of a type of objects, or nothing if there is no object.
+bool NameOfType(const char* object, char* out, size_t size) {
+  const void *type = nullptr, *type_of_type = nullptr;
+  const char* name = nullptr;
+  const auto field = [](const void* of, uint64_t at) { return static_cast<const char*>(of) + at; };
+  const uint64_t at_type = python.at->object.type, at_flags = python.at->type.flags;
+  if (!ReadIfThere(field(object, at_type), &type, sizeof type) || !ReadIfThere(field(type, at_type), &type_of_type, sizeof type_of_type))
+    return false;
+  unsigned long flags = 0;
+  if (!ReadIfThere(field(type_of_type, at_flags), &flags, sizeof flags) || (flags & kIsType) == 0) return false;
+  if (!ReadIfThere(field(type, python.at->type.name), &name, sizeof name)) return false;
+  size_t bytes = 0;
+  for (const char* at = name; bytes + 1 < size; ++at) {
+    const bool is_in_known_page = at != name && reinterpret_cast<uintptr_t>(at) % kLeastPage != 0;
+    if ((!is_in_known_page && !IsReadable(reinterpret_cast<uintptr_t>(at), 1)) || *at == 0) break;
+    out[bytes++] = static_cast<unsigned char>(*at) <= ' ' || *at == '/' ? '_' : *at;
+  }
+  out[bytes] = 0;
+  return bytes != 0;
+}
+
+// Returns whether this thread is about to enter a critical section of two objects. The thread's state has the address of the section, which
+// is on the stack, with marks in the low bits: of two; it has been let go while the thread waits.
+bool EntersSectionOfTwo(const char* thread, const void* semaphore) {
+  constexpr uintptr_t kOfTwo = 2, kMarks = 3, kStackOfCall = 1 << 14;
+  for (uint64_t at = 0; at + sizeof(uintptr_t) <= python.at->thread.size; at += sizeof(uintptr_t)) {
+    const auto word = At<uintptr_t>(thread, at);
+    const uintptr_t section = word & ~kMarks;
+    if ((word & kOfTwo) == 0 || section - reinterpret_cast<uintptr_t>(semaphore) >= kStackOfCall) continue;
+    constexpr uint64_t kLock = sizeof(uintptr_t);  // PyCriticalSection: the section around it, its lock once it is held
+    return At<const void*>(reinterpret_cast<const void*>(section), kLock) == nullptr;
+  }
+  return false;
+}
+
+// Where an interpreter has locks that stand for something. CPython does not say it: known by the sizes of the structs (3.13, x86-64).
+struct KnownLocks {
+  uint64_t runtime_size, interpreter_size;
+  uint64_t stop_of_all, stop, types;
+};
+constexpr KnownLocks kKnownLocks[] = {{328320, 215616, 10336, 10744, 196152}};
+
+Parked ConditionOf(const char* what, bool is_for_gc, const char* of_gc) { return {SiteOfText(is_for_gc ? of_gc : what), Kind::kSemaphore}; }
+
+// Returns what a lock of the interpreter itself protects.
+Parked OfInterpreter(uint64_t in_runtime, uint64_t in_interpreter, bool is_mutex, bool is_collecting) {
+  const Parked stop = ConditionOf("stop-the-world-other", is_collecting, "stop-the-world-gc");
+  if (!is_mutex) return stop;  // the only event there
+  for (const KnownLocks& known : kKnownLocks) {
+    if (known.runtime_size != python.at->runtime.size || known.interpreter_size != python.at->interpreter.size) continue;
+    if (in_runtime == known.stop_of_all || in_interpreter == known.stop) return stop;
+    if (in_interpreter == known.types) return {SiteOfText("types"), Kind::kPythonObject};
+  }
+  return {SiteOfText("interpreter"), Kind::kPythonObject};
+}
+
+// Returns what a lock protects that is not the interpreter's. A lock that `is_known` is a PyMutex that a thread waits for.
+Parked OfMutex(const char* lock, bool is_known, bool is_of_two) {
+  constexpr uintptr_t kLockInObject = 10;  // PyObject.ob_mutex
+  const auto at = reinterpret_cast<uintptr_t>(lock) % alignof(void*);
+  char type[64];
+  const auto is_in = [&](uintptr_t offset) {
+    return is_known && at == offset % alignof(void*) && NameOfType(lock - offset, type, sizeof type);
+  };
+  const bool guards_object = is_in(kLockInObject);
+  if (!guards_object && !is_in(python.at->object.size)) return {SiteOfText("interpreter"), Kind::kPythonObject};
+  if (!guards_object && std::string_view(type) == "_thread.lock") return {nullptr, Kind::kPythonObject};
+  char name[80];
+  std::snprintf(name, sizeof name, "%s-%s", guards_object && is_of_two ? "two-objects" : "object", type);
+  return {SiteOfText(name), Kind::kPythonObject};
+}
+
+}  // namespace
+
+PFS_IN_EVERY_PROCESS void StartFreeThreads(const link_map& interpreter) {
+  const Exported exported(interpreter);
+  const auto find = [&](std::string_view name) { return exported.Find(SymbolName(name)); };
+  python = {static_cast<const Offsets*>(find("_PyRuntime")),
+            reinterpret_cast<PyThreadState* (*)()>(find("PyGILState_GetThisThreadState")),
+            find("PyType_Type"),
+            find("PyDict_Type"),
+            find("PyCode_Type"),
+            find("PyUnicode_Type"),
+            find("PyBytes_Type")};
+  constexpr uint64_t kVersion = 0x30D, kBelowMinor = 16, kMostOffset = 64;
+  const Offsets* const at = python.at;
+  if (at == nullptr || python.state_of_thread == nullptr || std::memcmp(at->cookie, "xdebugpy", sizeof at->cookie) != 0 ||
+      at->version >> kBelowMinor != kVersion || at->is_free_threaded == 0 || at->object.type > kMostOffset || at->type.name > kMostOffset) {
+    return;
+  }
+  const auto is_type = [](const void* type, const char* name) {
+    return type != nullptr && TypeOf(type) == python.type_of_types && std::strcmp(At<const char*>(type, python.at->type.name), name) == 0;
+  };
+  g_reads_free_threads = is_type(python.type_of_types, "type") && is_type(python.type_of_dicts, "dict") &&
+                         is_type(python.type_of_code, "code") && is_type(python.type_of_texts, "str") &&
+                         is_type(python.type_of_bytes, "bytes");
+}
+
+namespace {
+
+const char* InnermostFrame() {
+  const PyThreadState* const thread = python.state_of_thread();
+  return thread != nullptr ? At<const char*>(thread, python.at->thread.frame) : nullptr;
+}
+
+const void* CodeIn(const char* frame) {
+  const auto* const executable = At<const void*>(frame, python.at->frame.executable);
+  return executable != nullptr && TypeOf(executable) == python.type_of_code ? executable : nullptr;  // else it stands for a call from C
+}
+
+// Learns which file is __main__: the outermost frame of the main thread has it, but for runpy. While `site` is imported it has not begun.
+void LearnMain(const char* frame) {
+  if (syscall(SYS_gettid) != getpid()) return;
+  const void* outermost = nullptr;
+  for (; frame != nullptr; frame = At<const char*>(frame, python.at->frame.previous)) {
+    const void* const code = CodeIn(frame);
+    if (code != nullptr && Utf8(At<const void*>(code, python.at->code.file)).view() != "<frozen runpy>") outermost = code;
+  }
+  if (outermost == nullptr || Utf8(At<const void*>(outermost, python.at->code.name)).view() != "<module>") return;
+  const Utf8 file(At<const void*>(outermost, python.at->code.file));
+  if (!file.view().starts_with(kFrozen)) main_file.store(SiteOfText(file.view()), std::memory_order_release);
+}
+
+}  // namespace
+
+FreeFrames::FreeFrames() : next_(InnermostFrame()) {
+  if (__builtin_expect(main_file.load(std::memory_order_relaxed) == nullptr, 0)) LearnMain(next_);
+}
+
+bool FreeFrames::Next(Frame* frame) {
+  const char* here = next_;
+  while (here != nullptr && CodeIn(here) == nullptr) here = At<const char*>(here, python.at->frame.previous);
+  if (here == nullptr) return false;
+  next_ = At<const char*>(here, python.at->frame.previous);
+  const void* const code = CodeIn(here);
+  const auto* const first = static_cast<const char*>(code) + python.at->code.instructions;
+  const auto at = static_cast<int>(At<const char*>(here, python.at->frame.instruction) - first);
+  *frame = {static_cast<PyObject*>(const_cast<void*>(code)), nullptr, at, nullptr};
+  return true;
+}
+
+const Code* FreeFrames::CodeOf(const Frame& frame, const char* skipped, Code* copy) {
+  const Utf8 file(At<const void*>(frame.code, python.at->code.file)), function(At<const void*>(frame.code, python.at->code.name));
+  module_bytes_ = ModuleOfFile(file.view(), module_, sizeof module_);
+  *copy = CodeOfTexts(frame, skipped, {{module_, module_bytes_}, file.view(), function.view()});
+  return copy;
+}
+
+const Line* FreeFrames::LineOf(const Frame& frame, bool with_lock, Line* copy) const {
+  const int line = LineAt(frame.code, frame.at);
+  *copy = {frame.code, nullptr, frame.at, line, with_lock ? SiteOfLock({module_, module_bytes_}, line) : nullptr};
+  return copy;
+}
+
+void NotePark(const void* semaphore) {
+  const int error = errno;
+  ForgetObject(semaphore);
+  const char* const lock = LockOf(semaphore);
+  t_noted = {semaphore, lock, 0};
+  (void)ReadIfThere(lock, &t_noted.state, sizeof t_noted.state);
+  errno = error;
+}
+
+Parked ParkedAt(const void* semaphore) {
+  const int error = errno;
+  const char* const lock = LockOf(semaphore);
+  const auto* const thread = reinterpret_cast<const char*>(python.state_of_thread());
+  const Parked by_line = {nullptr, Kind::kSemaphore};
+  if (thread == nullptr) return by_line;
+  const auto* const runtime = reinterpret_cast<const char*>(python.at);
+  const auto* const interpreter = At<const char*>(thread, python.at->thread.interpreter);
+  const auto offset_in = [lock](const char* in) { return static_cast<uint64_t>(lock - in); };
+  const bool is_collecting = At<int>(interpreter, python.at->interpreter.collector + python.at->collector.is_collecting) != 0;
+  if (offset_in(thread) < python.at->thread.size) return ConditionOf("stopped-by-other", is_collecting, "stopped-by-gc");
+  const bool is_known = t_noted.semaphore == semaphore && t_noted.lock == lock;  // else it is a lock that guards others
+  const bool is_mutex = !is_known || t_noted.state == kLockedAndParked;
+  if (offset_in(runtime) < python.at->runtime.size || offset_in(interpreter) < python.at->interpreter.size) {
+    return OfInterpreter(offset_in(runtime), offset_in(interpreter), is_mutex, is_collecting);
+  }
+  Parked found = {nullptr, Kind::kSemaphore};
+  if (is_mutex) found = OfMutex(lock, is_known, EntersSectionOfTwo(thread, semaphore));
+  errno = error;
+  return found;
+}
+
+}  // namespace perfschema::run

@@ -1,0 +1,61 @@
+// run/python/python_free_threaded.h: the frames of a CPython that was built without the GIL, and what its threads wait for.
+//
+// Nothing of CPython is called here: a thread that waits holds a lock of the interpreter's table of waiters, or has let go of the
+// interpreter. A thread reads its own frames, and the code, names and tables of lines that they keep alive. None of these changes. The
+// interpreter says itself where the fields of its structs are (_Py_DebugOffsets, CPython 3.13).
+//
+// A lock of such an interpreter is a byte, most of them in an object: PyMutex. A thread takes a free one without a call. A thread that must
+// wait makes a semaphore on its stack; the word in front of it is the address of the byte. So only waits are seen, and free locks cost
+// nothing.
+#pragma once
+
+#include <link.h>
+
+#include "run/python/python.h"
+#include "run/python/python_frames.h"
+
+namespace perfschema::run {
+
+// Whether the program is such an interpreter, and one whose structs are known. Constant after start.
+extern bool g_reads_free_threads __attribute__((visibility("hidden")));
+
+// Checks the interpreter's description of its structs against objects that it has. Called once, at the start.
+void StartFreeThreads(const link_map& interpreter);
+
+// Walks the frames of this thread by the interpreter's structs. Nothing is remembered of them.
+class FreeFrames {
+ public:
+  FreeFrames();
+  // Steps to the next frame, the innermost first. Returns false at the end.
+  bool Next(Frame* frame);
+  // Returns `copy`. REQUIRES: `frame` is the last one of Next().
+  const Code* CodeOf(const Frame& frame, const char* skipped, Code* copy);
+  // Returns `copy`. REQUIRES: CodeOf() of the frame.
+  const Line* LineOf(const Frame& frame, bool with_lock, Line* copy) const;
+
+ private:
+  const char* next_;
+  char module_[160];
+  size_t module_bytes_ = 0;
+};
+
+// Calls `visit` as SearchFrames() does.
+template <typename Result, typename Visit>
+Result SearchFreeFrames(const Result& start, Visit visit) {
+  Result result = start;
+  if (g_reads_free_threads) (void)WalkFrames(FreeFrames(), nullptr, visit, &result);
+  return result;
+}
+
+// Notes the semaphore of a wait, as the interpreter makes it.
+void NotePark(const void* semaphore);
+
+// What a thread waits for. Without a site, its name is the line that waits: a lock of threading, an event, a condition.
+struct Parked {
+  const Site* site;
+  Kind kind;
+};
+// Returns what this thread is about to wait for. REQUIRES: the interpreter waits for the semaphore, and it is no lock of threading.
+Parked ParkedAt(const void* semaphore);
+
+}  // namespace perfschema::run
