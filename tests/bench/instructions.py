@@ -124,7 +124,7 @@ CASES = {
     "metadata/timed": Case("metadata", _NO_RECORD),
     "metadata/all": Case("metadata"),
     # A statement of 107 bytes that has been seen before.
-    "statement/all": Case("statement"),
+    "statement/all": Case("statement", runs=6),
     # One of 113 bytes whose literals are new each time.
     "newtext/all": Case("newtext", runs=12),
     # pfs_malloc and pfs_free of 64 bytes, controlled.
