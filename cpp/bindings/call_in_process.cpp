@@ -296,7 +296,8 @@ Status Target::CallThere(CallResult* result) {
   if (!memory_.Write(mail_at_, &mail_, sizeof mail_) || !memory_.Write(code_at_, code.data(), code.size())) {
     return Refused("the system does not let this user write to its memory");
   }
-  const Carried carried{memory_, wanted_.pid, create_, restorer_, code_at_, mail_at_, unsafe_, wanted_.checks_thread};
+  CallFrames frames(memory_, objects_);
+  const Carried carried{memory_, wanted_.pid, create_, restorer_, code_at_, mail_at_, unsafe_, frames, wanted_.checks_thread};
   if (Status bad = Carry(carried, wanted_.seconds, &result->stopped_seconds); !bad.ok()) return bad;
   return Await(result);
 }

@@ -26,7 +26,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint64_t kMostCall = 7;  // bytes of a call
 // Functions of the C library. Those of the allocator are one file: with static ones between them.
 constexpr const char* kAllocator[] = {"malloc",         "free",    "calloc",       "realloc",     "memalign",           "aligned_alloc",
                                       "posix_memalign", "valloc",  "pvalloc",      "malloc_trim", "malloc_usable_size", "mallinfo",
@@ -134,15 +133,10 @@ bool UnsafeCode::Has(uint64_t address) const {
 
 bool UnsafeCode::IsReturnAddress(uint64_t address) const {
   if (address < first_ || address > last_) return false;  // most words
-  for (const Code& code : codes_) {
-    if (address - code.begin >= code.end - code.begin) continue;
-    const auto* const at = reinterpret_cast<const uint8_t*>(code.bytes.data()) + (address - code.begin) + kMostCall;
-    if (at[-5] == 0xe8) return true;
-    for (const int bytes : {2, 3, 4, 6, 7}) {
-      if (at[-bytes] == 0xff && (at[1 - bytes] & 0x38) == 0x10) return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(codes_, [=](const Code& code) {
+    const uint64_t call = address - 1 - code.begin;  // the last instruction may be a call that does not return
+    return call < code.end - code.begin && EndsWithCall(reinterpret_cast<const uint8_t*>(code.bytes.data()) + call + 1 + kMostCall);
+  });
 }
 
 namespace {
@@ -232,14 +226,33 @@ constexpr uint16_t kCodeSegment = 0x33;  // of 64 bits
 constexpr uint64_t kMostStack = 1 << 20;
 constexpr uint64_t kStackNeeded = 32 << 10;  // by pthread_create(), below the frame
 
-// Returns whether no frame of the stack from `sp` on is in unsafe code, and none is that of a signal: its handler may have interrupted such
-// code, on another stack.
-bool IsStackSafe(const Carried& carried, const std::vector<MappedRange>& ranges, uint64_t sp) {
+Registers RegistersOf(const user_regs_struct& now) {
+  Registers registers;
+  registers.Set(Registers::kBx, now.rbx);
+  registers.Set(Registers::kBp, now.rbp);
+  registers.Set(Registers::kSp, now.rsp);
+  registers.Set(Registers::k12, now.r12);
+  registers.Set(Registers::k13, now.r13);
+  registers.Set(Registers::k14, now.r14);
+  registers.Set(Registers::k15, now.r15);
+  registers.Set(Registers::kIp, now.rip);
+  return registers;
+}
+
+// Returns whether the thread is in no call of unsafe code, and in no handler of a signal: it may have interrupted such code, on another
+// stack. Where the calls are not known, each word counts that may be a return address. `is_stopped`: the registers are all known.
+bool IsStackSafe(const Carried& carried, const std::vector<MappedRange>& ranges, const Registers& registers, bool is_stopped) {
+  const uint64_t sp = registers.values[Registers::kSp];
   const auto range = std::ranges::find_if(ranges, [=](const MappedRange& one) { return one.Has(sp); });
-  if (range == ranges.end()) return false;
+  if (range == ranges.end() || carried.unsafe.Has(registers.values[Registers::kIp])) return false;
   if (range->path != "[stack]" && sp - range->begin < 2 * kStackNeeded) return false;
-  std::vector<uint64_t> words(std::min(range->end - sp, kMostStack) / sizeof(uint64_t));
-  if (!carried.memory.Read(sp, words.data(), words.size() * sizeof(uint64_t))) return false;
+  const Calls calls = carried.frames.Walk(registers, *range);
+  for (const uint64_t address : calls.returns) {
+    if (address == carried.restorer || carried.unsafe.IsReturnAddress(address)) return false;
+  }
+  if (calls.end == Calls::kWhole || (calls.end == Calls::kNeedsRegister && !is_stopped)) return true;
+  std::vector<uint64_t> words(std::min(range->end - calls.rest, kMostStack) / sizeof(uint64_t));
+  if (!carried.memory.Read(calls.rest, words.data(), words.size() * sizeof(uint64_t))) return false;
   constexpr size_t kSegments = offsetof(SignalFrame, cs) / sizeof(uint64_t);
   for (size_t i = 0; i < words.size(); ++i) {
     if (carried.unsafe.IsReturnAddress(words[i])) return false;
@@ -373,7 +386,12 @@ bool TryThread(const Carried& carried, const Waiting& waiting, double* stopped) 
   const std::vector<MappedRange> ranges = carried.memory.Ranges();
   const bool must_check = carried.checks_thread;
   // First from outside: a thread that cannot carry is not stopped.
-  if (must_check && waiting.stack != 0 && (carried.unsafe.Has(waiting.code) || !IsStackSafe(carried, ranges, waiting.stack))) return false;
+  if (must_check && waiting.stack != 0) {
+    Registers registers;
+    registers.Set(Registers::kSp, waiting.stack);
+    registers.Set(Registers::kIp, waiting.code);
+    if (!IsStackSafe(carried, ranges, registers, false)) return false;
+  }
   const auto begin = Clock::now();
   Stopped thread(waiting.thread);
   if (!thread.is_usable) return false;
@@ -384,7 +402,7 @@ bool TryThread(const Carried& carried, const Waiting& waiting, double* stopped) 
   const Rank rank = is_in_call ? RankOf(now.orig_rax, arguments) : kNever;
   if (must_check) {
     if (is_in_call ? rank == kNever : carried.unsafe.IsInCLibrary(now.rip)) return false;
-    if (carried.unsafe.Has(now.rip) || !IsStackSafe(carried, ranges, now.rsp)) return false;
+    if (!IsStackSafe(carried, ranges, RegistersOf(now), true)) return false;
   }
   if (HasPendingSignal(carried.pid, waiting.thread) || !GiveFrame(carried, waiting.thread, now, rank)) return false;
   thread.Detach();

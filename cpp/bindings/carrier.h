@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "call_frames.h"
 #include "other_process.h"
 
 namespace perfschema::bindings {
@@ -49,6 +50,7 @@ struct Carried {
   const uint64_t create, restorer;  // pthread_create(); what returns from the handler of a signal
   const uint64_t start, argument;   // of the new thread
   const UnsafeCode& unsafe;
+  CallFrames& frames;
   const bool checks_thread;
 };
 

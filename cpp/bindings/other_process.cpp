@@ -70,6 +70,7 @@ MappedObject::MappedObject(const ProcessMemory& memory, const MappedRange& first
   uint64_t dynamic = 0;
   for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type == PT_DYNAMIC) dynamic = base + segment.p_vaddr;
+    if (segment.p_type == PT_GNU_EH_FRAME) frames = base + segment.p_vaddr;
     if (segment.p_type != PT_LOAD) continue;
     const uint64_t begin = base + segment.p_vaddr, end = begin + segment.p_memsz;
     is_damaged |= end < begin;

@@ -265,6 +265,30 @@ def test_a_thread_inside_the_allocator_is_let_alone(programs: Path) -> None:
         assert process.returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("flags", "safe", "unsafe"),
+    [
+        ("-O1", "none old alloca qsort", "dl_iterate_phdr signal"),
+        ("-O1 -fno-asynchronous-unwind-tables", "none", "old alloca qsort dl_iterate_phdr signal"),  # the stack cannot be read
+    ],
+)
+def test_a_thread_is_where_its_calls_say(flags: str, safe: str, unsafe: str, tmp_path: Path) -> None:
+    """And not where those were that have ended, if the compiler has said how the stack is read."""
+    subprocess.run(["cc", *flags.split(), "-o", tmp_path / "calls", JOINED / "calls.c", "-ldl"], check=True)
+    for where in safe.split():
+        with running(tmp_path / "calls", where) as process:
+            pfs.join(process.pid)
+            pfs.leave(process.pid)
+            process.communicate("x", timeout=30)
+            assert process.returncode == 0
+    for where in unsafe.split():
+        with running(tmp_path / "calls", where) as process:
+            with pytest.raises(StateError, match="no thread of it was at a safe point"):
+                call(process.pid, True)
+            process.communicate("x", timeout=30)
+            assert process.returncode == 0
+
+
 def test_without_the_check_that_thread_hangs(programs: Path) -> None:
     """The control of the tests above: it is the check that saves the program."""
     with running(programs / "in_malloc") as process:
