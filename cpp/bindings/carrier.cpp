@@ -3,6 +3,8 @@
 #if defined(__x86_64__)
 
 #include <elf.h>
+#include <sched.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -282,7 +284,9 @@ class Stopped {
     const auto end = Clock::now() + std::chrono::milliseconds(50);
     int status = 0;
     pid_t who;
-    while ((who = waitpid(thread, &status, __WALL | WNOHANG)) == 0 && Clock::now() < end) sched_yield();
+    while ((who = waitpid(thread, &status, __WALL | WNOHANG)) == 0 && (since = Clock::now()) < end) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
     if (who != thread || !WIFSTOPPED(status)) return;
     is_stopped_ = true;
     const bool is_event = status >> 16 == PTRACE_EVENT_STOP;
@@ -297,6 +301,7 @@ class Stopped {
     is_traced_ = false;
   }
   bool is_usable = false;
+  Clock::time_point since = Clock::now();  // when it still ran
 
  private:
   const pid_t thread_;
@@ -381,6 +386,13 @@ bool GiveFrame(const Carried& carried, pid_t thread, const user_regs_struct& now
   return true;
 }
 
+// Lets this thread run at once where the user may say that: a thread of the program stands while this one waits for a processor.
+void HurryUp() {
+  const sched_param first{1};
+  (void)sched_setscheduler(0, SCHED_FIFO, &first);
+  (void)prctl(PR_SET_TIMERSLACK, 1);
+}
+
 // Returns whether the thread carries the call now.
 bool TryThread(const Carried& carried, const Waiting& waiting, double* stopped) {
   const std::vector<MappedRange> ranges = carried.memory.Ranges();
@@ -392,7 +404,6 @@ bool TryThread(const Carried& carried, const Waiting& waiting, double* stopped) 
     registers.Set(Registers::kIp, waiting.code);
     if (!IsStackSafe(carried, ranges, registers, false)) return false;
   }
-  const auto begin = Clock::now();
   Stopped thread(waiting.thread);
   if (!thread.is_usable) return false;
   user_regs_struct now{};
@@ -406,7 +417,7 @@ bool TryThread(const Carried& carried, const Waiting& waiting, double* stopped) 
   }
   if (HasPendingSignal(carried.pid, waiting.thread) || !GiveFrame(carried, waiting.thread, now, rank)) return false;
   thread.Detach();
-  *stopped = std::chrono::duration<double>(Clock::now() - begin).count();
+  *stopped = std::chrono::duration<double>(Clock::now() - thread.since).count();
   return true;
 }
 
@@ -418,7 +429,10 @@ Status Carry(const Carried& carried, double seconds, double* stopped) {
     for (const Waiting& waiting : ThreadsOf(carried.pid)) {
       bool is_carried = false;
       // A thread of its own traces: when that ends, what it traces goes on, also what did not stop in time.
-      std::thread([&] { is_carried = TryThread(carried, waiting, stopped); }).join();
+      std::thread([&] {
+        HurryUp();
+        is_carried = TryThread(carried, waiting, stopped);
+      }).join();
       if (is_carried) return {};
       if (Clock::now() > end) break;
     }
