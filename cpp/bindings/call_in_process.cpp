@@ -180,6 +180,8 @@ class Target {
   explicit Target(const CallInProcess& wanted) : wanted_(wanted), memory_(wanted.pid) {}
 
   Status Look();
+  // Returns whether it has the mappings that it had then. It may have unloaded a library meanwhile.
+  bool IsAsSeen() const { return memory_.Ranges() == ranges_; }
   Status CallThere(CallResult* result);
 
  private:
@@ -193,6 +195,7 @@ class Target {
 
   const CallInProcess& wanted_;
   const ProcessMemory memory_;
+  std::vector<MappedRange> ranges_;
   std::vector<MappedObject> objects_;
   const MappedObject* c_library_ = nullptr;
   Mail mail_{};
@@ -207,15 +210,15 @@ bool IsNamed(const std::string& path, std::string_view name) {
 
 Status Target::Look() {
   if (!memory_.is_open()) return Refused(std::string("the system does not let this user trace it: ") + std::strerror(errno));
-  const std::vector<MappedRange> ranges = memory_.Ranges();
-  if (ranges.empty()) return Refused("it has ended, or has more mappings than pfs reads");
+  ranges_ = memory_.Ranges();
+  if (ranges_.empty()) return Refused("it has ended, or has more mappings than pfs reads");
   const auto is_code = [&](const MappedObject& object) {  // else a file that the program reads
-    return std::ranges::any_of(ranges, [&](const MappedRange& range) {
+    return std::ranges::any_of(ranges_, [&](const MappedRange& range) {
       return range.path == object.path && range.protection[2] == 'x' && range.begin - object.parts[0].begin < kMostSpan;
     });
   };
   ReadingLimits limits;
-  for (const MappedRange& range : ranges) {
+  for (const MappedRange& range : ranges_) {
     const bool is_first = range.offset == 0 && !range.path.empty() && (range.path[0] == '/' || range.path.starts_with("[vdso]"));
     if (!is_first || range.path.starts_with("/dev/") || range.protection[0] != 'r') continue;
     MappedObject object(memory_, range, limits);
@@ -383,9 +386,12 @@ Status Target::Await(CallResult* result) {
 Status Call(const CallInProcess& wanted, CallResult* result) {
   const OneJoiner one(wanted.pid);
   if (!one.is_alone) return errno == EWOULDBLOCK ? Status(Code::kState, "another pfs is about to join it") : Refused(std::strerror(errno));
-  Target target(wanted);
-  Status status = target.Look();
-  return status.ok() && !wanted.is_dry ? target.CallThere(result) : status;
+  for (int tries = 1;; ++tries) {
+    Target target(wanted);
+    const Status status = target.Look();
+    if (status.ok()) return wanted.is_dry ? status : target.CallThere(result);
+    if (tries == 3 || target.IsAsSeen()) return status;
+  }
 }
 
 }  // namespace perfschema::bindings

@@ -19,6 +19,7 @@ struct MappedRange {
   uint64_t begin, end, offset;
   std::string protection, path;
   bool Has(uint64_t address) const { return address - begin < end - begin; }
+  bool operator==(const MappedRange&) const = default;
 };
 
 // The memory of a process, which the kernel lets this one trace. Threads: one.
