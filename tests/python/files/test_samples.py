@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
@@ -276,7 +277,8 @@ def test_files_can_be_read_while_they_are_written_and_after_kill_9(program: Subj
     with pfs.record(program.pid, kept, hz=50):  # goes on in the folder, and makes Parquet of what was left
         time.sleep(0.3)
     assert not list(kept.glob("*.arrows"))
-    assert len(pfs.samples(kept, exact=False)) > len(after)
+    both = pfs.samples(kept, exact=False)
+    assert len(both) > len(after)
     program.do("over.set()")
 
 
@@ -312,7 +314,23 @@ def test_a_slow_rate_goes_on_when_a_second_has_no_sample() -> None:
     with pfs.record(hz=0.4) as recording:
         time.sleep(7)
         assert not recording.is_over
-    assert recording.samples()["SAMPLE_ID"].max() >= 2
+    assert recording.samples()["SAMPLE_ID"].nunique() >= 2
+
+
+@pytest.mark.usefixtures("own_thread")
+@pytest.mark.parametrize("error", [pa.ArrowInvalid("no such encoding"), OSError("No space left on device")])
+def test_a_stream_that_cannot_become_parquet_is_said_and_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter", refuse)
+    with pfs.record(None, folder / "own.ash", hz=100) as recording:
+        time.sleep(0.3)
+    [stream] = (folder / "own.ash").glob("active_session_history-*.arrows")
+    assert f"{stream.name} did not become Parquet, and is read as it is: {error}" in recording.problems
+    assert len(pfs.samples(folder / "own.ash")) > 5
 
 
 def test_a_folder_with_other_files_is_refused(folder: Path) -> None:

@@ -88,6 +88,11 @@ class Recording:
         """Whether its files cannot be written any more: ``stop`` raises why."""
         return self._failed is not None
 
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with its files: texts for users."""
+        return [f"{name} did not become Parquet, and is read as it is: {why}" for name, why in self._store.left.items()]
+
     def __enter__(self) -> Self:
         return self.start()
 

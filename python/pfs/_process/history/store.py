@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -39,6 +39,8 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 class Memory:
     """Keeps batches in memory."""
 
+    left: Mapping[str, str] = {}  # as of Folder
+
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.about: dict[str, Any] = {}
@@ -54,7 +56,11 @@ class Memory:
 
 
 class Folder:
-    """Writes batches into a folder. `keep`: how long; `keep_size`: bytes that stay, besides what is written now."""
+    """Writes batches into a folder. `keep`: how long; `keep_size`: bytes that stay, besides what is written now.
+
+    Attributes:
+        left: streams that could not become Parquet, and why. They can be read all the same.
+    """
 
     def __init__(
         self, path: str | os.PathLike[str], keep: timedelta | None = None, keep_size: int | None = None, minutes: float = _MINUTES
@@ -65,6 +71,7 @@ class Folder:
         self._longest = timedelta(minutes=minutes)
         self._streams: dict[str, _Stream] = {}
         self._about = ""
+        self.left: dict[str, str] = {}
         self._rolling: threading.Thread | None = None
         if self.path.exists() and not is_folder(self.path) and (not self.path.is_dir() or any(self.path.iterdir())):
             raise InvalidValue(f"{self.path} is there already, and has no samples: give another name, or remove it")
@@ -73,6 +80,8 @@ class Folder:
         self._roll(list(self.path.glob(f"*{_STREAM}")))  # of an earlier recording that was killed
 
     def add(self, batch: Batch) -> None:
+        import pyarrow as pa
+
         table, rows, parts = batch
         now = datetime.now(UTC)
         stream = self._streams.get(table)
@@ -83,7 +92,10 @@ class Folder:
             stream = None
         if stream is None:
             stream = self._streams[table] = _Stream(self.path, table, now)
-        stream.write(arrow_of_parts(rows, _to_store(parts)))
+        try:
+            stream.write(arrow_of_parts(rows, _to_store(parts)))
+        except pa.ArrowException as error:
+            raise OSError(f"{stream.path} takes no more rows: {error}") from error
 
     def note(self, about: dict[str, Any]) -> None:
         text = json.dumps(about, indent=1)
@@ -103,14 +115,20 @@ class Folder:
 
     def _roll(self, streams: list[Path]) -> None:
         """Makes Parquet of streams, in a thread of its own, one after the other."""
+        import pyarrow as pa
+
         before = self._rolling
 
         def roll() -> None:
             if before is not None:
                 before.join()
             for path in streams:
-                _to_parquet(path)
-            self._remove_old()
+                try:
+                    _to_parquet(path)
+                except (OSError, pa.ArrowException) as error:  # a full disk, or rows that Parquet refuses
+                    self.left[path.name] = str(error) or type(error).__name__
+            with suppress(OSError):  # another recorder of the folder removes files, too
+                self._remove_old()
 
         self._rolling = threading.Thread(target=roll, name="pfs.samples", daemon=True)
         self._rolling.start()
@@ -274,16 +292,15 @@ def _to_parquet(path: Path) -> None:
     import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 
     target = path.with_suffix(_PARQUET)
-    with suppress(OSError):
-        parts = iter(()) if target.exists() else _parts(_batches(path))
-        if (first := next(parts, None)) is not None:
-            with (
-                paths.replaced(target) as file,
-                pq.ParquetWriter(file, first.schema, compression="zstd", **_encodings(first.schema.names)) as writer,
-            ):
-                for part in chain([first], parts):
-                    writer.write_table(part)
-        path.unlink()
+    parts = iter(()) if target.exists() else _parts(_batches(path))
+    if (first := next(parts, None)) is not None:
+        with (
+            paths.replaced(target) as file,
+            pq.ParquetWriter(file, first.schema, compression="zstd", **_encodings(first.schema.names)) as writer,
+        ):
+            for part in chain([first], parts):
+                writer.write_table(part)
+    path.unlink()
 
 
 def read_table(folder: Path, table: str, begin: datetime | None = None, end: datetime | None = None) -> pa.Table | None:

@@ -122,14 +122,14 @@ class _Samples:
         self._now: Recording | None = None
 
     def go_on(self) -> list[str]:
-        """Begins if nothing is written. Returns why it cannot."""
+        """Begins if nothing is written. Returns why it cannot, and what is wrong with the files."""
         try:
             if self._now is None or self._now.has_failed:
                 self.stop()
                 self._now = self._record().start()
         except (OSError, InvalidValue) as error:
             return [f"no samples are written: {error}"]
-        return []
+        return self._now.problems
 
     def stop(self) -> None:
         recording, self._now = self._now, None

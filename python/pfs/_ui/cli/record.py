@@ -83,6 +83,8 @@ def record(
     finally:
         recording.stop()
     _tell(folder, recording.told())
+    for problem in recording.problems:
+        click.echo(f"pfs: {problem}", err=True)
 
 
 def _run(context: click.Context, program: list[str], hz: float, output: str | None) -> None:
