@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Dialect = Literal["duckdb", "mysql"]
 
-__all__ = ["Tables", "run"]
+__all__ = ["SYS", "Tables", "run"]
 
 _WHERE_SET = "change settings with pfs.setup_instruments and the like, pfs.truncate(), or the commands pfs set and pfs truncate"
 
@@ -40,10 +40,10 @@ class Tables(Protocol):
         """Returns the Parquet file of a table that DuckDB reads itself, or None."""
 
 
-_SYS = {f"sys.{name}": view.sql for name, view in VIEWS.items()}
+SYS = {f"sys.{name}": view.sql for name, view in VIEWS.items()}
 
 
-def run(statement: str | Expression, tables: Tables, dialect: Dialect = "duckdb", views: Mapping[str, str] = _SYS) -> Result:
+def run(statement: str | Expression, tables: Tables, dialect: Dialect = "duckdb", views: Mapping[str, str] = SYS) -> Result:
     """Answers one SELECT. See ``pfs.sql``.
 
     Args:

@@ -243,7 +243,12 @@ def test_a_collector_samples_beside_its_cuts(program: Subject, folder: Path) -> 
     assert set(samples["PID"]) == {program.pid}
     assert not list((to / "web1" / "samples.ash").glob("*.arrows"))  # it has ended in order
     assert pfs.sql("select distinct NODE from sys.ash_threads", to).rows() == [("web1",)]
-    assert pfs.fleet.read(to).nodes["NODE"].tolist() == ["web1"]
+    fleet = pfs.fleet.read(to)
+    assert fleet.nodes["NODE"].tolist() == ["web1"]
+    # Samples beside the sums, in one statement.
+    question = "select NODE, COMMAND, count(*) from active_session_history join fleet.processes using (NODE, PID) group by all"
+    assert [(node, count) for node, _, count in fleet.sql(question).rows()] == [("web1", len(samples))]
+    assert fleet.sql("from sys.ash_classes").rows()
     program.do("over.set()")
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import pfs
 from pfs._export.serve import replication
-from tests.python._programs.subject import subject
+from tests.python._programs.subject import subject, until
 from tests.python.serve.serving import WAITS, WORK, ask, code_of, connected, pymysql, served, serving
 
 
@@ -297,6 +297,33 @@ def test_sqlalchemy_and_pandas(folder: Path) -> None:
             assert inspector.get_pk_constraint("setup_actors")["constrained_columns"] == ["HOST", "USER", "ROLE"]
         finally:
             engine.dispose()
+
+
+def test_samples_kept_and_those_that_come_meanwhile(folder: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "app.ash"
+    with subject(folder) as program:
+        program.do("import threading\ncond = pfs.Condition(name='app/COND')\ndef wait():\n    with cond: cond.wait(60)\n")
+        program.do("threading.Thread(target=wait, daemon=True).start()")
+        with pfs.record(program.path, kept, hz=100):
+            until(lambda: len(pfs.samples(kept)))
+            with serving(str(kept), "--socket", str(tmp_path / "s")) as path, connected(path) as client:
+                count = "select count(*) from active_session_history where EVENT_NAME like '%app/COND'"
+                [(before,)] = ask(client, count)
+                until(lambda: ask(client, count)[0][0] > before > 0)
+                assert {"active_session_history", "active_session_totals"} <= {name for (name,) in ask(client, "show tables")}
+                assert [row[:2] for row in ask(client, "desc active_session_totals")] == [
+                    ("NODE", "varchar(64)"), ("PID", "bigint unsigned"), ("SAMPLE_TIME", "timestamp(6)"),
+                    ("EVENT_NAME", "varchar(128)"), ("COUNT_STAR", "bigint unsigned"), ("SUM_TIMER_WAIT", "bigint unsigned"),
+                ]  # fmt: skip
+                assert [row[0] for row in ask(client, "desc active_session_history")] == [*pfs.samples(kept)]
+                assert ask(client, "select distinct PID from sys.ash_threads") in ([], [(program.pid,)])
+                views = [name for (name,) in ask(client, "select table_name from information_schema.views")]
+                assert "ash_load" in views
+                assert "statement_analysis" not in views  # it needs tables of a process
+                assert [row[0] for row in ask(client, "desc sys.ash_load")] == ["BEGIN_TIME", "WAIT_CLASS", "AAS"]
+                assert "active_session_history" in ask(client, "show create view sys.ash_load")[0][1]
+                assert ask(client, "show processlist") == []
+                assert code_of(client, "select * from threads") == 1146
 
 
 def test_snapshot_and_all_processes(folder: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,12 @@ from pfs import _core
 from pfs._export.serve import replication
 from pfs._export.serve.declared import INFORMATION, SQL_TYPES, columns, names
 from pfs._export.serve.status import ADDED
+from pfs._process.history import tables as history
+from pfs._process.history.names import SAMPLES, TOTALS
 from pfs._read.kinds import sql_type
 from pfs._sql.database import connected
 from pfs._sql.functions import MACROS
-from pfs._sql.views.declared import VIEWS
+from pfs._sql.query import SYS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,14 +43,15 @@ class Information:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._views = {name.removeprefix("sys."): sql for name, sql in source.views.items()}
         # The tables are as old as the program. Of several programs nobody knows: then it is the start of serving.
         self._began = datetime.now(UTC).replace(tzinfo=None, microsecond=0) - timedelta(seconds=source.uptime())
         self._rows: dict[str, Callable[[], Iterator[_Row]]] = {
             "schemata": lambda: (("def", name, "utf8mb4", _COLLATION, None, "NO") for name in SCHEMAS),
             "tables": self._tables,
             "views": lambda: (
-                ("def", "sys", name, view.sql, "NONE", "NO", "pfs", "INVOKER", "utf8mb4", _COLLATION)
-                for name, view in VIEWS.items()
+                ("def", "sys", name, sql, "NONE", "NO", "pfs", "INVOKER", "utf8mb4", _COLLATION)
+                for name, sql in self._views.items()
             ),
             "columns": self._columns,
             "engines": lambda: iter([("PERFORMANCE_SCHEMA", "DEFAULT", "Performance Schema", "NO", "NO", "NO")]),
@@ -97,10 +100,13 @@ class Information:
     def types(self, schema: str, table: str) -> list[dict[str, Any]]:
         """Returns the columns of a table or view, as the declaration of a table has them. There are none if it does not exist."""
         if schema == "sys":
-            return [{"name": n, "sql_type": t, "nullable": True, "doc": ""} for n, t in _types_of_views().get(table, ())]
+            found = _types_of_views().get(table, ()) if table in self._views else ()
+            return [{"name": name, "sql_type": kind, "nullable": True, "doc": ""} for name, kind in found]
         if schema == "performance_schema" and table in replication.TABLES:
             return replication.types(table)
         if schema == "performance_schema" and table in self.tables():
+            if sampled := history.columns_of(table):
+                return [*sampled]
             info: Any = _core.table_info(table) if table in _core.tables() else {"columns": (), "key": ()}
             own = [{**column, "is_key": column["name"] in info["key"]} for column in info["columns"]]
             known = {column["name"] for column in own}
@@ -118,7 +124,7 @@ class Information:
     def created(self, schema: str, table: str) -> tuple[list[tuple[str, ...]], list[str]]:
         """Returns the row and the titles of SHOW CREATE TABLE, which are others for a view."""
         if schema == "sys":
-            text = f"CREATE VIEW `sys`.`{table}` AS {VIEWS[table].sql}"
+            text = f"CREATE VIEW `sys`.`{table}` AS {self._views[table]}"
             return [(table, text, "utf8mb4", _COLLATION)], ["View", "Create View", "character_set_client", "collation_connection"]
         return [(table, self.ddl(schema, table))], ["Table", "Create Table"]
 
@@ -138,7 +144,7 @@ class Information:
         """Yields (schema, name, type)."""
         yield from (("information_schema", name, "SYSTEM VIEW") for name in self.names())
         yield from (("performance_schema", name, "BASE TABLE") for name in self.tables())
-        yield from (("sys", name, "VIEW") for name in VIEWS)
+        yield from (("sys", name, "VIEW") for name in self._views)
 
     def _tables(self) -> Iterator[_Row]:
         for schema, name, kind in self.all_tables():
@@ -236,16 +242,19 @@ def _types_of_views() -> dict[str, list[tuple[str, str]]]:
     import duckdb
 
     connection = connected()
-    for table in _core.tables():
-        columns = (f'"{column["name"]}" {sql_type(column["kind"])}' for column in _core.table_info(table)["columns"])
+    declared: dict[str, Iterable[Any]] = {name: _core.table_info(name)["columns"] for name in _core.tables()}
+    declared.update({name: history.columns_of(name) for name in (SAMPLES, TOTALS)})
+    for table, of_table in declared.items():
+        columns = (f'"{column["name"]}" {sql_type(column["kind"])}' for column in of_table)
         connection.execute(f'create table performance_schema."{table}" ({", ".join(columns)})')
     for macro in MACROS.values():
         connection.execute(macro)
-    todo = list(VIEWS)
+    views = {**SYS, **history.VIEWS}
+    todo = list(views)
     while todo:
         name = todo.pop(0)
         try:
-            connection.execute(f'create view sys."{name}" as {VIEWS[name].sql}')
+            connection.execute(f'create view sys."{name.removeprefix("sys.")}" as {views[name]}')
         except duckdb.CatalogException:
             todo.append(name)  # it needs another view
     found: dict[str, list[tuple[str, str]]] = {}

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pfs import _core
 from pfs._process import processes
 from pfs._process.attach import attach
+from pfs._process.history import tables as history
+from pfs._process.history.names import SAMPLES, TOTALS
+from pfs._process.history.store import about_of, folders_of
 from pfs._save.held import HeldTables
-from pfs._sql.query import Tables
+from pfs._sql.query import SYS, Tables
 from pfs._sql.sources import ProcessTables
 from pfs.errors import AttachError
 
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from pfs._process.segment import SegmentSource
     from pfs._save.snapshot import Merged, Snapshot
 
-__all__ = ["All", "One", "Saved", "Source"]
+__all__ = ["All", "One", "Saved", "Source", "source_of"]
 
 
 class Source(Tables, Protocol):
@@ -30,6 +34,10 @@ class Source(Tables, Protocol):
     @property
     def writer(self) -> SegmentSource | None:
         """Makes changes, if they are allowed."""
+
+    @property
+    def views(self) -> Mapping[str, str]:
+        """Maps full names of views to their SQL."""
 
     def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]: ...
     def uptime(self) -> int:
@@ -40,6 +48,8 @@ class Source(Tables, Protocol):
 
 class One(ProcessTables):
     """Serves a process. It stays the same one after its end."""
+
+    views = SYS
 
     def __init__(self, process: int | str, write: bool) -> None:
         source = attach(process, write)._source
@@ -65,7 +75,7 @@ def _rows(frame: pd.DataFrame, columns: Sequence[str]) -> list[tuple[Any, ...]]:
 class Saved(HeldTables):
     """Serves a saved snapshot."""
 
-    writer = None
+    writer, views = None, SYS
 
     def __init__(self, path: str) -> None:
         from pfs._save.snapshot import read_snapshot
@@ -86,10 +96,42 @@ class Saved(HeldTables):
         return self._snapshot.process.host or (nodes.pop() if len(nodes) == 1 else "")
 
 
+class Sampled:
+    """Serves the samples of folders. Each reading has those that came meanwhile, too."""
+
+    writer, views = None, history.VIEWS
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
+
+    def names(self) -> Sequence[str]:
+        return [SAMPLES, TOTALS]
+
+    def columns(self, table: str) -> Sequence[str]:
+        return [column["name"] for column in history.columns_of(table)]
+
+    def file(self, table: str) -> str | None:
+        return None
+
+    def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
+        return history.HistoryTables(self._folders).arrow(table, columns)
+
+    def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Returns none: the server asks for the tables of a process."""
+        return []
+
+    def uptime(self) -> int:
+        return 0
+
+    def hostname(self) -> str:
+        nodes = {about_of(folder).get("node") for folder in self._folders}
+        return str(nodes.pop() or "") if len(nodes) == 1 else ""
+
+
 class All:
     """Serves all processes: their sums, and rows with NODE, PID and START. Each reading looks for processes again."""
 
-    writer = None
+    writer, views = None, SYS
 
     def __init__(self, directory: str | None = None) -> None:
         self._directory = directory
@@ -142,8 +184,10 @@ class All:
         return Snapshot.merge(taken)
 
 
-def source_of(name: int | str, write: bool) -> One | Saved:
+def source_of(name: int | str, write: bool) -> One | Saved | Sampled:
     """Returns the source that a pid, a segment, a folder or a file names."""
+    if folders := folders_of(name):
+        return Sampled(folders)
     if isinstance(name, str) and (os.path.isdir(name) or name.endswith(".zip")):
         return Saved(name)
     return One(name, write)

@@ -39,6 +39,10 @@ class Served:
         made._session = session
         return made
 
+    @property
+    def views(self) -> Mapping[str, str]:
+        return self._source.views
+
     def names(self) -> Sequence[str]:
         return [*self.information.tables(), *(INFORMATION + name for name in self.information.names())]
 

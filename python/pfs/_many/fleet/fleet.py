@@ -10,6 +10,9 @@ from pfs._many.fleet import files
 from pfs._many.fleet.cut import Cut, read_cut
 from pfs._many.fleet.tables import FleetTables
 from pfs._many.fleet.views import FleetViews
+from pfs._process.history.store import folders_of
+from pfs._process.history.tables import VIEWS as HISTORY
+from pfs._process.history.tables import HistoryTables
 from pfs._read.kinds import listed
 from pfs._read.show import some
 from pfs._sql.query import run
@@ -38,12 +41,14 @@ class Fleet:
 
     __module__ = "pfs.fleet"  # where users find it
 
-    def __init__(self, cuts: list[Cut], before: dict[str, Cut], problems: list[str]) -> None:
+    def __init__(
+        self, cuts: list[Cut], before: dict[str, Cut], problems: list[str], samples: HistoryTables | None = None
+    ) -> None:
         """Is not for users: see ``pfs.fleet.read``."""
         self._cuts = cuts
         self.problems = problems + [f"{cut.node}: {problem}" for cut in cuts for problem in cut.problems]
-        self._tables = FleetTables(cuts, before, self.problems)
-        self._views = FleetViews(sorted(set[str]().union(*(cut.tables for cut in cuts))))
+        self._tables = FleetTables(cuts, before, self.problems, samples)
+        self._views = FleetViews(sorted(set[str]().union(*(cut.tables for cut in cuts))), HISTORY if samples else {})
 
     @property
     def nodes(self) -> pd.DataFrame:
@@ -64,7 +69,8 @@ class Fleet:
         ``x`` or ``performance_schema.x`` has the merged rows of each node, with NODE in front. ``process.x`` has the
         rows of each process, with NODE, PID and START. ``rates.x`` has what a process counted per second between the last two
         cuts of its node: rows in which something happened. ``sys.x`` is a view for each node, or for each process if its tables
-        have identities of one process.
+        have identities of one process. ``active_session_history``, ``active_session_totals`` and ``sys.ash_x`` are the samples
+        of ``pfs collect --sample``, with NODE and PID in front.
 
         Raises:
             UnknownTable: there is no such table, or the cuts do not have it.
@@ -195,4 +201,5 @@ def read(path: str | os.PathLike[str], back: int = 0) -> Fleet:
     if not chosen:
         said = "".join(f"; {problem}" for problem in problems[:3])
         raise InvalidValue(f"{place} has no cut that can be read: pfs collect --to writes them{said}")
-    return Fleet(chosen, before, problems)
+    folders = folders_of(place)
+    return Fleet(chosen, before, problems, HistoryTables(folders) if folders else None)

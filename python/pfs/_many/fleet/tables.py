@@ -17,6 +17,8 @@ from pfs.errors import InvalidValue
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
+    from pfs._sql.query import Tables
+
 __all__ = ["BEFORE", "NODES", "PROCESSES", "FleetTables"]
 
 _PROCESS = "process."  # beginnings of full names: schemas
@@ -33,18 +35,24 @@ class FleetTables:
     that does not add up has these rows under both names. ``before.x`` is ``process.x`` in the cuts before.
     """
 
-    def __init__(self, cuts: Sequence[Cut], before: Mapping[str, Cut], problems: list[str]) -> None:
-        """Takes a cut of each node, and by node the cut before it. Tables that are damaged are left out, and are problems."""
+    def __init__(
+        self, cuts: Sequence[Cut], before: Mapping[str, Cut], problems: list[str], samples: Tables | None = None
+    ) -> None:
+        """Takes a cut of each node, and by node the cut before it. Tables that are damaged are left out, and are problems.
+        ``samples``: the tables of what ``pfs collect --sample`` has kept."""
         self._problems = problems
+        self._samples = dict.fromkeys(samples.names(), samples) if samples else {}
         self._cuts = cuts
         self._before = before
         self._stored = sorted(set[str]().union(*(cut.tables for cut in cuts)))
 
     def names(self) -> Sequence[str]:
         schemas = ("", _PROCESS, BEFORE)
-        return [NODES, PROCESSES, *(schema + name for schema in schemas for name in self._stored)]
+        return [NODES, PROCESSES, *self._samples, *(schema + name for schema in schemas for name in self._stored)]
 
     def columns(self, table: str) -> Sequence[str]:
+        if table in self._samples:
+            return self._samples[table].columns(table)
         if table in (NODES, PROCESSES):
             return list(self._facts(table).column_names)
         schema, _, name = table.rpartition(".")
@@ -56,6 +64,8 @@ class FleetTables:
 
     def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
         """Returns the rows of all nodes. Columns of the origin are always there."""
+        if table in self._samples:
+            return self._samples[table].arrow(table, columns, any_order)
         if table in (NODES, PROCESSES):
             return self._facts(table)
         schema, _, name = table.rpartition(".")

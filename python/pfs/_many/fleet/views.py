@@ -21,11 +21,14 @@ _VIEW = re.compile(r"\b(from|join)\s+sys\.([\w$]+)", re.IGNORECASE)
 class FleetViews(Mapping[str, str]):
     """Maps full names of views to their SQL, which is made when it is asked for."""
 
-    def __init__(self, tables: Iterable[str]) -> None:
-        """``tables``: those that the files have."""
+    def __init__(self, tables: Iterable[str], more: Mapping[str, str]) -> None:
+        """``tables``: those that the files have. ``more``: views of the same kind."""
+        self._more = more
         self._rates = {_RATES + name: name for name in tables if has_sums(declared(name))}
 
     def __getitem__(self, name: str) -> str:
+        if name in self._more:
+            return self._more[name]
         if name in self._rates:
             return _rates(self._rates[name])
         if name.startswith(_SYS) and name[len(_SYS) :] in VIEWS:
@@ -33,11 +36,12 @@ class FleetViews(Mapping[str, str]):
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
+        yield from self._more
         yield from self._rates
         yield from (_SYS + name for name in VIEWS)
 
     def __len__(self) -> int:
-        return len(self._rates) + len(VIEWS)
+        return len(self._more) + len(self._rates) + len(VIEWS)
 
 
 def _rates(name: str) -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pfs import _core
 from pfs._process.history.names import DECLARED, NOT_ACTIVE, SAMPLES, TOTALS
 from pfs._process.history.samples import read
-from pfs._process.history.store import TOTALS_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["VIEWS", "HistoryTables"]
+__all__ = ["VIEWS", "HistoryTables", "columns_of"]
 
 
 _TABLE = f"performance_schema.{SAMPLES}"
@@ -48,6 +47,24 @@ VIEWS = {
 }  # docs/howto/sampling.md lists them
 
 
+def _columns(*columns: tuple[str, str, str]) -> list[dict[str, Any]]:
+    return [{"name": name, "kind": kind, "sql_type": sql, "nullable": False, "doc": ""} for name, kind, sql in columns]
+
+
+_ORIGIN = _columns(("NODE", "text", "varchar(64)"), ("PID", "uint64", "bigint unsigned"))
+_OF_TOTALS = _columns(
+    ("SAMPLE_TIME", "timestamp", "timestamp(6)"), ("EVENT_NAME", "text", "varchar(128)"),
+    ("COUNT_STAR", "uint64", "bigint unsigned"), ("SUM_TIMER_WAIT", "uint64", "bigint unsigned"),
+)  # fmt: skip
+
+
+def columns_of(table: str) -> Iterable[Any]:
+    """Returns the columns of samples or of sums, as a declaration has them; none of another table."""
+    if table == SAMPLES:
+        return [*_ORIGIN, *_core.table_info(DECLARED)["columns"]]
+    return [*_ORIGIN, *_OF_TOTALS] if table == TOTALS else []
+
+
 class HistoryTables:
     """Gives a statement the samples of folders."""
 
@@ -63,9 +80,7 @@ class HistoryTables:
         return [SAMPLES, TOTALS]
 
     def columns(self, table: str) -> Sequence[str]:
-        if table == SAMPLES:
-            return ["NODE", "PID", *(column["name"] for column in _core.table_info(DECLARED)["columns"])]
-        return TOTALS_COLUMNS
+        return [column["name"] for column in columns_of(table)]
 
     def arrow(self, table: str, columns: Sequence[str] | None, any_order: bool = False) -> object:
         from pfs._read.arrow import arrow_of

@@ -36,7 +36,7 @@ def serve(
     write: bool,
     directory: str | None,
 ) -> None:
-    """Serves the tables of a process to clients of MySQL, until it is stopped.
+    """Serves the tables of a process, a snapshot or samples to clients of MySQL, until it is stopped.
 
     Only this user can open the socket. Clients read performance_schema, sys and information_schema.
 
@@ -44,10 +44,11 @@ def serve(
     pfs serve 4711
     mariadb --socket /dev/shm/pfs-1000/4711.sock performance_schema
     pfs serve before/ --socket /tmp/before.sock
+    pfs serve web.ash --socket /tmp/web.sock
     pfs serve --all --port 3307 --password-file secret
     """
     if (source is None) != everything:
-        raise click.UsageError("Give a process or a snapshot, or --all.")
+        raise click.UsageError("Give a process, a snapshot or samples, or --all.")
     if port is not None and path is not None:
         raise click.UsageError("Give one of --socket and --port.")
     if port is not None and password_file is None:
@@ -65,7 +66,7 @@ def serve(
 
     served: sources.Source = sources.All(directory) if source is None else sources.source_of(source, write)
     if write and served.writer is None:
-        raise click.UsageError("--write needs a process: a snapshot cannot be changed.")
+        raise click.UsageError("--write needs a process: nothing else can be changed.")
     password = None if password_file is None else password_in(password_file)
     if port is not None:
         listening = server.open_tcp(host, port)
