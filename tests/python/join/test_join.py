@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pfs
@@ -232,6 +233,41 @@ def test_a_child_that_was_not_recorded_is_joined(folder: Path) -> None:
             assert [count for kind, count in counts(child, folder).items() if kind.startswith("file/")]
         finally:
             os.kill(child, signal.SIGKILL)
+
+
+def constant_places(pid: int) -> list[tuple[int, int]]:
+    """Returns where the code of the program and its libraries is, and their tables of functions, once they are constant."""
+    lines = [line.split(maxsplit=5) for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    places = [line[0].split("-") for line in lines if line[1] in ("r-xp", "r--p") and line[5:] and line[5].startswith("/")]
+    return [(int(begin, 16), int(end, 16)) for begin, end in places]
+
+
+def test_after_the_leave_calls_lead_where_they_led_and_little_memory_stays(tmp_path: Path) -> None:
+    """So a call costs what it cost: the same instructions run. What a join has put into bytes that nobody uses stays there."""
+    subprocess.run(["cc", "-O1", "-Wl,-z,now", "-o", tmp_path / "told", JOINED / "told.c", "-lpthread"], check=True)
+
+    def contents() -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        with open(f"/proc/{program.pid}/mem", "rb", buffering=0) as memory:
+            return np.concatenate([np.frombuffer(os.pread(memory.fileno(), end - at, at), "u1") for at, end in places])
+
+    def changed() -> int:
+        return int(np.count_nonzero((contents() != before) & (before != 0)))
+
+    def resident() -> int:
+        return int(re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{program.pid}/status").read_text())[0])
+
+    with told(tmp_path / "told", tmp_path) as program:
+        program.do("work 100")
+        places = constant_places(program.pid)
+        before, used = contents(), resident()
+        for _ in range(3):
+            pfs.join(program.pid)
+            assert changed() > 0
+            program.do("work 100")
+            pfs.leave(program.pid)
+            assert changed() == 0
+        print(f"{resident() - used} KiB stay")
+        assert resident() - used <= 8 << 10
 
 
 # ---- It does no harm
