@@ -139,9 +139,10 @@ def test_only_what_is_asked_for_is_recorded(programs: Path, tmp_path: Path, fold
 
 def test_threads_that_do_nothing_are_in_the_report(programs: Path, tmp_path: Path, folder: Path) -> None:
     with told(programs / "told", tmp_path) as program:
-        said = command("join", program.pid, "--for", "1s", "--report")
-        assert re.search(rf"\s{THREADS}\s+native/early\s+blocked elsewhere (9[0-9]|100) %", said), said
-        assert re.search(r"\s1\s+native/main\s+blocked elsewhere (9[0-9]|100) %", said), said
+        for arguments in [("join", program.pid, "--for", "1s", "--report"), ("report", program.pid)]:
+            said = command(*arguments)
+            assert re.search(rf"\s{THREADS}\s+native/early\s+blocked elsewhere (9[0-9]|100) %", said), said
+            assert re.search(r"\s1\s+native/main\s+blocked elsewhere (9[0-9]|100) %", said), said
 
 
 def test_a_python_program_is_counted(folder: Path) -> None:

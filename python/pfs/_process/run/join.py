@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pfs import _core
 from pfs._base.installed import PACKAGE
 from pfs._process import by_name, owners, processes
-from pfs._process.attach import attach
 from pfs._process.run import launch
+from pfs._process.run.where_time import NOT_SEEN
 from pfs._read.show import plain
 from pfs.errors import AttachError, OperationNotAllowed, StateError
 
 if TYPE_CHECKING:
+    from pfs._process.findings.facts import Recorded
     from pfs._process.run.report import Report
 
-__all__ = ["CHILDREN", "add_silent", "join", "judge", "leave", "pid_of", "threads_of"]
+__all__ = ["CHILDREN", "add_silent", "is_joined", "join", "judge", "leave", "pid_of", "threads_of"]
 
 CHILDREN = ("none", "fork")
 _SECONDS = 2.0  # that a safe point is looked for
@@ -117,30 +120,55 @@ def judge(pid: int, force: bool = False) -> Mapping[str, str]:
     return status
 
 
-def threads_of(pid: int) -> dict[int, tuple[str, float]]:
-    """Returns the threads of a process by the id that it knows: the name of the role, and seconds of processor time."""
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread of a process, as /proc tells it. Times are seconds."""
+
+    role: str
+    computed: float
+    age: float
+
+
+def threads_of(pid: int) -> dict[int, Thread]:
+    """Returns the threads of a process by the id that it knows."""
     found = {}
+    ticks, now = os.sysconf("SC_CLK_TCK"), time.clock_gettime(time.CLOCK_BOOTTIME)
     with suppress(OSError):
         for entry in os.listdir(f"/proc/{pid}/task"):
             with suppress(AttachError):
                 [own] = re.findall(r"^NSpid:.*\t(\d+)$", _read(pid, f"task/{entry}/status"), re.MULTILINE)
                 name, _, rest = _read(pid, f"task/{entry}/stat").partition("(")[2].rpartition(")")
-                computed = sum(map(int, rest.split()[11:13])) / os.sysconf("SC_CLK_TCK")
-                found[int(own)] = "thread/native/" + ("main" if entry == str(pid) else name), computed
+                user, system, *_, started = map(int, rest.split()[11:20])
+                role = "thread/native/" + ("main" if entry == str(pid) else name)
+                found[int(own)] = Thread(role, (user + system) / ticks, now - started / ticks)
     return found
 
 
-def add_silent(report: Report, pid: int, segment: str, before: Mapping[int, tuple[str, float]], seconds: float) -> None:
-    """Adds the threads that have had no event since the join, `seconds` ago. `before`: of :func:`threads_of` then."""
+def is_joined(pid: int) -> bool:
+    """Returns whether this process has pfs by a join. A process of another user has none that is seen."""
+    try:
+        return "/memfd:pfs " in _read(pid, "maps")
+    except AttachError:
+        return False
+
+
+def add_silent(report: Report, source: Recorded, pid: int, seconds: float, before: Mapping[int, Thread] | None = None) -> None:
+    """Adds the threads that have had no event for these seconds. `before`: the threads at the begin, or None if nobody knows.
+
+    Then a thread may have computed in all of the time in which pfs has not seen who computes.
+    """
     from pfs._process.run.report import add_up
 
-    with attach(segment) as schema:
-        heard = {row[0] for row in schema._source.rows("threads", ("THREAD_OS_ID",))}
-    for own, (role, computed) in threads_of(pid).items():
-        if own in before and own not in heard:
-            computing = computed - before[own][1]
-            for state, time in ("computing", computing), ("elsewhere", max(0.0, seconds - computing)):
-                add_up(report.times, (role, state), (1, int(time * 1e12)))
+    heard = {row[0] for row in source.rows("threads", ("THREAD_OS_ID",))}
+    unseen = report.times.get((NOT_SEEN, "computing"), [0, 0])[1] / 1e12
+    for own, thread in threads_of(pid).items():
+        if own in heard or (before is not None and own not in before):
+            continue
+        computed = thread.computed - before[own].computed if before is not None else min(thread.computed, unseen)
+        if before is not None:
+            add_up(report.times, (thread.role, "computing"), (1, int(computed * 1e12)))
+        blocked = max(0.0, min(seconds, thread.age) - computed)
+        add_up(report.times, (thread.role, "elsewhere"), (1, int(blocked * 1e12)))
 
 
 def pid_of(name: str) -> int:

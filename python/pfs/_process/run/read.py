@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pfs._process.attach import attach
 from pfs._process.findings.ask import processor_time, segments_in
+from pfs._process.run.join import add_silent, is_joined
 from pfs._process.run.report import Report, add, gather
 from pfs._process.run.report_json import read_json
 from pfs._process.saved import SavedSource
@@ -56,6 +57,8 @@ def report_of(source: int | str) -> Report:
             add(report, schema._source)
             report.read.append(schema.path)
             report.lives = schema.is_alive is True
+            if report.lives and is_joined(schema.pid):
+                add_silent(report, schema._source, schema.pid, schema.now() / 1e12)
             report.segments = os.stat(schema.path).st_blocks * 512
             cpu = processor_time(schema._source)
     report.finish(None, cpu)

@@ -7,6 +7,7 @@ import time
 import click
 
 from pfs._process import processes
+from pfs._process.attach import attach
 from pfs._process.run import join as joined
 from pfs._process.run import launch
 from pfs._ui.cli.options import Interval
@@ -69,7 +70,8 @@ def join(
         found = processes.look(segment)
         gathered = reports.gather([found] if found is not None else [])
         if found is not None:
-            joined.add_silent(gathered, pid, segment, threads, took.wall / 1e12)
+            with attach(segment) as schema:
+                joined.add_silent(gathered, schema._source, pid, took.wall / 1e12, threads)
         gathered.finish(took)
         click.echo(text_of(gathered, 10, False))
 
