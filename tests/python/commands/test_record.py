@@ -12,6 +12,7 @@ import pytest
 import pfs
 from tests.python._programs.subject import Subject, clean_environment, subject
 
+PROGRAMS = Path(__file__).parents[2] / "programs"
 # Three threads take turns at a lock; a child does the same. The exit code is 3.
 PROGRAM = """
 import os, sys, threading, time
@@ -79,6 +80,20 @@ def test_a_program_is_run_with_samples_beside(folder: Path) -> None:
     waits = samples[samples["WAIT_CLASS"] == "wait/synch/mutex"]
     assert waits["SOURCE"].str.contains("app.py:6").any()
     assert waits["BLOCKING_THREAD_ID"].notna().any()
+
+
+@pytest.mark.needs("gcc")
+def test_a_sampler_goes_on_while_threads_are_born_and_die(folder: Path) -> None:
+    program, threads = folder / "born", 20_000
+    subprocess.run(["gcc", "-O1", "-pthread", "-o", program, PROGRAMS / "born.c"], check=True)
+    arguments = ["run", "--no-report", "--record", "born.ash", "--hz", "100", "--", str(program), str(threads)]
+    command = [sys.executable, "-m", "pfs", *arguments]
+    done = subprocess.run(command, cwd=folder, env=clean_environment(folder), capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, f"{threads}\n")
+    seconds = int(done.stderr) * threads / 1e9  # nothing else is there
+    samples = pfs.samples(folder / "born.ash")
+    assert samples["SAMPLE_ID"].nunique() > 20
+    assert (samples["SAMPLE_TIME"].max() - samples["SAMPLE_TIME"].min()).total_seconds() > 0.7 * seconds
 
 
 @pytest.mark.parametrize(
