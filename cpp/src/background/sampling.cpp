@@ -76,7 +76,10 @@ class Prompt {
 }  // namespace
 
 Sampling::Sampling(const SegmentView& view, double hz)
-    : view_(view), period_(static_cast<uint64_t>(static_cast<double>(kSecond) / hz)), random_(NanosOf(CLOCK_MONOTONIC) | 1) {
+    : view_(view),
+      period_(static_cast<uint64_t>(static_cast<double>(kSecond) / hz)),
+      random_(NanosOf(CLOCK_MONOTONIC) | 1),
+      first_id_(NanosOf(CLOCK_REALTIME) / 1000) {
   const ReadGuard reading(view.file());
   sampler_ = std::make_unique<SessionSampler>(view, view.file() != nullptr);
 }
@@ -91,7 +94,7 @@ void Sampling::TakeSample(uint64_t due, uint64_t now) {
   if (lists_strangers) strangers_ = now;
   last_ = now;
   SessionSampler::Moment moment{};
-  moment.id = ++samples_;
+  moment.id = first_id_ + samples_++;
   moment.weight = weight * kPicosPerNano;
   moment.lateness = (now - std::min(due, now)) * kPicosPerNano;
   // Whole microseconds on both clocks: the begin of a wait is the same in all samples of a minute, and takes little space in files.

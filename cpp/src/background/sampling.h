@@ -44,6 +44,7 @@ class Sampling {
   uint64_t next_ = 0, last_ = 0, strangers_ = 0, checked_ = 0, compared_ = 0;
   int64_t ahead_ = 0;  // microseconds: the wall clock is ahead of the program's
   uint64_t random_, samples_ = 0, missed_ = 0, processor_ = 0;
+  const uint64_t first_id_;  // microseconds since 1970: no later sampler gives the same SAMPLE_ID
 };
 
 }  // namespace perfschema

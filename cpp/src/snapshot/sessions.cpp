@@ -474,7 +474,7 @@ SessionRows Sessions(const Snapshot& snapshot) {
   const uint64_t now = ReadMoment::Now(snapshot.header());
   const auto micros = static_cast<int64_t>(snapshot.header().epoch_unix_micros + now / 1'000'000);
   SessionSampler::Moment moment{};
-  moment.id = 1;
+  moment.id = static_cast<uint64_t>(micros);
   moment.unix_micros = micros;
   moment.now = now;
   sampler.Sample(moment, &rows);

@@ -14,7 +14,8 @@ namespace {
 constexpr Timestamp AsTime(int64_t micros) { return {micros}; }
 
 constexpr auto kColumns = columns(
-    col<&SessionRow::sample_id>("SAMPLE_ID", Unit::kNone, "Number of the sample: rows of one moment have the same."),
+    col<&SessionRow::sample_id>("SAMPLE_ID", Unit::kNone,
+                                "Number of the sample: rows of one moment have the same, and later ones a higher one."),
     col<&SessionRow::sample_micros, &AsTime>("SAMPLE_TIME", Unit::kNone, "Moment of the sample, UTC."),
     col<&SessionRow::weight>("WEIGHT", Unit::kPicoseconds, "Time of the thread that the row stands for: since the sample before."),
     col<&SessionRow::lateness>("LATENESS", Unit::kPicoseconds, "How long after it was due the sample was taken."),

@@ -62,7 +62,7 @@ def test_each_list_has_the_times_of_the_rows(frame: pd.DataFrame) -> None:
 
 
 def test_a_process_that_was_recorded_twice_has_its_holders(frame: pd.DataFrame) -> None:
-    """SAMPLE_ID begins again: two rows of a thread may have the same one."""
+    """Samples of two recordings stay apart by their time, also if two recorders gave the same SAMPLE_ID."""
     later = frame["SAMPLE_TIME"].max() - frame["SAMPLE_TIME"].min() + pd.Timedelta(seconds=1)
     both = pd.concat([frame, frame.assign(SAMPLE_TIME=frame["SAMPLE_TIME"] + later)], ignore_index=True)
     both.attrs = frame.attrs

@@ -284,6 +284,8 @@ def test_files_can_be_read_while_they_are_written_and_after_kill_9(program: Subj
     assert not list(kept.glob("*.arrows"))
     both = pfs.samples(kept, exact=False)
     assert len(both) > len(after)
+    assert both.groupby("SAMPLE_ID")["SAMPLE_TIME"].nunique().max() == 1  # the second recording gives no number again
+    assert both["SAMPLE_ID"].is_monotonic_increasing
     program.do("over.set()")
 
 

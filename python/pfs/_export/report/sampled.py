@@ -33,7 +33,7 @@ _LEAST_GAP = 0.02  # of the time
 _FEWEST_PARTS = 30  # of the time: a zoom needs some
 _MOST_BYTES = 800_000  # of JSON
 _UNITS = 20  # of the median sample: what rounding may cost
-_SAMPLE = ["NODE", "PID", "SAMPLE_TIME"]  # SAMPLE_ID begins again with each recording, and in each segment of a process
+_SAMPLE = ["NODE", "PID", "SAMPLE_TIME"]
 _OTHERS = "(others)"
 _ROWS_OF_TIME = 12
 
