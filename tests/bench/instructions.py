@@ -32,6 +32,7 @@ OPERATIONS = 4_000
 _NO_RECORD = "performance_schema_consumer_events_waits_current=OFF"
 _COUNTED = "performance_schema_instrument='wait/%=COUNTED'"  # with the rows that are there by default
 _SAMPLED = "performance_schema_instrument='wait/%=SAMPLED'"  # everything on; one event in 64 is timed
+_STATE = "performance_schema_preset=sampling"
 _NO_HISTORY = "performance_schema_consumer_events_waits_history=OFF"
 _NO_LONG = "performance_schema_consumer_events_waits_history_long=OFF"
 
@@ -52,6 +53,7 @@ CASES = {
     "lock/untimed": Case("lock", _COUNTED),
     "lock/sampled": Case("lock", _SAMPLED),
     "lock/contended": Case("lock", "performance_schema_instrument='wait/%=CONTENDED'"),
+    "lock/state": Case("lock", _STATE),
     "lock/timed": Case("lock", _NO_RECORD),
     "lock/current": Case("lock", f"{_NO_HISTORY},{_NO_LONG}"),
     "lock/all": Case("lock"),
@@ -64,6 +66,7 @@ CASES = {
     "ownlock/untimed": Case("ownlock", _COUNTED),
     "ownlock/sampled": Case("ownlock", _SAMPLED),
     "ownlock/contended": Case("ownlock", "performance_schema_instrument='wait/%=CONTENDED'"),
+    "ownlock/state": Case("ownlock", _STATE),
     "ownlock/timed": Case("ownlock", _NO_RECORD),
     "ownlock/all": Case("ownlock"),
     # A condition, and a mutex, that are made and destroyed without an event.
@@ -75,6 +78,7 @@ CASES = {
     "pread/counted": Case("pread", f"{_COUNTED},{_NO_RECORD}"),
     "pread/untimed": Case("pread", _COUNTED),
     "pread/sampled": Case("pread", _SAMPLED),
+    "pread/state": Case("pread", _STATE),
     "pread/timed": Case("pread", _NO_RECORD),
     "pread/all": Case("pread"),
     # Of a file whose name is known.
@@ -96,6 +100,7 @@ CASES = {
     "socket/counted": Case("socket", f"{_COUNTED},{_NO_RECORD}"),
     "socket/untimed": Case("socket", _COUNTED),
     "socket/sampled": Case("socket", _SAMPLED),
+    "socket/state": Case("socket", _STATE),
     "socket/timed": Case("socket", _NO_RECORD),
     "socket/all": Case("socket"),
     # The calls that files have, on sockets.

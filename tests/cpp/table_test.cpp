@@ -115,7 +115,7 @@ TEST(Registry, types_derive_from_members) {
   const auto column = [&](std::string_view name) { return table.def->columns[ColumnIndex(table, name)]; };
   EXPECT_EQ(column("NAME").type.text(), "varchar(128)");
   EXPECT_FALSE(column("NAME").type.nullable);
-  EXPECT_EQ(column("TIMED").type.text(), "enum('YES','NO','CONTENDED','SAMPLED')");
+  EXPECT_EQ(column("TIMED").type.text(), "enum('YES','NO','CONTENDED','SAMPLED','STATE')");
   EXPECT_TRUE(column("TIMED").type.nullable && column("TIMED").is_writable);
   EXPECT_EQ(column("PROPERTIES").type.text(), "set('singleton','progress','user','global_statistics','mutable','controlled_by_default')");
   EXPECT_EQ(column("VOLATILITY").type.text(), "int");
@@ -368,7 +368,7 @@ TEST_F(OwnProcess, bad_updates_change_nothing_and_say_what_is_legal) {
        {},
        {{"ENABLED", "NO"}, {"TIMED", {}}},
        Code::kInvalidArgument,
-       "takes YES, NO, CONTENDED or SAMPLED, not NULL"},
+       "takes YES, NO, CONTENDED, SAMPLED or STATE, not NULL"},
       {"setup_instruments", {}, {{"ENABLED", "NO"}, {"FLAGS", "controlled"}}, Code::kNotAllowed, "memory instruments only"},
       {"setup_timers", {}, {{"TIMER_NAME", "CYCLES"}}, Code::kInvalidArgument, "the nearest is 'CYCLE'"},
       {"mutex_instances", {}, {{"NAME", "x"}}, Code::kNotAllowed, "it allows SELECT"},

@@ -227,8 +227,9 @@ class Governor {
       const bool is_lock = row.family == Family::kMutex || row.family == Family::kRwlock;
       seen.sampled = seen.counted + (row.is_wait() ? prices_.Of(works.full) / interval : prices_.Of(works.full) - seen.counted);
       const bool is_cheap = row.timed == Timing::kSampled || (row.timed == Timing::kContended && is_lock);
-      seen.full = row.timed == Timing::kNo ? seen.counted : is_cheap ? seen.sampled : prices_.Of(works.full);
-      if (row.timed == Timing::kNo) seen.sampled = seen.counted;
+      const bool is_untimed = row.timed == Timing::kNo || row.timed == Timing::kState;
+      seen.full = is_untimed ? seen.counted : is_cheap ? seen.sampled : prices_.Of(works.full);
+      if (is_untimed) seen.sampled = seen.counted;
       seen.step = StepOf(g_runtime.classes[row.index]);
       seen.may_step = row.enabled && !row.trace_enabled;
     };

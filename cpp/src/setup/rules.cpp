@@ -1,6 +1,7 @@
 #include "setup/rules.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,12 @@ namespace {
 
 ShmInstrumentRule* InstrumentRules() { return g_runtime.segment.element<ShmInstrumentRule>(ArrayId::kInstrumentRules, 0); }
 
-// performance_schema_preset=production: no wait that is common in a busy program is timed each time.
+// The options performance_schema_preset.
 struct PresetRule {
   std::string_view pattern;
   Timing timing;
 };
+// No wait that is common in a busy program is timed each time.
 constexpr PresetRule kProduction[] = {
     {"wait/%", Timing::kSampled},
     {"wait/app/%", Timing::kYes},
@@ -26,6 +28,10 @@ constexpr PresetRule kProduction[] = {
     {"wait/synch/mutex/%", Timing::kContended},
     {"wait/synch/rwlock/%", Timing::kContended},
 };
+// A sampler sees how long waits take.
+constexpr PresetRule kSampling[] = {{"wait/%", Timing::kState}, {"idle", Timing::kState}};
+constexpr std::span<const PresetRule> kPresets[] = {{}, kProduction, kSampling};
+static_assert(std::size(kPresets) == std::size(kPresetWords));
 
 // Returns the indexes of all rules, oldest first.
 std::vector<uint64_t> InOrder() {
@@ -84,9 +90,8 @@ void StartInstrumentRules(const Options& options) {
     if (!options.presets[i].is_consumer) presets.push_back(&options.presets[i]);
   }
   // The rows of a preset come first: all that the options say themselves holds over it.
-  if (options.Get(OptionId::preset) == 1) {
-    for (const auto& [pattern, timing] : kProduction) (void)AddInstrumentRule(pattern, {std::nullopt, timing, std::nullopt, true});
-  }
+  for (const auto& [pattern, timing] : kPresets[options.Get(OptionId::preset)])
+    (void)AddInstrumentRule(pattern, {std::nullopt, timing, std::nullopt, true});
   const auto length = [](const Preset* preset) { return std::string_view(preset->pattern).size(); };
   std::stable_sort(presets.begin(), presets.end(), [&](const Preset* a, const Preset* b) { return length(a) < length(b); });
   for (const Preset* preset : presets) {
@@ -106,9 +111,9 @@ RuleSettings RulesFor(Family family, std::string_view full_name) {
     if (settings.timed) result.timed = settings.timed;
     if (settings.traced) result.traced = settings.traced;
   }
-  // CONTENDED applies to locks, and SAMPLED to waits; other instruments that match the pattern are timed.
+  // CONTENDED applies to locks, SAMPLED and STATE to waits; other instruments that match the pattern are timed.
   if (result.timed == Timing::kContended && !MayBeContended(family)) result.timed = Timing::kYes;
-  if (result.timed == Timing::kSampled && !MayBeSampled(family)) result.timed = Timing::kYes;
+  if (IsForWaits(result.timed) && !MayBeSampled(family)) result.timed = Timing::kYes;
   return result;
 }
 

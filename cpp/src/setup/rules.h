@@ -36,7 +36,8 @@ inline bool HasDuration(Family family) { return TraitsOf(family).is_timed; }  //
 // Returns whether locks of the family can be tried first.
 inline bool MayBeContended(Family family) { return family == Family::kMutex || family == Family::kRwlock; }
 
-// Returns whether TIMED may be SAMPLED: for waits.
+// Returns whether TIMED may be SAMPLED or STATE: for waits.
 inline bool MayBeSampled(Family family) { return TraitsOf(family).kind == Kind::kWait; }
+constexpr bool IsForWaits(std::optional<Timing> timing) { return timing == Timing::kSampled || timing == Timing::kState; }
 
 }  // namespace perfschema

@@ -42,7 +42,8 @@ uint32_t FlagsOf(const ShmClass& entry) {
   if (entry.enabled.load(kRelaxed) == 0 || !ConsumerActs(Consumer::global_instrumentation)) return 0;
   uint32_t flags = kFlagEnabled;
   const Kind kind = TraitsOf(static_cast<Family>(entry.family)).kind;
-  if (entry.timed.load(kRelaxed) != 0 && static_cast<uint32_t>(kind) < kEventKinds) {
+  const auto timing = static_cast<Timing>(entry.timed.load(kRelaxed));
+  if (timing != Timing::kNo && timing != Timing::kState && static_cast<uint32_t>(kind) < kEventKinds) {
     const TimedClass timed_class = entry.family == static_cast<uint32_t>(Family::kIdle) ? TimedClass::kIdle : TimedClassOf(kind);
     const uint32_t timer = g_runtime.header->timer_of[static_cast<uint32_t>(timed_class)].load(kRelaxed) - 1;
     // A missing timer falls back to the closest one: the event uses that timer's scale from begin to end.
@@ -52,8 +53,9 @@ uint32_t FlagsOf(const ShmClass& entry) {
     const bool is_fast = source == static_cast<uint32_t>(TimerId::kCycle) && g_runtime.picos_per_tick[source] <= uint64_t{1} << 38;
     if (!is_fast) flags |= kFlagSlowTimer;
   }
-  if (entry.timed.load(kRelaxed) == static_cast<uint32_t>(Timing::kContended)) flags |= kFlagContended;
-  if (entry.timed.load(kRelaxed) == static_cast<uint32_t>(Timing::kSampled)) flags |= kFlagSampled;
+  const bool is_tried = timing == Timing::kState && MayBeContended(static_cast<Family>(entry.family));
+  if (timing == Timing::kContended || is_tried) flags |= kFlagContended;
+  if (timing == Timing::kSampled) flags |= kFlagSampled;
   if (ConsumerActs(Consumer::thread_instrumentation) && (entry.properties & kPropertyGlobal) == 0) flags |= kFlagThread;
   if (entry.controlled.load(kRelaxed) != 0) flags |= kFlagControlled;
   const auto consumer_flags = [&](const KindConsumers& of) {
@@ -285,11 +287,12 @@ Status CheckChange(const ShmClass& entry, const InstrumentChange& change) {
   const auto family = static_cast<Family>(entry.family);
   if (change.timed == Timing::kContended && TraitsOf(family).is_timed && !MayBeContended(family)) {
     return Status(Code::kInvalidArgument, "TIMED of " + std::string(NameOf(entry)) + " can be YES" +
-                                              (MayBeSampled(family) ? ", NO or SAMPLED" : " or NO") +
+                                              (MayBeSampled(family) ? ", NO, SAMPLED or STATE" : " or NO") +
                                               ": CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
   }
-  if (change.timed == Timing::kSampled && TraitsOf(family).is_timed && !MayBeSampled(family)) {
-    return Status(Code::kInvalidArgument, "TIMED of " + std::string(NameOf(entry)) + " can be YES or NO: SAMPLED is for wait/% and idle");
+  if (IsForWaits(change.timed) && TraitsOf(family).is_timed && !MayBeSampled(family)) {
+    return Status(Code::kInvalidArgument,
+                  "TIMED of " + std::string(NameOf(entry)) + " can be YES or NO: SAMPLED and STATE are for wait/% and idle");
   }
   if (change.traced && *change.traced && HasEvents(entry)) {
     if (!change.enabled.value_or(entry.enabled.load(kRelaxed) != 0)) {
@@ -382,8 +385,8 @@ Status InsertInstrumentRule(std::string_view pattern, const RuleSettings& settin
   if (settings.timed == Timing::kContended && !MayMatch(pattern, MayBeContended) && MayMatch(pattern, HasDuration)) {
     return Status(Code::kInvalidArgument, shown + ": CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
   }
-  if (settings.timed == Timing::kSampled && !MayMatch(pattern, MayBeSampled) && MayMatch(pattern, HasDuration)) {
-    return Status(Code::kInvalidArgument, shown + ": SAMPLED is for wait/% and idle");
+  if (IsForWaits(settings.timed) && !MayMatch(pattern, MayBeSampled) && MayMatch(pattern, HasDuration)) {
+    return Status(Code::kInvalidArgument, shown + ": SAMPLED and STATE are for wait/% and idle");
   }
   return ChangeInstrumentRules([&] {
     if (settings.traced.value_or(false) && IsOutsider()) return TraceIsInsidersOnly();

@@ -43,7 +43,7 @@ void RefreshObjects();
 // Properties that the instrument lacks are ignored: TIMED of memory, FLAGS of one that counts only globally, TRACE_ENABLED of one without
 // events. Class 0 is an instrument of pfs itself: nothing can be set, and the call does nothing. kInvalidArgument: the instrument would
 // be traced without being enabled, get CONTENDED, which only a lock that can be tried first has,
-// or SAMPLED, which only waits have.
+// SAMPLED or STATE, which only waits have.
 struct InstrumentChange {
   std::optional<bool> enabled;
   std::optional<Timing> timed;

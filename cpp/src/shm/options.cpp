@@ -101,8 +101,9 @@ struct TimingWord {
   std::string_view word;
   Timing timed;
 };
-constexpr TimingWord kTimingWords[] = {{"COUNTED", Timing::kNo}, {"CONTENDED", Timing::kContended}, {"SAMPLED", Timing::kSampled}};
-constexpr char kInstrumentValues[] = "'PATTERN=ON|OFF|COUNTED|CONTENDED|SAMPLED'";
+constexpr TimingWord kTimingWords[] = {
+    {"COUNTED", Timing::kNo}, {"CONTENDED", Timing::kContended}, {"SAMPLED", Timing::kSampled}, {"STATE", Timing::kState}};
+constexpr char kInstrumentValues[] = "'PATTERN=ON|OFF|COUNTED|CONTENDED|SAMPLED|STATE'";
 
 }  // namespace
 

@@ -86,7 +86,7 @@ namespace perfschema {
   X(trace_on_limit, 0, 0, 2, 0, "When a file of the trace is full: stop, rotate or drop.")                                       \
   X(overhead_limit, 0, 0, 1000000, 0,                                                                                            \
     "Ceiling of what pfs costs, in millionths of the process's processor time; 1% is legal, too, and 0 = no ceiling.")           \
-  X(preset, 0, 0, 1, 0, "Settings for instruments: none = everything on, production = what a busy server can afford.")           \
+  X(preset, 0, 0, 2, 0, "Settings for instruments: none = all on, production = for a busy server, sampling = no wait is timed.") \
   X(print_bad_options, 1, 0, 1, 1, "Whether a PFS_OPTIONS or PFS_DIR that is refused is reported on stderr, in one line.")
 
 // Options that are texts. X(identifier, default, one sentence)
@@ -116,7 +116,7 @@ enum class OptionId : uint32_t {
 inline constexpr uint32_t kOptionCount = static_cast<uint32_t>(OptionId::kCount);
 
 // The legal values of an option that is a choice. A value is the place of its word.
-inline constexpr std::string_view kLimitWords[] = {"stop", "rotate", "drop"}, kPresetWords[] = {"none", "production"};
+inline constexpr std::string_view kLimitWords[] = {"stop", "rotate", "drop"}, kPresetWords[] = {"none", "production", "sampling"};
 constexpr std::span<const std::string_view> WordsOf(OptionId id) {
   if (id == OptionId::trace_on_limit) return kLimitWords;
   if (id == OptionId::preset) return kPresetWords;

@@ -9,9 +9,10 @@
 namespace perfschema {
 
 // TIMED of an instrument. kContended: an event of a lock is timed only if the thread must wait; else it counts as a wait of zero.
-// kSampled: one event in N is timed, the others are only counted.
-enum class Timing : uint32_t { kNo = 0, kYes = 1, kContended = 2, kSampled = 3 };
-inline constexpr Timing kLastTiming = Timing::kSampled;
+// kSampled: one event in N is timed, the others are only counted. kState: no event is timed, and one of a lock has a row only if the thread
+// must wait.
+enum class Timing : uint32_t { kNo = 0, kYes = 1, kContended = 2, kSampled = 3, kState = 4 };
+inline constexpr Timing kLastTiming = Timing::kState;
 
 inline constexpr uint64_t kMostInstrumentRules = 1024;
 inline constexpr size_t kRulePatternBytes = 256;

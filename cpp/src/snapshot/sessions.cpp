@@ -163,7 +163,7 @@ void SessionSampler::MeetThreads() {
 }
 
 // Finds the youngest open event of each thread. `open` says where it is kept.
-void SessionSampler::ScanPool(Kind kind, Open Thread::*open) {
+void SessionSampler::ScanPool(Kind kind, uint64_t now, Open Thread::*open) {
   const PoolView pool(view_, kind);
   std::vector<Seen>& seen = seen_[static_cast<uint32_t>(kind)];
   if (seen.size() < pool.used()) seen.resize(pool.used());
@@ -202,7 +202,11 @@ void SessionSampler::ScanPool(Kind kind, Open Thread::*open) {
       const uint32_t timer = std::min<uint32_t>((state & kFlagTimerMask) >> kFlagTimerShift, kTimerCount - 1);
       if (!is_same) {
         place = {tick_, event_id, 0, state, lap, &record, chunk};
-        if ((state & kRecordTimed) != 0) place.start = view_.header().timers[timer].Picos(record.start_ticks.load(kAcquire));
+        if ((state & kRecordTimed) != 0) {
+          place.start = view_.header().timers[timer].Picos(record.start_ticks.load(kAcquire));
+        } else if (!snapshots_.empty()) {
+          place.start = now;  // it began between two samples
+        }
         Meet(kind, record, pool.Capacity(records, n), thread);
       } else if (kind == Kind::kStatement && !thread->row.digest) {
         Meet(kind, record, pool.Capacity(records, n), thread);  // its text may have come later
@@ -440,9 +444,9 @@ void SessionSampler::Sample(const Moment& moment, SessionRows* rows) {
   ++tick_;
   rows->Begin(moment);
   MeetThreads();
-  ScanPool(Kind::kWait, &Thread::waits);
-  ScanPool(Kind::kStatement, &Thread::statement);
-  ScanPool(Kind::kTransaction, &Thread::transaction);
+  ScanPool(Kind::kWait, moment.now, &Thread::waits);
+  ScanPool(Kind::kStatement, moment.now, &Thread::statement);
+  ScanPool(Kind::kTransaction, moment.now, &Thread::transaction);
   locks_.clear();
   for (Thread& thread : threads_) {
     if (thread.id == 0) continue;

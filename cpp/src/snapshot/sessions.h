@@ -148,7 +148,7 @@ class SessionSampler {
   const ClassRow* ClassAt(uint64_t index);
   uint32_t StateOf(uint64_t index, const ClassRow& instrument);  // of threads that wait so
   void MeetThreads();
-  void ScanPool(Kind kind, Open Thread::*open);
+  void ScanPool(Kind kind, uint64_t now, Open Thread::*open);
   void Meet(Kind kind, const ShmRecord& record, uint64_t capacity, Thread* thread);
   void MeetWait(const ShmRecord& record, uint64_t capacity, uint64_t state, SessionRow* row);
   void MeetStatement(const ShmStatementRecord& record, SessionRow* row);

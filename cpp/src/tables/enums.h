@@ -24,10 +24,10 @@ struct EnumNames<AccessMode> {
 };
 
 // TIMED of instruments.
-enum class TimedValue : uint8_t { kYes = 0, kNo, kContended, kSampled };
+enum class TimedValue : uint8_t { kYes = 0, kNo, kContended, kSampled, kState };
 template <>
 struct EnumNames<TimedValue> {
-  static constexpr std::string_view kValues[] = {"YES", "NO", "CONTENDED", "SAMPLED"};
+  static constexpr std::string_view kValues[] = {"YES", "NO", "CONTENDED", "SAMPLED", "STATE"};
 };
 constexpr TimedValue ValueOf(Timing timing) {
   return timing == Timing::kNo ? TimedValue::kNo : timing == Timing::kYes ? TimedValue::kYes : static_cast<TimedValue>(timing);
@@ -38,6 +38,7 @@ constexpr Timing TimingOf(TimedValue value) {
 
 static_assert(static_cast<int>(TimedValue::kContended) == static_cast<int>(Timing::kContended));
 static_assert(static_cast<int>(TimedValue::kSampled) == static_cast<int>(Timing::kSampled));
+static_assert(static_cast<int>(TimedValue::kState) == static_cast<int>(Timing::kState));
 
 template <>
 struct EnumNames<Step> {

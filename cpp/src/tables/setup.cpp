@@ -57,8 +57,8 @@ constexpr auto kInstrumentColumns =
     columns(col<&InstrumentRow::name>("NAME", Unit::kNone, "Name of the instrument."),
             col<&InstrumentRow::enabled>("ENABLED", Unit::kNone, "Whether its events are counted and recorded.").writable(),
             col<&InstrumentRow::timed>("TIMED", Unit::kNone,
-                                       "Whether its events are timed; CONTENDED: locks are timed only if they wait; SAMPLED: one wait "
-                                       "in some is timed; NULL if its events have no duration, and then no update changes it.")
+                                       "Whether its events are timed; CONTENDED: locks only if they wait; SAMPLED: one wait in some; "
+                                       "STATE: no wait, and locks have rows only if they wait; NULL if its events have no duration.")
                 .writable(),
             col<&InstrumentRow::properties>("PROPERTIES", Unit::kNone, "Properties from its registration."),
             col<&InstrumentRow::flags>("FLAGS", Unit::kNone, "Whether a memory instrument counts as controlled memory; NULL for others.")
@@ -100,7 +100,7 @@ InstrumentChange ChangeOf(const InstrumentRow& before, const InstrumentRow& afte
 Status CheckInstrumentRow(const InstrumentRow& before, const InstrumentRow& after) {
   const std::string name(before.name.view());
   if (before.timed && !after.timed)
-    return Status(Code::kInvalidArgument, "TIMED of " + name + " takes YES, NO, CONTENDED or SAMPLED, not NULL: it can be timed");
+    return Status(Code::kInvalidArgument, "TIMED of " + name + " takes YES, NO, CONTENDED, SAMPLED or STATE, not NULL: it can be timed");
   if (!before.flags && after.flags && after.flags->bits != 0)
     return Status(Code::kNotAllowed, "FLAGS can be set for memory instruments only, not for " + name);
   return CheckInstrument(before.class_index, ChangeOf(before, after));

@@ -55,7 +55,12 @@ class SetupInstruments(SetupTable):
 
     `timed` is "SAMPLED" for waits of any kind (``wait/%``, ``idle``). Then one wait in ``performance_schema_sampling_interval``
     (64) is an event as with True, at pseudo-random distances. The others only count, in COUNT_STAR and in COUNT_NOT_SAMPLED. SUM,
-    MIN, AVG and MAX are those of the timed waits. `timed` has no effect on instruments without a duration (memory, errors).
+    MIN, AVG and MAX are those of the timed waits.
+
+    `timed` is "STATE" for the same waits. Then all of them count, none is timed, and each has a row in ``events_waits_current``
+    while it runs; a lock as with "CONTENDED" only if the thread must wait. A sampler, ``blocked`` and ``running`` need no more.
+
+    `timed` has no effect on instruments without a duration (memory, errors).
 
     `trace_enabled` is legal for enabled instruments, and has no effect on those that make no events.
     """

@@ -373,7 +373,10 @@ def test_what_cannot_be_tried_is_refused_and_nothing_is_changed() -> None:
         )
         assert settings() == before
     raises(
-        pfs.InvalidValue, partial(pfs.setup_instruments.update, timed="SOMETIMES"), "YES, NO, CONTENDED or SAMPLED", "SOMETIMES"
+        pfs.InvalidValue,
+        partial(pfs.setup_instruments.update, timed="SOMETIMES"),
+        "YES, NO, CONTENDED, SAMPLED or STATE",
+        "SOMETIMES",
     )
     raises(pfs.InvalidValue, partial(pfs.setup_objects.update, timed="CONTENDED"), "YES or NO")
     # The same mechanism: nothing is traced where one of those chosen is off.

@@ -36,7 +36,7 @@ TRUNCATED = [table for table in TABLES if "TRUNCATE" in _core.table_info(table)[
 Facts = dict[str, Any]
 
 YES_NO = "enum('YES','NO')"
-TIMED = "enum('YES','NO','CONTENDED','SAMPLED')"
+TIMED = "enum('YES','NO','CONTENDED','SAMPLED','STATE')"
 STEP = "enum('FULL','SAMPLED','COUNTED','OFF')"
 DIFFERENCES: dict[str, Facts] = {
     # Which events go to the trace; locks that are timed only if they wait, waits that are sampled; what the ceiling leaves.

@@ -130,7 +130,8 @@ def options_text(only: Sequence[str], all_on: bool, keeps_dead: bool, environmen
     if keeps_dead:
         entries += [f"performance_schema_max_dead_{what}={_NO_LIMIT}" for what in ("segments", "megabytes")]
     if not all_on:
-        entries += [f"performance_schema_instrument='wait/synch/{family}/%=CONTENDED'" for family in ("mutex", "rwlock")]
+        if "performance_schema_preset=" not in (environment or ""):
+            entries += [f"performance_schema_instrument='wait/synch/{family}/%=CONTENDED'" for family in ("mutex", "rwlock")]
         # CPython holds them for nanoseconds, a hundred times in a request: who waits for the GIL waits for its condition.
         entries.append("performance_schema_instrument='wait/synch/mutex/python/gil%=OFF'")
     for part, patterns in PARTS.items():
