@@ -9,6 +9,7 @@
 
 #include "record/family/metadata.h"
 #include "run/calls/file_calls.h"
+#include "run/calls/host_names.h"
 #include "run/calls/stream_calls.h"
 #include "run/calls/wait_calls.h"
 
@@ -22,13 +23,6 @@ using capi::kNoOffset;
 using capi::OffsetOf;
 
 namespace {
-
-// Returns whether a call that has this timeout may wait.
-template <typename Time>
-bool Waits(const Time* timeout) {
-  const Time zero = {};
-  return timeout == nullptr || __builtin_memcmp(timeout, &zero, sizeof zero) != 0;
-}
 
 // The event "idle", from construction to destruction: the waits are cancellation points.
 class Idle {
@@ -88,6 +82,7 @@ ssize_t SendFile(int fd, size_t size, const void* caller, Call call) {
 #define PFS_FOR_RUN(...) __VA_ARGS__
 #define PFS_FOR_API(...)
 #define PFS_FOR_NEW(version) PFS_FOR_RUN
+#define PFS_FOR_ONLY(...)
 #define CALL(who, system_call, shape, ...) PFS_FOR_##who(PFS_MAKE_##shape(__VA_ARGS__))
 
 #define PFS_REAL_CALL(name, arguments) [=] { return PFS_REAL(name) arguments; }
@@ -262,6 +257,8 @@ ssize_t SendFile(int fd, size_t size, const void* caller, Call call) {
 
 #define PFS_MAKE_WAIT(type, name, parameters, arguments, kind, waits) \
   PFS_MADE(type, name, parameters, WaitedAtPlace(Kind::kind, waits, PFS_CALLER, PFS_REAL_CALL(name, arguments)))
+#define PFS_MAKE_RESOLVE(type, name, parameters, arguments, asked) \
+  PFS_MADE(type, name, parameters, Resolved(asked, PFS_CALLER, PFS_REAL_CALL(name, arguments)))
 #define PFS_MAKE_FILE_LOCK(type, name, parameters, arguments, waits) \
   PFS_MADE(type, name, parameters, LockedFile(fd, waits, PFS_CALLER, PFS_REAL_CALL(name, arguments)))
 

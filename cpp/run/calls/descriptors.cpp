@@ -16,7 +16,7 @@
 namespace perfschema::run {
 namespace {
 
-// Descriptors whose adoption has been tried in vain: epoll, eventfd. Threads: any; a lost update costs a second try. The limit is the
+// Descriptors whose adoption has been tried in vain: epoll, folders. Threads: any; a lost update costs a second try. The limit is the
 // kernel's default one (fs.nr_open).
 constexpr uint32_t kTried = 1 << 20;
 constinit std::atomic<uint8_t> tried[kTried] = {};
@@ -90,13 +90,20 @@ constinit KeysOfKinds of_files, of_sockets, of_memory;
 
 }  // namespace
 
-pfs_key_t KeyOfFile(const char* path, bool is_readable, const Site& site) {
-  const bool is_hidden = t_locals.state == nullptr && t_locals.silent;  // the thread is detached
-  if (is_hidden || (is_readable && IsOfPythonLayer(path))) return 0;
-  const std::string_view kind = is_readable ? KindOfPath(path) : "file";
+namespace {
+
+pfs_key_t KeyOfKind(std::string_view kind, const Site& site) {
+  if (t_locals.state == nullptr && t_locals.silent) return 0;  // the thread is detached
   if (const pfs_key_t known = of_files.Find(kind, site.module); known != 0) return known;
   const bool is_general = kind == "file" || kind == "proc" || kind == "sys" || kind == "dev";
   return of_files.Of(is_general || kinds.fetch_add(1) < kMostKinds ? kind : "file", site.module, pfs_register_file, "Files");
+}
+
+}  // namespace
+
+pfs_key_t KeyOfFile(const char* path, bool is_readable, const Site& site) {
+  if (is_readable && IsOfPythonLayer(path)) return 0;
+  return KeyOfKind(is_readable ? KindOfPath(path) : "file", site);
 }
 
 pfs_key_t KeyOfHeap(const Site& site) { return of_memory.Of("heap", site.module, pfs_register_memory, "Memory"); }
@@ -117,18 +124,33 @@ bool IsKnown(int fd) {
 
 namespace {
 
-// Adopts a file by the name that the kernel gives its descriptor. Returns false if that does not fit into `kBytes` bytes.
+// Returns the kind of what is no file, but is read or written as a pipe is: anon_inode:[eventfd], anon_inode:inotify. "" for others.
+std::string_view KindOfAnonymous(std::string_view name) {
+  constexpr std::string_view kFirst = "anon_inode:";
+  if (!name.starts_with(kFirst)) return "";
+  name.remove_prefix(kFirst.size());
+  if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
+  for (const std::string_view kind : {"eventfd", "timerfd", "signalfd", "inotify", "fanotify"}) {
+    if (name == kind) return kind;
+  }
+  return "";
+}
+
+// Adopts a file of a type by the name that the kernel gives its descriptor. Returns false if that does not fit into `kBytes` bytes.
 template <size_t kBytes>
-[[gnu::noinline]] bool AdoptFile(int fd, bool is_fifo, const Site& site) {
+[[gnu::noinline]] bool AdoptFile(int fd, mode_t type, const Site& site) {
   char link[32], name[kBytes];
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   const ssize_t length = readlink(link, name, sizeof name);
   if (length == ssize_t{sizeof name}) return false;
   if (length <= 0) return true;
   name[length] = 0;
-  const pfs_key_t key = is_fifo && name[0] != '/' ? KeyOfFile("pipe.pipe", true, site) : KeyOfFile(name, true, site);
+  const bool is_path = name[0] == '/';
+  const std::string_view kind = is_path ? "" : type == S_IFIFO ? "pipe" : KindOfAnonymous(name);
+  if (type == 0 && kind.empty()) return true;  // epoll and others, of which nothing is read
+  const pfs_key_t key = kind.empty() ? KeyOfFile(name, true, site) : KeyOfKind(kind, site);
   // "pipe:[4711]" is no path: it stays as it is.
-  if (key != 0) (void)(name[0] == '/' ? BindFile(key, fd, FileName(name).view()) : BindFile(key, fd, name));
+  if (key != 0) (void)(is_path ? BindFile(key, fd, FileName(name).view()) : BindFile(key, fd, name));
   return true;
 }
 
@@ -147,9 +169,8 @@ void Adopt(int fd, const Site& site) {
       };
       const char* const kind = option(SO_ACCEPTCONN) != 0 ? "listen" : KindOfSocket(option(SO_DOMAIN), option(SO_TYPE));
       (void)pfs_socket_bind(KeyOfSocket(kind, site), fd);
-    } else if (S_ISREG(info.st_mode) || S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode) || S_ISFIFO(info.st_mode)) {
-      const bool is_fifo = S_ISFIFO(info.st_mode);
-      if (!AdoptFile<512>(fd, is_fifo, site)) (void)AdoptFile<PATH_MAX + 1>(fd, is_fifo, site);
+    } else if (const mode_t type = info.st_mode & S_IFMT; type != S_IFDIR && type != S_IFLNK) {
+      if (!AdoptFile<512>(fd, type, site)) (void)AdoptFile<PATH_MAX + 1>(fd, type, site);
     }
     if (static_cast<uint32_t>(fd) < kTried) tried[fd].store(1, std::memory_order_relaxed);
   }

@@ -61,13 +61,15 @@ Traits TraitsOf(Kind kind) {
     case Kind::kSignal:
       return {Family::kSystemWait, RegisterSystemWait, "signal-", "Wait for a signal,"};
     case Kind::kMessage:
-      return {Family::kSystemWait, RegisterSystemWait, "message-", "Wait for a message or semaphore of System V,"};
+      return {Family::kSystemWait, RegisterSystemWait, "message-", "Wait for a message, or a semaphore of System V,"};
     case Kind::kMapping:
       return {Family::kSystemWait, RegisterSystemWait, "msync-", "Write of a mapped file,"};
     case Kind::kResolve:
       return {Family::kSystemWait, RegisterSystemWait, "resolve-", "Look-up of a host name or address,"};
     case Kind::kTeam:
       return {Family::kSystemWait, RegisterSystemWait, "openmp-", "Wait for a team of OpenMP,"};
+    case Kind::kAio:
+      return {Family::kSystemWait, RegisterSystemWait, "aio-", "Wait for asynchronous I/O,"};
     case Kind::kSpin:
       return {Family::kMutex, pfs_register_mutex, "spin-", "Spinlock"};
     case Kind::kRwlock:
@@ -106,7 +108,8 @@ pfs_key_t KeyOf(const Site& maker, Kind kind, const Traits& traits, const void* 
   if (const char* const name = NameOfGil(address, kind); name != nullptr) {
     return KeyOfNamed(traits.make, kPython, name, "Global interpreter lock of CPython.");
   }
-  return KeyOfObject(traits.make, IsPlaceOfCall(kind) ? nullptr : address, maker, traits.prefix, traits.noun);
+  return KeyOfObject(traits.make, IsPlaceOfCall(kind) ? nullptr : address, maker, maker.prefix != nullptr ? maker.prefix : traits.prefix,
+                     traits.noun);
 }
 
 // Returns the class of an object, 0 = none. A place remembers the class that is named after it. Others are looked for only if

@@ -35,6 +35,7 @@ enum class Kind : uint8_t {
   kMapping,
   kResolve,
   kTeam,
+  kAio,
   kPythonLock,
   kPythonObject  // what a lock of a free-threaded CPython protects
 };

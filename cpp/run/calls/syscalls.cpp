@@ -33,6 +33,16 @@ struct Arguments {
 #ifndef SYS_pidfd_open  // since Linux 5.3
 #define SYS_pidfd_open 434
 #endif
+#ifndef SYS_io_uring_enter  // since Linux 5.1
+#define SYS_io_uring_enter 426
+#endif
+#ifndef SYS_io_pgetevents  // since Linux 4.18
+#if defined(__aarch64__)
+#define SYS_io_pgetevents 292
+#else
+#define SYS_io_pgetevents 333
+#endif
+#endif
 // These are not on arm64, and no number of a call.
 #ifndef SYS_open
 #define SYS_open (-1)

@@ -9,6 +9,13 @@
 
 namespace perfschema::run {
 
+// Returns whether a call that has this timeout may wait.
+template <typename Time>
+bool Waits(const Time* timeout) {
+  const Time zero = {};
+  return timeout == nullptr || __builtin_memcmp(timeout, &zero, sizeof zero) != 0;
+}
+
 // The event of a wait, from construction to destruction. `source` returns the SourceLine.
 class Waiting {
  public:

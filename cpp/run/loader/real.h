@@ -1,6 +1,8 @@
 // run/loader/real.h: the C library's own functions, and whether the replacements have work to do.
 #pragma once
 
+#include <aio.h>
+#include <mqueue.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
@@ -8,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/msg.h>

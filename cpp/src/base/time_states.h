@@ -33,7 +33,8 @@ namespace perfschema {
   X(kIdle, "idle")                                                \
   X(kJoin, "wait/system/join")                                    \
   X(kChild, "wait/system/child")                                  \
-  X(kSleep, "wait/system/sleep")
+  X(kSleep, "wait/system/sleep")                                  \
+  X(kAio, "wait/system/aio")
 
 enum class WaitState : uint32_t {
 #define X(name, text) name,

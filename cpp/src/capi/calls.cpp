@@ -103,6 +103,7 @@ int Address(int fd, Operation operation, const sockaddr* address, socklen_t leng
 #define PFS_FOR_API(...) __VA_ARGS__
 #define PFS_FOR_RUN(...)
 #define PFS_FOR_NEW(version) PFS_FOR_RUN
+#define PFS_FOR_ONLY(...)
 #define CALL(who, system_call, shape, ...) PFS_FOR_##who(PFS_MAKE_##shape(__VA_ARGS__))
 
 #define PFS_MADE(type, name, parameters, ...) \

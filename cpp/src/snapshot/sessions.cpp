@@ -31,6 +31,7 @@ bool IsIdle(uint32_t state, std::string_view operation) {
     case WaitState::kChild:
     case WaitState::kSignal:
     case WaitState::kMessage:
+    case WaitState::kAio:
       return true;
     default:
       return operation == kOperations[static_cast<uint32_t>(Operation::kSelect)].shown;

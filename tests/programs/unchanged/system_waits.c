@@ -1,8 +1,11 @@
 // Waits in each way that MySQL has no instrument for, and for locks on a file. Prints of each kind how often, and how many nanoseconds by
 // its own clock: KIND COUNT TIME.
 #define _GNU_SOURCE
+#include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <mqueue.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <sched.h>
@@ -23,8 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum kind { CHILD, JOIN, SLEEP, SIGNAL, MESSAGE, MSYNC, RESOLVE, FILE_LOCK, KINDS };
-static const char* const names[KINDS] = {"child", "join", "sleep", "signal", "message", "msync", "resolve", "file"};
+enum kind { CHILD, JOIN, SLEEP, SIGNAL, MESSAGE, MSYNC, RESOLVE, AIO, FILE_LOCK, KINDS };
+static const char* const names[KINDS] = {"child", "join", "sleep", "signal", "message", "msync", "resolve", "aio", "file"};
 static long counts[KINDS], times[KINDS], before;
 
 static long now(void) {
@@ -192,6 +195,49 @@ static void messages(void) {
   semctl(semaphore, 0, IPC_RMID);
 }
 
+static void posix_messages(void) {
+  struct mq_attr attributes = {0};
+  attributes.mq_maxmsg = attributes.mq_msgsize = 1;
+  char name[40], byte;
+  snprintf(name, sizeof name, "/pfs-waits-%d", getpid());
+  const mqd_t queue = mq_open(name, O_RDWR | O_CREAT, 0600, &attributes);
+  MUST(queue >= 0 && mq_unlink(name) == 0);
+  struct timespec deadline;
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  WAIT(MESSAGE, mq_send(queue, "x", 1, 0));
+  WAIT(MESSAGE, mq_timedsend(queue, "x", 1, 0, &deadline));
+  MUST(errno == ETIMEDOUT);
+  WAIT(MESSAGE, mq_receive(queue, &byte, 1, NULL));
+  MUST(byte == 'x');
+  WAIT(MESSAGE, mq_timedreceive(queue, &byte, 1, NULL, &deadline));
+  MUST(errno == ETIMEDOUT);
+  mq_close(queue);
+}
+
+static void asynchronous(void) {
+  int ends[2];
+  char byte;
+  MUST(pipe(ends) == 0);
+  struct aiocb read = {0};
+  read.aio_fildes = ends[0];
+  read.aio_buf = &byte;
+  read.aio_nbytes = 1;
+  const struct aiocb* const list[] = {&read};
+  MUST(aio_read(&read) == 0);
+  WAIT(AIO, aio_suspend(list, 1, &brief));
+  MUST(errno == EAGAIN && write(ends[1], "x", 1) == 1);
+  WAIT(AIO, aio_suspend(list, 1, NULL));
+  MUST(aio_return(&read) == 1);
+  close(ends[0]);
+  close(ends[1]);
+  struct io_event event;
+  aio_context_t context = 0;
+  if (syscall(SYS_io_setup, 1, &context) == 0) WAIT(AIO, syscall(SYS_io_getevents, context, 1, 1, &event, &brief));
+  if (context != 0) syscall(SYS_io_destroy, context);
+  WAIT(AIO, syscall(SYS_io_getevents, 0, 1, 1, &event, &brief));   // of no context: an event all the same
+  MUST(syscall(SYS_io_getevents, 0, 0, 1, &event, &brief) == -1);  // no event
+}
+
 static void mapped(int fd) {
   char* const there = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   MUST(there != MAP_FAILED);
@@ -210,7 +256,7 @@ static void host_names(void) {
   WAIT(RESOLVE, getnameinfo(found->ai_addr, found->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST));
   MUST(strcmp(host, "127.0.0.1") == 0);
   freeaddrinfo(found);
-  WAIT(RESOLVE, gethostbyname("127.0.0.1"));
+  WAIT(RESOLVE, gethostbyname("127.0.0.2"));
 }
 
 // A child holds the lock for a while.
@@ -250,6 +296,8 @@ int main(int argc, char** argv) {
   sleeps();
   signals();
   messages();
+  posix_messages();
+  asynchronous();
   mapped(fd);
   host_names();
   for (int way = 0; way < 4; ++way) locks(argv[1], way);

@@ -75,8 +75,8 @@ create table circle(p, thread, place, dt);
 create table call(p, kind, op, place, error, failed, empty, dt, thing);
 create table run(wall, busy, cpu);
 create view imported as select distinct file from wait where file glob '*/python3.*' or file glob '*/__pycache__*'
-  or file glob '*-packages/*' or file glob '*/pyvenv.cfg' or file glob 'pipe:*' or file glob '/proc/*' or file glob '/sys/*'
-  or file glob '/etc/*' or file glob '/usr/*' or file glob '/dev/*';
+  or file glob '*-packages/*' or file glob '*/pyvenv.cfg' or file glob 'pipe:*' or file glob 'anon_inode:*'
+  or file glob '/proc/*' or file glob '/sys/*' or file glob '/etc/*' or file glob '/usr/*' or file glob '/dev/*';
 create index of_thread on wait(p, thread, t0);
 create index of_file on wait(p, file, op);
 create index of_kind on wait(p, kind, op);

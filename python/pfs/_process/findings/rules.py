@@ -231,7 +231,7 @@ with f as (
   select p, name, writes, write_bytes * 1.0 / writes, write_dt, 'write', 'writes' from file where writes >= :calls)
 select p, name thing, n, size, what, dt * (1 - size / :block) stake,
   {at("f", "w.file = f.name and w.op = f.op")} place
-from f where size < :small and name not like 'pipe:%' and (
+from f where size < :small and name not like 'pipe:%' and name not like 'anon_inode:%' and (
   select avg(w.dt > :called and w.waited_for) from wait w where w.p = f.p and w.file = f.name and w.op = f.op) > 0.5
 order by stake desc""",
         "{thing:f}: {n:n} {what} of {size:.0f} bytes{at}",

@@ -47,9 +47,10 @@ _IDLE = "idle threads (a condition)"
 # Kinds of wait/system, which stand before the place: cpp/run/calls/objects.cpp.
 _SYSTEM_WAIT = re.compile(r"wait/system/[^/]*/([a-z]+)-")
 _SYSTEM_CLASSES = {
+    "aio": "asynchronous I/O",
     "child": "child processes",
     "join": "ends of threads (join)",
-    "message": "messages and semaphores of System V",
+    "message": "messages and semaphores",
     "msync": "mapped files (msync)",
     "openmp": "OpenMP",
     "resolve": "host names",
