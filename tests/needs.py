@@ -56,6 +56,9 @@ NEEDS = {
     "php": Need(tools("php"), "apt-get install php-cli"),
     "rust": Need(tools("rustc"), "apt-get install rustc"),
     "clang": Need(tools("clang++"), "apt-get install clang"),
+    "libomp": Need(
+        lambda: bool(glob.glob("/usr/lib/llvm-*/lib/libomp.so")) and tools("clang")(), "apt-get install clang libomp-dev"
+    ),
     "fakeroot": Need(tools("fakeroot"), "apt-get install fakeroot"),
     "mariadb": Need(tools("mariadbd"), "apt-get install mariadb-server-core"),
     "mkdocs": Need(modules("material", "mkdocstrings"), "pip install '.[docs]'"),

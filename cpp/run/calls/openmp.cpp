@@ -2,13 +2,14 @@
 //
 // The library waits by futexes of its own, which nothing else here sees. A wait has the place of the construct in the program. A lock or a
 // critical section that is free makes no event. The end of a parallel region is the first thread's wait for the others: it begins when the
-// body of the region has returned in that thread.
+// body of the region has returned in that thread. openmp_llvm.cpp has LLVM's library.
 //
 // The names here have the versions of libgomp: a program that asks whether there is an OpenMP library finds none.
+#include "run/calls/openmp.h"
+
 #include <atomic>
 #include <optional>
 
-#include "run/calls/wait_calls.h"
 #include "run/protocols/clients.h"
 
 using namespace perfschema::run;
@@ -77,17 +78,6 @@ struct Gomp : ClientFunctions {
 // The library that the caller of a replacement calls.
 #define PFS_GOMP (ClientOf<Gomp>(*PFS_RUN_SITE, PFS_CALLER))
 
-template <typename Call>
-auto WaitedInTeam(bool waits, const void* caller, Call call) {
-  return WaitedAtPlace(Kind::kTeam, waits, caller, call);
-}
-
-// Makes a call that waits for a lock or a critical section.
-template <typename Call>
-void LockedInTeam(bool waits, const void* caller, Call call) {
-  WaitedAtPlace(Kind::kTeam, waits, caller, call, perfschema::Operation::kLock);
-}
-
 // A parallel region, in the frame of the thread that begins it. `end` is that thread's wait for the others.
 struct Region {
   Body body;
@@ -112,12 +102,8 @@ std::atomic<bool> is_in_critical{false};
 
 }  // namespace
 
-#define PFS_GOMP_REPLACES(version, type, name, parameters)      \
-  asm(".symver pfs_openmp_" #name ", " #name "@" version "\n"); \
-  extern "C" __attribute__((used, visibility("default"))) type pfs_openmp_##name parameters
-
 #define PFS_GOMP_WAIT(version, type, name, parameters)                      \
-  PFS_GOMP_REPLACES(version, type, name, parameters) {                      \
+  PFS_OPENMP_REPLACES(version, type, name, parameters) {                    \
     const Gomp& gomp = PFS_GOMP;                                            \
     return WaitedInTeam(true, PFS_CALLER, [&gomp] { return gomp.name(); }); \
   }
@@ -125,7 +111,7 @@ PFS_GOMP_WAITS(PFS_GOMP_WAIT)
 
 #define PFS_GOMP_UNPACKED(...) __VA_ARGS__
 #define PFS_GOMP_REGION(version, type, name, parameters, rest)           \
-  PFS_GOMP_REPLACES(version, type, name, parameters) {                   \
+  PFS_OPENMP_REPLACES(version, type, name, parameters) {                 \
     const Gomp& gomp = PFS_GOMP;                                         \
     if (IsPlain()) return gomp.name(body, data, PFS_GOMP_UNPACKED rest); \
     Region region{body, data, PFS_CALLER};                               \
@@ -133,30 +119,33 @@ PFS_GOMP_WAITS(PFS_GOMP_WAIT)
   }
 PFS_GOMP_REGIONS(PFS_GOMP_REGION)
 
-PFS_GOMP_REPLACES("GOMP_1.0", void, GOMP_critical_start, ()) {
+PFS_OPENMP_REPLACES("GOMP_1.0", void, GOMP_critical_start, ()) {
   const Gomp& gomp = PFS_GOMP;
   LockedInTeam(is_in_critical.load(std::memory_order_relaxed), PFS_CALLER, [&gomp] { gomp.GOMP_critical_start(); });
   is_in_critical.store(true, std::memory_order_relaxed);
 }
 
-PFS_GOMP_REPLACES("GOMP_1.0", void, GOMP_critical_end, ()) {
+PFS_OPENMP_REPLACES("GOMP_1.0", void, GOMP_critical_end, ()) {
   const Gomp& gomp = PFS_GOMP;
   is_in_critical.store(false, std::memory_order_relaxed);
   gomp.GOMP_critical_end();
 }
 
 // The library keeps the lock in the program's word; zero is a free one.
-PFS_GOMP_REPLACES("GOMP_1.0", void, GOMP_critical_name_start, (void** where)) {
+PFS_OPENMP_REPLACES("GOMP_1.0", void, GOMP_critical_name_start, (void** where)) {
   const Gomp& gomp = PFS_GOMP;
   LockedInTeam(__atomic_load_n(where, __ATOMIC_RELAXED) != nullptr, PFS_CALLER, [&] { gomp.GOMP_critical_name_start(where); });
 }
 
-PFS_GOMP_REPLACES("OMP_3.0", void, omp_set_lock, (void* lock)) {
+// LLVM's library has these, too, under its own version.
+asm(".symver pfs_openmp_omp_set_lock, omp_set_lock@VERSION\n"
+    ".symver pfs_openmp_omp_set_nest_lock, omp_set_nest_lock@VERSION\n");
+PFS_OPENMP_REPLACES("OMP_3.0", void, omp_set_lock, (void* lock)) {
   const Gomp& gomp = PFS_GOMP;
   if (gomp.omp_test_lock(lock) == 0) LockedInTeam(true, PFS_CALLER, [&] { gomp.omp_set_lock(lock); });
 }
 
-PFS_GOMP_REPLACES("OMP_3.0", void, omp_set_nest_lock, (void* lock)) {
+PFS_OPENMP_REPLACES("OMP_3.0", void, omp_set_nest_lock, (void* lock)) {
   const Gomp& gomp = PFS_GOMP;
   if (gomp.omp_test_nest_lock(lock) == 0) LockedInTeam(true, PFS_CALLER, [&] { gomp.omp_set_nest_lock(lock); });
 }
