@@ -25,6 +25,9 @@ constexpr std::string_view kPrefixes[] = {
     "_ZNSt18shared_timed_mutex", "_ZNSt22__shared_mutex_pthread", "_ZNSt18__mutex_base", "_ZNSt10lock_guard", "_ZNSt11unique_lock",
     "_ZNSt11scoped_lock", "_ZNSt11shared_lock", "_ZSt4lock", "_ZNSt18condition_variable", "_ZNSt22condition_variable_any",
     "_ZNSt8__condvar", "_ZNSt6thread4joinEv", "_ZNSt11this_thread", "_ZNSt24__atomic_futex_unsigned", "_ZNSt28__atomic_futex_unsigned_base",
+    "_ZNSt8__detail15__platform_wait", "_ZNSt8__detail13__waiter_pool", "_ZNSt8__detail8__waiter", "_ZSt21__atomic_wait_address",
+    "_ZSt23__atomic_wait_address_v", "_ZSt26__atomic_wait_address_bare", "_ZNKSt13__atomic_base", "_ZNKSt6atomic", "_ZNKSt11atomic_flag",
+    "_ZNKSt5latch", "_ZNSt5latch", "_ZNSt18__atomic_semaphore", "_ZNSt18counting_semaphore", "_ZNSt7barrier", "_ZNSt14__tree_barrier",
     "_ZNSt3__15mutex", "_ZNSt3__111timed_mutex", "_ZNSt3__115recursive_mutex", "_ZNSt3__112shared_mutex", "_ZNSt3__119__shared_mutex_base",
     "_ZNSt3__110lock_guard", "_ZNSt3__111unique_lock", "_ZNSt3__118condition_variable", "_ZNSt3__16thread4join", "_ZNSt3__111this_thread",
     "_ZNSt3__122__libcpp_",
@@ -32,7 +35,7 @@ constexpr std::string_view kPrefixes[] = {
     "CRYPTO_THREAD_", "ossl_crypto_mutex_", "ossl_crypto_condvar_", "rb_native_mutex_", "rb_native_cond_", "rb_nativethread_lock_",
     "g_mutex_", "g_rec_mutex_", "g_rw_lock_", "g_cond_", "uv_mutex_", "uv_rwlock_", "uv_cond_", "uv_sem_", "uv_barrier_",
     "apr_thread_mutex_", "apr_thread_rwlock_", "apr_thread_cond_", "SDL_LockMutex", "SDL_CondWait", "psi_mutex_", "psi_rwlock_",
-    "psi_cond_",
+    "psi_cond_", "io_getevents", "io_pgetevents", "io_queue_",
     // The Java machine
     "_ZN15PlatformMonitor", "_ZN13PlatformMutex", "_ZN2os15PlatformMonitor", "_ZN2os13PlatformMutex"};
 // What a symbol has anywhere: gthreads of libstdc++ are static functions; names of Rust begin with a hash or with types.

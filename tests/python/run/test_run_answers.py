@@ -55,6 +55,49 @@ def test_locks_of_cpp_have_the_lines_of_the_program(level: str, tmp_path: Path) 
     assert any(row["name"].endswith("/(anonymous namespace)::is_ready") for row in [*report["conditions"], *report["idle"]])
 
 
+ATOMIC = """
+#include <atomic>
+#include <chrono>
+#include <latch>
+#include <semaphore>
+#include <thread>
+static std::atomic<int> number = 0;
+static std::atomic_flag flag;
+static std::latch latch(1);
+static std::binary_semaphore semaphore(0);
+[[gnu::noinline]] static int wait_number() { return number.wait(0), 0; }
+[[gnu::noinline]] static int wait_flag() { return flag.wait(false), 0; }
+[[gnu::noinline]] static int wait_latch() { return latch.wait(), 0; }
+[[gnu::noinline]] static int wait_semaphore() { return semaphore.acquire(), 0; }
+int main() {
+  int (*const waits[])() = {wait_number, wait_flag, wait_latch, wait_semaphore};
+  for (int i = 0; i < 4; ++i) {
+    std::thread later([i] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (i == 0) number = 1, number.notify_all();
+      if (i == 1) flag.test_and_set(), flag.notify_all();
+      if (i == 2) latch.count_down();
+      if (i == 3) semaphore.release();
+    });
+    waits[i]();
+    later.join();
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_waits_for_atomics_of_cpp_have_the_lines_of_the_program(level: str, tmp_path: Path) -> None:
+    source, program = tmp_path / "atomic.cpp", tmp_path / "atomic"
+    source.write_text(ATOMIC)
+    subprocess.run(["c++", "-std=c++20", level, "-g", "-o", program, source, "-pthread"], check=True)
+    report = report_of(tmp_path, program)
+    for line, what in enumerate(("number", "flag", "latch", "semaphore"), 11):
+        waits = [row for row in (*report["conditions"], *report["idle"]) if f"wait_{what}" in row["name"]]
+        assert sum(row["time"] for row in waits) >= 10_000_000_000, (what, report["conditions"])
+        assert all(f"(atomic.cpp:{line})" in row["name"] for row in waits), waits
+
+
 @pytest.mark.parametrize("compiler", ["gcc", pytest.param("clang", marks=pytest.mark.needs("libomp"))])
 def test_a_team_of_openmp_waits_at_the_constructs_of_the_program(compiler: str, tmp_path: Path) -> None:
     source, program = PROGRAMS / "team.c", tmp_path / "team"
