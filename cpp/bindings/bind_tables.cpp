@@ -276,6 +276,12 @@ uint64_t Now(const AttachedSegment* segment) {
   return picoseconds;
 }
 
+uint64_t Became(const AttachedSegment& segment) {
+  uint64_t monotonic_nanos = 0;
+  RaiseIfUnreadable(ReadBecame(segment.view(), &monotonic_nanos), &segment);
+  return monotonic_nanos;
+}
+
 void Truncate(const std::string& name) {
   const NamedTable& table = GetTable(name);
   RaiseIfBad(WithoutGil([&] { return TruncateTable(table); }));
@@ -314,6 +320,7 @@ void BindTables(PyObject* module) {
   py::class_<AttachedSegment>(m, "Segment", "A segment file, mapped for reading during the lifetime of the object.")
       .def(py::init<std::string>(), py::arg("path"))
       .def_property_readonly("path", &AttachedSegment::path)
+      .def("became", Became)
       .def("forget_pages", [](const AttachedSegment& segment) { segment.ForgetPages(); })
       .def_property_readonly("identity",
                              [](const AttachedSegment& segment) { return segment.identity(); })  // a copy, which keeps nothing mapped

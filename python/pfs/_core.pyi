@@ -81,6 +81,7 @@ class Segment:
     @property
     def identity(self) -> Identity: ...
     def forget_pages(self) -> None: ...
+    def became(self) -> int: ...  # when the process became another program: monotonic nanoseconds; 0: it did not
 
 # name, kind, nullable, values or codes (numpy array; None: each row has its own text), mask (numpy array of bool) or None,
 # texts (numpy array of objects), values of an enum, or None

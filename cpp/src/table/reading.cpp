@@ -20,4 +20,14 @@ Status ReadPresent(const SegmentView& view, uint64_t* picoseconds) {
   return view.file() == nullptr ? Status() : view.file()->Check();
 }
 
+Status ReadBecame(const SegmentView& view, uint64_t* monotonic_nanos) {
+  *monotonic_nanos = 0;
+  if (!view.ok()) return {};
+  {
+    const ReadGuard reading(view.file());
+    *monotonic_nanos = view.header().became.at.load(kAcquire);  // pairs with ReadTimesAtEnd
+  }
+  return view.file() == nullptr ? Status() : view.file()->Check();
+}
+
 }  // namespace perfschema

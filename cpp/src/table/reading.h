@@ -23,4 +23,7 @@ PFS_API Status ReadTableAt(const ReadTime& time, const NamedTable& table, const 
 // REQUIRES: the process was started since the last boot of this machine.
 PFS_API Status ReadPresent(const SegmentView& view, uint64_t* picoseconds);
 
+// Returns when the process became another program (exec), in nanoseconds of CLOCK_MONOTONIC; 0 if it did not.
+PFS_API Status ReadBecame(const SegmentView& view, uint64_t* monotonic_nanos);
+
 }  // namespace perfschema

@@ -83,8 +83,11 @@ class SegmentSource:
         return max(self._seen, self._newest)
 
     def ran_until(self, monotonic_ns: int) -> None:
-        """Says that the process has run until then, by this machine's monotonic clock."""
-        ago = time.monotonic_ns() - monotonic_ns
+        """Says that the process has run until then, by this machine's monotonic clock.
+
+        A program that became another one ends there.
+        """
+        ago = time.monotonic_ns() - min(monotonic_ns, self.segment().became() or monotonic_ns)
         self._seen = max(self._seen, _core.now(self.segment()) - ago * 1000)
 
     def _newest_event(self) -> int:

@@ -326,3 +326,27 @@ def test_the_report_has_the_addresses_of_sockets(tmp_path: Path) -> None:
     assert rows["tcp", f"redis {host}:6379"]["count"] >= 9  # connect, send and receive
     run(*PFS, "run", "-o", report, "--", sys.executable, program, check=True)
     assert "\nAddresses of sockets\n" in report.read_text()
+
+
+BECOMES = """
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void* waits(void* unused) { pthread_mutex_lock(&lock); return unused; }
+int main(void) {
+  pthread_t thread;
+  pthread_mutex_lock(&lock);
+  pthread_create(&thread, 0, waits, 0);
+  usleep(200000);
+  execlp("sleep", "sleep", "1", (char*)0);
+}
+"""
+
+
+def test_a_wait_ends_when_the_process_becomes_another_program(tmp_path: Path) -> None:
+    """The other program runs for a second, and the wait that had not ended was as long as its own program."""
+    (tmp_path / "becomes.c").write_text(BECOMES)
+    run("cc", "-o", tmp_path / "becomes", tmp_path / "becomes.c", "-pthread", check=True)
+    report = report_of(tmp_path, tmp_path / "becomes")
+    (lock,) = [row for row in report["locks"] if row["time"] > 0]
+    assert 0.15e12 <= lock["time"] <= report["took"]["wall"] - 1e12
