@@ -65,6 +65,7 @@ _SERVICES = {
 # A lock that is free takes some nanoseconds, and a thread that sleeps for one takes microseconds to wake up.
 _SHORTEST_BLOCK = 1_000_000  # picoseconds
 _FIRST_THREAD = 1  # THREAD_ID
+_MOST_PROGRAMS = 3  # of an end of a pipe
 _SHORTEST_OPEN = 10_000_000_000  # picoseconds
 _WAITS = "events_waits_summary_global_by_event_name"
 # The columns of each row of a report.
@@ -114,6 +115,7 @@ class Report:
     )  # by lock, line that took it, and act: count, time
     open: list[OpenWait] = field(default_factory=list)
     files: dict[str, list[int]] = field(default_factory=dict)  # time, reads, bytes, writes, bytes, longest
+    pipes: dict[str, tuple[set[str], set[str]]] = field(default_factory=dict)  # by name: programs that wrote, that read
     sockets: dict[str, list[int]] = field(default_factory=dict)  # the same without the longest, by instrument
     peers: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # by address and instrument of a socket: as locks
     statements: dict[str, list[int]] = field(default_factory=dict)  # count, time, rows, affected, errors, longest
@@ -136,6 +138,10 @@ class Report:
             took: None: nobody has measured the run. `cpu` is its processor time then, if that is known.
         """
         self.took = took
+        for name, ends in self.pipes.items():
+            if all(ends) and name in self.files:  # those between the same programs are one row
+                writers, readers = (", ".join(sorted(programs)[:_MOST_PROGRAMS]) for programs in ends)
+                add_up(self.files, f"pipe from {writers} to {readers}", self.files.pop(name), longest=5)
         wall = took.wall if took is not None else None
         self.findings = find(self.facts, wall, took.user + took.system if took is not None else cpu)
 
@@ -220,7 +226,7 @@ def add(report: Report, source: Recorded) -> None:
                 add_up(report.locks, names.name(name) + ordinal, part, longest=2)
     for name, state, *numbers in source.rows("thread_time", ("NAME", "STATE", "COUNT_THREADS", "SUM_TIMER_WAIT")):
         add_up(report.times, (names.name(name), state), numbers)
-    _add_files(report, source, names)
+    _add_files(report, source, names, os.path.basename(command.partition(" ")[0]))
     for name, count, *numbers in source.rows("socket_summary_by_event_name", ("EVENT_NAME", "COUNT_STAR", *_IO)):
         if count > 0:
             add_up(report.sockets, names.name(name), numbers)
@@ -284,7 +290,7 @@ def _add_open(report: Report, source: Rows, pid: int, names: Readable) -> list[t
     return [(row[0], row[4], row[6]) for row in running]
 
 
-def _add_files(report: Report, source: Rows, names: Readable) -> None:
+def _add_files(report: Report, source: Rows, names: Readable, program: str) -> None:
     """Adds the files, and for each instrument what the calls on files did that have no row: those that were removed or
     overwritten, and names that could not be opened."""
     left: dict[str, list[int]] = {}
@@ -295,6 +301,9 @@ def _add_files(report: Report, source: Rows, names: Readable) -> None:
     for file, name, count, *numbers in source.rows("file_summary_by_instance", ("FILE_NAME", "EVENT_NAME", *columns)):
         if count > 0:
             add_up(report.files, file, numbers, longest=5)
+            if file.startswith("pipe:"):
+                for programs, used in zip(report.pipes.setdefault(file, (set(), set())), (numbers[3], numbers[1]), strict=True):
+                    programs |= {program} if used else set()
             *sums, longest = left.get(name, [0] * 7)
             left[name] = [*(max(0, a - b) for a, b in zip(sums, (count, *numbers[:-1]), strict=True)), longest]
     for name, (count, *numbers) in left.items():
