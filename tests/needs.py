@@ -55,6 +55,7 @@ NEEDS = {
     "django": Need(modules("django"), "pip install '.[web]'"),
     "php": Need(tools("php"), "apt-get install php-cli"),
     "rust": Need(tools("rustc"), "apt-get install rustc"),
+    "arm64": Need(tools("aarch64-linux-gnu-g++"), "apt-get install g++-aarch64-linux-gnu"),
     "clang": Need(tools("clang++"), "apt-get install clang"),
     "libomp": Need(
         lambda: bool(glob.glob("/usr/lib/llvm-*/lib/libomp.so")) and tools("clang")(), "apt-get install clang libomp-dev"
