@@ -281,7 +281,7 @@ class Stopped {
     if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) return;
     is_traced_ = true;
     if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return;
-    const auto end = Clock::now() + std::chrono::milliseconds(50);
+    const auto end = Clock::now() + std::chrono::milliseconds(250);  // it may wait for a processor
     int status = 0;
     pid_t who;
     while ((who = waitpid(thread, &status, __WALL | WNOHANG)) == 0 && (since = Clock::now()) < end) {
