@@ -253,7 +253,7 @@ _OF_SAMPLE = ("SAMPLE_TIME", "WEIGHT", "LATENESS")
 _GROWS = ("SAMPLE_ID", "EVENT_ID", "WAIT_BEGAN", "STATEMENT_EVENT_ID", "STATEMENT_BEGAN", "TRANSACTION_EVENT_ID")
 _SMALL = ("CPU_TIME", "RUNNABLE_TIME", "COUNT_STAR", "SUM_TIMER_WAIT")
 _SORTED_SECONDS = 30
-_ROWS_AT_ONCE = 50_000
+_ROWS_AT_ONCE = 100_000
 
 
 def _sorted(table: pa.Table) -> pa.Table:
@@ -276,7 +276,7 @@ def _encodings(columns: Iterable[str]) -> dict[str, Any]:
 
 
 def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yields tables of about 50,000 rows: they take little memory, and a file of Parquet has few of them."""
+    """Yields tables of about 100,000 rows: they take little memory, and a file of Parquet has few of them."""
     part: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
