@@ -367,7 +367,7 @@ struct ReadEvent : perfschema::LockHooks {
   ThreadState* const thread = perfschema::t_locals.state;
   if (!perfschema::IsContended(flags) || !perfschema::IsInstrumented(thread)) return TakeRead(rw, caller);
   const int rc = PFS_REAL(pthread_rwlock_tryrdlock)(rw);
-  const ReadEvent event{{Operation::kReadLock, *instance}};
+  const ReadEvent event{{Operation::kReadLock, perfschema::Hold::kShared, *instance}};
   if (__builtin_expect(rc == 0, 1) && perfschema::CountUnrecorded<perfschema::Counting::kOfZero>(event, *thread, class_index, 0)) {
     NoteRead(*thread, rw, *instance, flag_word, flags);
     return 0;

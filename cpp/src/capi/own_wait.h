@@ -22,7 +22,7 @@ inline OwnWait& OwnWaitIn(pfs_wait_t* wait) { return *std::launder(reinterpret_c
 
 // Begins a wait that is recorded but not timed. A function of its own, as the others here: none saves another's registers.
 [[gnu::noinline]] inline bool BeginUntimed(OwnWait& own, ShmInstance& object, uint32_t flags, const char* file, uint32_t line) {
-  return FastBegin<Untimed>(own.wait, OwnLockHooks(own.operation, object), flags, file, line);
+  return FastBegin<Untimed>(own.wait, OwnLockHooks(own.operation, HoldAfter(own.operation), object), flags, file, line);
 }
 // Begins a wait of other settings than FastBegin() is for, or that it has not begun.
 [[gnu::noinline]] inline bool BeginOther(OwnWait& own, ShmInstance& object, uint32_t flags, const char* file, uint32_t line) {
@@ -40,7 +40,7 @@ inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation op
   auto& own = *new (wait->opaque) OwnWait;
   own.operation = operation;
   own.version = VersionOf(object);
-  const bool is_fast = IsAllOn(flags) ? FastBegin(own.wait, OwnLockHooks(operation, object), flags, file, line)
+  const bool is_fast = IsAllOn(flags) ? FastBegin(own.wait, OwnLockHooks(operation, HoldAfter(operation), object), flags, file, line)
                                       : IsUntimed(flags) && BeginUntimed(own, object, flags, file, line);
   if (!is_fast && !BeginOther(own, object, flags, file, line)) return 0;
   wait->instance = instance;
@@ -53,7 +53,7 @@ inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation op
 }
 
 [[gnu::noinline]] inline void EndUntimed(const OwnWait& own, ShmInstance& object, Hold wanted, int rc) {
-  if (!FastEnd<Untimed>(own.wait, OwnLockHooks(own.operation, object, rc), 0)) FinishOwnLockWait(own, object, wanted, rc, 0);
+  if (!FastEnd<Untimed>(own.wait, OwnLockHooks(own.operation, wanted, object, rc), 0)) FinishOwnLockWait(own, object, wanted, rc, 0);
 }
 
 [[gnu::noinline]] inline void EndOther(const OwnWait& own, ShmInstance& object, Hold wanted, int rc, uint32_t spins) {
@@ -64,7 +64,8 @@ inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation op
     return;
   }
   const uint64_t end_ticks = ReadAtEnd(own.wait);
-  if (!EndBySettings(own.wait, OwnLockHooks(own.operation, object, rc), end_ticks)) FinishOwnLockWait(own, object, wanted, rc, end_ticks);
+  if (!EndBySettings(own.wait, OwnLockHooks(own.operation, wanted, object, rc), end_ticks))
+    FinishOwnLockWait(own, object, wanted, rc, end_ticks);
 }
 
 inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
@@ -78,7 +79,7 @@ inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
     return EndOther(own, object, wanted, rc, spins);
   }
   const uint64_t end_ticks = ReadCycle();
-  if (!FastEnd(own.wait, OwnLockHooks(own.operation, object, rc), end_ticks)) FinishOwnLockWait(own, object, wanted, rc, end_ticks);
+  if (!FastEnd(own.wait, OwnLockHooks(own.operation, wanted, object, rc), end_ticks)) FinishOwnLockWait(own, object, wanted, rc, end_ticks);
 }
 
 inline void EndOwnCondWait(pfs_wait_t* wait) {

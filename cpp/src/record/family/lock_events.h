@@ -73,13 +73,16 @@ struct LockHooks {
   static constexpr uint64_t kEndBits = 0;
 
   Operation called;
+  Hold hold;
   ShmInstance& instance;
   int rc = 0;
 
-  PFS_ALWAYS_INLINE LockHooks(Operation operation, ShmInstance& object, int result = 0) : called(operation), instance(object), rc(result) {}
+  PFS_ALWAYS_INLINE LockHooks(Operation operation, Hold hold_after, ShmInstance& object, int result = 0)
+      : called(operation), hold(hold_after), instance(object), rc(result) {}
 
   PFS_ALWAYS_INLINE Operation operation() const { return called; }
-  PFS_ALWAYS_INLINE Hold wanted() const { return HoldAfter(called); }
+  // Where the operation is a constant, so is this: no register need hold it.
+  PFS_ALWAYS_INLINE Hold wanted() const { return __builtin_constant_p(called) ? HoldAfter(called) : hold; }
   PFS_ALWAYS_INLINE void WriteEnd(ShmWaitRecord&) const {}
 
   PFS_ALWAYS_INLINE LockStat StatIn(ThreadState& thread) const { return LockStat::Of(thread, instance, wanted()); }
@@ -117,7 +120,7 @@ struct LockEvent : LockHooks {
   const ShmClass& entry;
 
   PFS_ALWAYS_INLINE LockEvent(Operate what, Operation operation, const LockProbe& probe)
-      : LockHooks(operation, probe.instance), operate(what), entry(probe.entry) {}
+      : LockHooks(operation, HoldAfter(operation), probe.instance), operate(what), entry(probe.entry) {}
 
   PFS_ALWAYS_INLINE uint32_t class_index() const { return entry.index; }
   PFS_ALWAYS_INLINE uint64_t object() const { return operate.address(); }
