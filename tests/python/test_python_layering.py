@@ -34,6 +34,7 @@ SLOW = {
     "_many.dask.frames",
     "_read.arrow",
     "_many.fleet.collector",
+    "_many.fleet.sums",
     "_process.history.sampled",
     "_process.history.weights",
     "_sql.columns",

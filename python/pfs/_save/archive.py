@@ -1,4 +1,4 @@
-"""Keeps a snapshot in one file: a zip of Arrow IPC files, compressed with zstd, for the tables that are not empty."""
+"""Keeps a snapshot in one file: a zip of Arrow IPC streams, compressed with zstd, for the tables that are not empty."""
 
 from __future__ import annotations
 
@@ -28,53 +28,83 @@ if TYPE_CHECKING:
 __all__ = [
     "ArchiveTables",
     "ArchiveWriter",
+    "Packed",
     "archive_writer",
     "empty",
     "read_archive",
     "read_archive_summary",
     "read_members",
+    "unpacked",
     "write_archive",
 ]
 
 _LARGE = 1 << 16
+_MOST_SHARED = 20_000  # texts of a column; a process has 10,000 digests
 _ATTRS = b"PANDAS_ATTRS"  # pandas calls them so in Parquet files
 
 
-class ArchiveWriter:
-    """Writes tables to a file, one after the other, each in pieces: not more than a piece is in memory."""
+class Packed:
+    """Rows of a table, added in pieces, each of them compressed: a stream of Arrow in memory."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
+    def __init__(self) -> None:
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
+        self._stream = pa.BufferOutputStream()
+        self._writer: Any = None
+        self._texts: dict[str, dict[str, int]] = {}  # those that a piece shares with the pieces before
+        self.rows = 0
+        self.is_large = False
+
+    def add(self, columns: Columns) -> None:
+        if not columns.rows:
+            return
+        import pyarrow as pa
+
+        for known in self._texts.values():
+            if len(known) > _MOST_SHARED:
+                known.clear()
+        batch = _batch(columns, self._texts)
+        if self._writer is None:
+            # Threads, and a frame of zstd for each column, cost more than small columns: these are left to deflate.
+            self.is_large = batch.nbytes >= _LARGE
+            compression = "zstd" if self.is_large else None
+            options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False, emit_dictionary_deltas=True)
+            self._writer = pa.ipc.new_stream(self._stream, batch.schema, options=options)
+        self._writer.write_batch(batch)
+        self.rows += columns.rows
+
+    def finish(self) -> Any:
+        """Returns the stream. Nothing can be added any more."""
+        if self._writer is not None:
+            self._writer.close()
+        return self._stream.getvalue()
+
+
+def unpacked(name: str, stream: Any) -> Iterator[Columns]:
+    """Yields the rows of a table that were packed, in their pieces."""
+    import pyarrow as pa
+
+    for batch in pa.ipc.open_stream(stream, options=pa.ipc.IpcReadOptions(use_threads=False)):  # see SavedParquet
+        found = columns_of_arrow(name, batch, {})
+        assert isinstance(found, Columns)
+        yield found
+
+
+class ArchiveWriter:
+    """Writes tables to a file, one after the other, each in pieces: not more than a piece is in memory without compression."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
-        # Threads, and a frame of zstd for each column, cost more than small columns: these are left to deflate.
-        self._small, self._large = (
-            pa.ipc.IpcWriteOptions(compression=name, use_threads=False, emit_dictionary_deltas=True) for name in (None, "zstd")
-        )
 
     def add(self, name: str, pieces: Iterable[Columns]) -> int:
         """Writes a table, unless it has no rows. Returns the number of its rows."""
-        import pyarrow as pa
-
-        written = pa.BufferOutputStream()
-        texts: dict[str, dict[str, int]] = {}
-        writer = None
-        rows = 0
-        is_large = False
+        packed = Packed()
         for columns in pieces:
-            if not columns.rows:
-                continue
-            batch = _batch(columns, texts)
-            if writer is None:
-                is_large = batch.nbytes >= _LARGE
-                writer = pa.ipc.new_file(written, batch.schema, options=self._large if is_large else self._small)
-            writer.write_batch(batch)
-            rows += columns.rows
-        if writer is not None:
-            writer.close()
+            packed.add(columns)
+        if packed.rows:
             # Deflate shrinks the schemas of small tables.
-            self._archive.writestr(f"{name}.arrow", written.getvalue(), zipfile.ZIP_STORED if is_large else None)
-        return rows
+            self._archive.writestr(f"{name}.arrow", packed.finish(), zipfile.ZIP_STORED if packed.is_large else None)
+        return packed.rows
 
     def finish(self, summary: Mapping[str, object]) -> None:
         """Writes what the file says about its snapshot."""
@@ -100,7 +130,7 @@ def write_archive(path: str | os.PathLike[str], summary: Mapping[str, object], t
 def _batch(columns: Columns, texts: dict[str, dict[str, int]]) -> Any:
     """Returns the columns as a batch of Arrow. Texts that are no UTF-8 are escaped.
 
-    `texts`: those of the batches before, by column. A file of Arrow adds to the texts of a column, and replaces none.
+    `texts`: those of the batches before, by column. A stream of Arrow adds to the texts of a column; many of them are replaced.
     """
     import pyarrow as pa
 
@@ -190,7 +220,7 @@ def read_members(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str
     need_pyarrow()
     with members(path) as archive:
         datas = {name: archive.read(f"{name}.arrow") for name in names if f"{name}.arrow" in archive}
-        check_sizes(os.fspath(path), datas.values())
+        check_sizes(os.fspath(path), datas)
     return {name: _Member(os.fspath(path), name, data) for name, data in datas.items()}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,6 @@ _MOST_DEFLATED_TOTAL = 64 << 20
 _MOST_TABLES = 512 << 20  # bytes of all tables without compression, unless the file is large, too
 _MOST_RATIO = 200  # 4,500,000 rows of the histograms of 10,000 digests: 153
 _MOST_KEPT = 4096  # bytes of a schema that is known again
-_MAGIC = 8  # bytes in front of the messages of a file
 _CONTINUES = 0xFFFFFFFF  # in front of each message
 _DICTIONARY, _BATCH = 2, 3  # types of messages
 _FRAME, _BUFFER, _LENGTH, _PLACE, _TYPES, _SHORT = (struct.Struct(f"<{form}") for form in ("Ii", "qq", "q", "I", "i", "H"))
@@ -94,12 +93,13 @@ def members(path: str | os.PathLike[str], fails: str = "cannot be read") -> Iter
         yield Members(os.fspath(path), archive)
 
 
-def check_sizes(path: str, datas: Iterable[bytes]) -> None:
+def check_sizes(path: str, datas: Mapping[str, bytes]) -> None:
     """Raises InvalidValue if the tables of a file, members that were read, take too much memory without compression."""
     stored = total = 0
-    for data in datas:
+    for name, data in datas.items():
         stored += len(data)
-        total += len(data) + sum(_claimed(data))
+        with foreign(f"{path}: {name}"):
+            total += len(data) + sum(_claimed(data))
     check_total(path, stored, total)
 
 
@@ -137,7 +137,7 @@ def _claimed(data: bytes) -> Iterator[int]:
 def _messages(data: bytes) -> Iterator[tuple[int, bytes, memoryview]]:
     """Yields the metadata of each message, where its table is in them, and its body."""
     view = memoryview(data)
-    at = _MAGIC
+    at = 0
     while at + _FRAME.size <= len(data):
         mark, size = _FRAME.unpack_from(data, at)
         at += _FRAME.size
@@ -174,20 +174,18 @@ def _field(data: bytes, table: int, number: int, missing_is_legal: bool = False)
 
 
 def batches_of(what: str, data: bytes) -> Iterator[pa.RecordBatch]:
-    """Yields the batches of a member. It reads the messages that ``check_sizes`` has seen; the end of the file may name others.
+    """Yields the batches of a member, whose messages ``check_sizes`` has seen.
 
     Raises:
         InvalidValue: it is damaged; a column has a type that pfs does not write.
     """
     import pyarrow as pa
 
-    message = data[_MAGIC : _MAGIC + _FRAME.size + _FRAME.unpack_from(data, _MAGIC)[1]]
+    message = data[: _FRAME.size + _FRAME.unpack_from(data)[1]]
     schema = (_unusual_schema if len(message) <= _MOST_KEPT else _unusual_schema.__wrapped__)(message)
     if schema is not None:
         check_types(what, schema)
-    file = pa.BufferReader(data)
-    file.seek(_MAGIC)
-    with pa.ipc.open_stream(file, options=_options()) as reader:
+    with pa.ipc.open_stream(pa.BufferReader(data), options=_options()) as reader:
         for batch in reader:
             batch.validate(full=True)  # texts are UTF-8, numbers of texts exist
             yield batch

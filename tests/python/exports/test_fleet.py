@@ -14,6 +14,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -26,11 +27,17 @@ import pytest
 
 import pfs
 import pfs.fleet
+from pfs import _core
 from pfs._many.fleet import files
 from pfs._many.fleet.collector import Collector, Retention, tables_of
 from pfs._many.fleet.cut import Cut, read_cut
+from pfs._many.fleet.sums import Sum, sums_with_quantiles
 from pfs._process import processes
 from pfs._process.findings.ask import COLUMNS, segments_in
+from pfs._process.segment import SegmentSource
+from pfs._save.held import Columns
+from pfs._save.merge import DIGESTS as BY_DIGEST
+from pfs._save.merge import HISTOGRAM
 from pfs._sql.views.declared import VIEWS
 from tests.python._programs.nodes import Node, faketime, nodes, why_not
 from tests.python._programs.subject import Subject, clean_environment, subject, until
@@ -591,19 +598,35 @@ def test_the_unit_for_systemd_is_right(root: Path, tmp_path: Path, folder: Path)
 DIGESTS = 10_000
 
 
-def peaks_of_cuts(to: Path, folder: Path, processes_of_it: int) -> list[float]:
+def peaks_of_cuts(to: Path, folder: Path, processes_of_it: int, are_unlike: bool = False) -> list[float]:
     """Writes two cuts in a process of its own, and returns its largest memory after each, less that of libraries: megabytes.
 
     The same pyarrow takes 28 MB or 53 MB: as much of its files counts as the system has in its cache. More processes than one are
-    the same segment with other ids.
+    the same segment with other ids. `are_unlike`: their digests are other ones, too.
     """
     code = f"""
-        import sys
+        import itertools, sys
         from dataclasses import replace
+        import numpy
         import pyarrow.compute, pyarrow.parquet
+        from pfs._many.fleet import collector
         from pfs._many.fleet.collector import Collector
         from pfs._process import processes
         to, folder = sys.argv[1:]
+        numbers = itertools.count(1)
+        class Unlike(collector.SegmentSource):
+            def __init__(self, *given, **named):
+                super().__init__(*given, **named)
+                self.number = next(numbers)
+            def used(self, table):
+                rows, parts, *more = super().used(table)
+                def other(name, kind, nullable, codes, null, texts):
+                    if name in ("DIGEST", "DIGEST_TEXT"):
+                        texts = numpy.array([f"{{self.number:04}}{{text[4:]}}" for text in texts], object)
+                    return name, kind, nullable, codes, null, texts
+                return rows, [other(*part) for part in parts], *more
+        if {are_unlike}:
+            collector.SegmentSource = Unlike
         class Same:
             def __init__(self, of, number):
                 self._of, self.pid = of, of.pid + number
@@ -648,6 +671,55 @@ def test_a_full_table_of_digests_takes_little_memory(
     assert rows == [(DIGESTS, DIGESTS * processes_of_it)]
     assert fleet.sql("select sum(COUNT_BUCKET)::bigint from events_statements_histogram_by_digest").rows() == [(rows[0][1],)]
     assert [peak < most for peak, most in zip(peaks, megabytes, strict=True)] == [True, True], peaks
+
+
+def test_digests_of_which_none_is_common_take_little_memory(tmp_path: Path, full_digests: Path) -> None:
+    """The sums of all are never in memory at once. Each row of them is that of the only process that has the digest."""
+    peaks = peaks_of_cuts(tmp_path / "fleet", full_digests, 12, are_unlike=True)
+    print(peaks)
+    fleet = pfs.fleet.read(tmp_path / "fleet", back=1)
+    chosen_of = {
+        BY_DIGEST: "DIGEST, DIGEST_TEXT, COUNT_STAR, SUM_TIMER_WAIT, QUANTILE_95, QUANTILE_999",
+        HISTOGRAM: "DIGEST, BUCKET_NUMBER, COUNT_BUCKET, COUNT_BUCKET_AND_LOWER",
+    }
+    newest = pfs.fleet.read(tmp_path / "fleet")  # they are all dead
+    for table, chosen in chosen_of.items():
+        sums, apart = (f"select {chosen} from {begin}{table} where DIGEST is not null" for begin in ("", "process."))
+        assert fleet.sql(f"select count(*) from ({sums} except {apart})").rows() == [(0,)], table
+        [count] = fleet.sql(f"select count(*), sum(hash({chosen})) from ({sums})").rows()
+        assert count[0] >= 12 * (DIGESTS - 1), table  # one of them is that of the statements without a digest
+        assert newest.sql(f"select count(*), sum(hash({chosen})) from ({sums})").rows() == [count], table
+    assert [peak < 190 for peak in peaks] == [True, True], peaks
+
+
+def test_sums_of_parts_are_those_of_the_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three processes have some digests in common. Parts of few rows give the same rows, with the same quantiles."""
+    some = "for n in range({0}, {0} + 30):\n    with pfs.statement('a/s', text='select c%d from t' % n): pass\n"
+    wanted: dict[str, Counter[str]] = {}
+    with ExitStack() as stack:
+        programs = [stack.enter_context(subject(folder)) for _ in range(3)]
+        for number, program in enumerate(programs):
+            program.do(some.format(20 * number))
+        sources = [SegmentSource(_core.Segment(str(program.path)), write=False) for program in programs]
+        for source in sources:
+            stack.callback(source.close)
+        read = {name: [Columns(*source.used(name)) for source in sources] for name in (HISTOGRAM, BY_DIGEST)}
+    for most in (1 << 20, 25):
+        monkeypatch.setattr("pfs._many.fleet.sums.MOST_ROWS", most)
+        all_of = {}
+        for name, pieces in read.items():
+            gone, all_of[name] = Sum(name), Sum(name)
+            gone.add(pieces[0])
+            all_of[name].add_all(gone)
+            for piece in pieces[1:]:
+                all_of[name].add(piece)
+            assert sum(each.rows for each in gone.pieces()) == pieces[0].rows  # it stays as it is
+        made = {HISTOGRAM: all_of[HISTOGRAM].pieces(), BY_DIGEST: sums_with_quantiles(all_of[BY_DIGEST], all_of[HISTOGRAM])}
+        found = {name: [each.frame() for each in pieces if each.rows] for name, pieces in made.items()}
+        assert {len(frames) > 1 for frames in found.values()} == {most == 25}
+        rows = {name: Counter(str(row) for frame in frames for row in frame.to_dict("records")) for name, frames in found.items()}
+        assert rows[BY_DIGEST].total() == 70
+        assert rows == (wanted := wanted or rows)
 
 
 def test_empty_buckets_are_left_out_of_cuts_and_the_counts_below_stay_exact(tmp_path: Path, folder: Path) -> None:

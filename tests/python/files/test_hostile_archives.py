@@ -146,7 +146,7 @@ def other_arrow(data: bytes, chance: random.Random) -> bytes:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         name = chance.choice([name for name in archive.namelist() if name.endswith(".arrow")])
         before = archive.read(name)
-        table = pa.ipc.open_file(before).read_all()
+        table = pa.ipc.open_stream(before).read_all()
     kind = chance.randrange(6)
     if kind == 0:
         changed = bytearray(before)
@@ -165,7 +165,7 @@ def other_arrow(data: bytes, chance: random.Random) -> bytes:
     }[kind]
     changed_table = table.set_column(place, table.column_names[place], column)
     made = pa.BufferOutputStream()
-    with pa.ipc.new_file(made, changed_table.schema) as writer:
+    with pa.ipc.new_stream(made, changed_table.schema) as writer:
         writer.write_table(changed_table)
     return with_member(data, name, made.getvalue().to_pybytes())
 
@@ -276,7 +276,7 @@ def bomb(good: Path, kind: str) -> bytes:
                 column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), texts)
             large = pa.table({"a": column})
             written = pa.BufferOutputStream()
-            with pa.ipc.new_file(written, large.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            with pa.ipc.new_stream(written, large.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
                 writer.write_table(large)
             new.writestr("threads.arrow", written.getvalue().to_pybytes(), zipfile.ZIP_STORED)
         else:

@@ -127,7 +127,7 @@ def contents(path: Path) -> bytes:
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             data = archive.read(name)
-            found += repr(pa.ipc.open_file(data).read_all().to_pydict()).encode() if name.endswith(".arrow") else data
+            found += repr(pa.ipc.open_stream(data).read_all().to_pydict()).encode() if name.endswith(".arrow") else data
     return found
 
 

@@ -17,18 +17,18 @@ import numpy as np
 from pfs import _core
 from pfs._many.fleet import files
 from pfs._many.fleet.cut import ENDED, FLEET, PROCESS, Cut, Identity, Member, identity_of, read_cut
+from pfs._many.fleet.sums import MOST_ROWS, Sum, sums_with_quantiles, taken
 from pfs._process import processes
 from pfs._process.segment import SegmentSource
-from pfs._save.archive import ArchiveWriter, archive_writer, empty
+from pfs._save.archive import ArchiveWriter, archive_writer
 from pfs._save.frames import NOBODY, Origin, has_sums, summary_of
 from pfs._save.held import Columns, declared
-from pfs._save.merge import DIGESTS, HISTOGRAM, apart, placed, summed, with_quantiles
+from pfs._save.merge import DIGESTS, HISTOGRAM, apart, placed
 from pfs._save.parquet import need_pyarrow
 from pfs.errors import AttachError, Error, InvalidValue
 
 __all__ = ["Collector", "Retention", "tables_of"]
 
-_MOST_ROWS = 50_000  # that are put together at a time
 _OVER = ("dead", "ended")  # states of processes that will count nothing more
 
 
@@ -260,25 +260,22 @@ class Collector:
     ) -> dict[str, int]:
         """Writes the tables, and returns the numbers of their rows."""
         rows: dict[str, int] = {}
-        histogram = empty(HISTOGRAM)
-        gone_histogram = empty(HISTOGRAM)
+        histograms: dict[str, Sum] = {}  # of ENDED and of all
         for name in sorted(self._tables):  # the histogram comes before the digests, whose quantiles it has
             readings = self._readings(name, before, chosen, kept)
             if name not in self._sums:
                 rows[name] = archive.add(name, (self._said(name, placed(name, each)) for each in _together(readings)))
                 continue
-            gone = _Sum(name)
+            gone, total = Sum(name), Sum(name)
             if before is not None:
                 for piece in _pieces(before, ENDED + name):
                     gone.add(piece)
                 over_now = [_origin(self.node, each.identity) for each in carried]
                 for piece in _pieces(before, PROCESS + name) if carried else ():
-                    gone.add(_of(piece, over_now))
+                    gone.add(_without_gauges(name, _of(piece, over_now)))
             for reading in ended:
-                gone.add(reading.columns(name))
-            over = _without_gauges(name, gone.columns())
-            total = _Sum(name)
-            total.add(over)
+                gone.add(_without_gauges(name, reading.columns(name)))
+            total.add_all(gone)
 
             def apart_and_summed() -> Iterator[Columns]:
                 for each in _together(readings):  # noqa: B023
@@ -287,13 +284,12 @@ class Collector:
                     yield self._said(name, apart(name, each))  # noqa: B023
 
             archive.add(PROCESS + name, apart_and_summed())
-            whole = total.columns()
-            if name == HISTOGRAM:
-                gone_histogram, histogram = over, whole
-            elif name == DIGESTS:
-                over, whole = with_quantiles(over, gone_histogram), with_quantiles(whole, histogram)
-            archive.add(ENDED + name, [self._said(name, over)])
-            rows[name] = archive.add(name, [self._said(name, whole)])
+            for begin, sums in ((ENDED, gone), ("", total)):
+                if name == HISTOGRAM:
+                    histograms[begin] = sums
+                has_quantiles = name == DIGESTS and HISTOGRAM in self._sums
+                pieces = sums_with_quantiles(sums, histograms[begin]) if has_quantiles else sums.pieces()
+                rows[name] = archive.add(begin + name, (self._said(name, piece) for piece in pieces))
         return rows
 
     def _said(self, name: str, columns: Columns) -> Columns:
@@ -363,35 +359,7 @@ def _of(columns: Columns, origins: Sequence[Origin]) -> Columns:
     is_of = [pair in keys for pair in zip(pid[begins].tolist(), start[begins].tolist(), strict=True)]
     if all(is_of):
         return columns
-    chosen = np.repeat(is_of, np.diff(np.append(begins, columns.rows)))
-    rows = int(chosen.sum())
-    return Columns(
-        rows,
-        [
-            (name, kind, nullable, values[chosen], None if mask is None else mask[chosen], texts)
-            for name, kind, nullable, values, mask, texts in columns.parts
-        ],
-        columns.attrs,
-    )
-
-
-class _Sum:
-    """Adds up the rows of a summary, some processes at a time."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._waiting: list[Columns] = []
-
-    def add(self, columns: Columns) -> None:
-        if columns.rows:
-            self._waiting.append(columns)
-            if sum(each.rows for each in self._waiting[1:]) >= _MOST_ROWS:
-                self._waiting = [summed(self._name, self._waiting)]
-
-    def columns(self) -> Columns:
-        if self._waiting:
-            self._waiting = [summed(self._name, self._waiting)]
-        return self._waiting[0] if self._waiting else empty(self._name)
+    return taken(columns, np.repeat(is_of, np.diff(np.append(begins, columns.rows))))
 
 
 def _together(readings: Iterable[tuple[Origin, Columns]]) -> Iterator[list[tuple[Origin, Columns]]]:
@@ -399,7 +367,7 @@ def _together(readings: Iterable[tuple[Origin, Columns]]) -> Iterator[list[tuple
     some: list[tuple[Origin, Columns]] = []
     for origin, columns in readings:
         some.append((origin, columns))
-        if sum(each.rows for _, each in some) >= _MOST_ROWS:
+        if sum(each.rows for _, each in some) >= MOST_ROWS:
             yield some
             some = []
     if some:
