@@ -25,6 +25,7 @@ import pfs
 import pfs.fleet
 from pfs import _core
 from pfs._process.history.names import SAMPLES
+from pfs._process.history.sampled import Sampled
 from pfs._process.history.store import Folder, read_table
 from pfs._process.history.weights import corrected
 from tests.python._programs.subject import Subject, clean_environment, until
@@ -314,6 +315,24 @@ def test_old_files_go_and_the_newest_stay(folder: Path) -> None:
     room = sum(path.stat().st_size for path in kept.glob(f"*-{written.stem.rpartition('-')[2]}.parquet"))
     Folder(kept, keep_size=room).close()
     assert [path.name for path in kept.glob("active_session_history-*")] == [written.name]
+
+
+@pytest.mark.usefixtures("own_thread")
+def test_samples_go_on_while_rows_are_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []  # meanwhile
+    read = Sampled._read_sums
+
+    def read_slowly(self: Sampled) -> None:
+        before, end = self._sampling.samples, time.monotonic() + 20
+        while self._sampling.samples < before + 5 and time.monotonic() < end and not self._is_stopping:
+            time.sleep(0.01)
+        taken.append(self._sampling.samples - before)
+        read(self)
+
+    monkeypatch.setattr(Sampled, "_read_sums", read_slowly)
+    with pfs.record(hz=100):
+        until(lambda: len(taken) > 2, 90)
+    assert min(taken[:3]) >= 5
 
 
 @pytest.mark.usefixtures("own_thread")

@@ -1,10 +1,11 @@
-"""Samples one process from a thread of its own, and hands over its rows each second."""
+"""Samples one process from a thread of its own, and hands over its rows each second from another one."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from time import time_ns
 from typing import Any, TypeAlias
 
@@ -40,19 +41,26 @@ class Sampled:
         self._sampling = _core.Sampling(segment, hz)
         self._words = Readable(OWN if segment is None else SegmentSource(segment, write=False))
         self._sums: dict[str, tuple[int, int]] | None = None
-        self._thread = threading.Thread(target=self._run, name=f"pfs.sampling {self.pid}", daemon=True)
+        # The thread that samples does little else: while it does, no sample is taken.
+        self._taken: SimpleQueue[tuple[int, list[_core.Part]] | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._take, name=f"pfs.sampling {self.pid}", daemon=True),
+            threading.Thread(target=self._run, name=f"pfs.samples {self.pid}", daemon=True),
+        ]
         self._is_stopping = False
         self.has_ended = False
 
     def start(self) -> None:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         self._is_stopping = True
         self._sampling.stop()
 
     def join(self) -> None:
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     def about(self) -> dict[str, Any]:
         """Says how well it samples."""
@@ -64,18 +72,29 @@ class Sampled:
             "processor_time": sampling.processor_time / 1e9,
         }
 
+    def _take(self) -> None:
+        goes_on = True
+        try:
+            while goes_on and not self._is_stopping:
+                goes_on, rows, _, parts = self._sampling.run(_SECOND)
+                self._taken.put((rows, parts))
+        except Error:
+            pass  # its file was cut: the process has gone
+        finally:
+            self._taken.put(None)
+
     def _run(self) -> None:
         try:
             self._read_sums()
-            goes_on = True
-            while goes_on and not self._is_stopping:
-                goes_on, rows, _, parts = self._sampling.run(_SECOND)
+            while (taken := self._taken.get()) is not None:
+                rows, parts = taken
                 if rows:
                     self._hand_over(SAMPLES, rows, parts)
                 self._read_sums()
         except Error:
-            pass  # its file was cut: the process has gone
+            pass  # the same
         finally:
+            self.stop()
             self.has_ended = True
 
     def _hand_over(self, table: str, rows: int, parts: list[_core.Part]) -> None:
