@@ -316,8 +316,12 @@ def scan(folder: str, unfinished: bool = False) -> list[Found]:
 
 
 def scan_all(folders: Iterable[str], unfinished: bool = False) -> list[Found]:
-    """Returns the segments of several folders."""
-    return [found for folder in folders for found in scan(folder, unfinished)]
+    """Returns the segments of several folders. The same file is there once: each process of a container has a way to it."""
+    there: dict[tuple[int, int], Found] = {}
+    for folder in folders:
+        for found in scan(folder, unfinished):
+            there.setdefault((found.info.st_dev, found.info.st_ino), found)
+    return list(there.values())
 
 
 def map_runs(folders: Iterable[str]) -> list[str]:
@@ -353,8 +357,9 @@ def find(pid: int) -> Found:
             if refused := owners.refusal(path):
                 raise AttachError(f"process {pid}: {refused}")
         doubts = "".join(f"; {found.path} is not taken for its: {found.doubt}" for found in there if found.identity.pid == pid)
-        offer = f"process {pid} is not recorded (pfs join {pid} records it): " if os.path.exists(f"/proc/{pid}") else ""
-        raise AttachError(f"{offer}no segment of process {pid} in {' or '.join(folders)}: {_list(there)}{doubts}")
+        if os.path.exists(f"/proc/{pid}"):
+            raise AttachError(f"process {pid} is not recorded (pfs join {pid} records it){doubts}")
+        raise AttachError(f"no segment of process {pid} in {' or '.join(folders)}: {_list(there)}{doubts}")
     if len(of_pid) > 1:
         raise AttachError(f"several segments of processes {pid}: give the path of one: {_list(of_pid)}")
     if _runs_now(pid):

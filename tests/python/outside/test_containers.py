@@ -124,7 +124,7 @@ def test_the_pid_of_the_host_finds_the_folder_of_the_container(folder: Path, dir
         assert "app/LOCK" in shown.stdout
         rows = subprocess.run([*PFS, "ps", "--all-users", "--json"], capture_output=True, text=True, check=True).stdout
         assert [row["STATE"] for row in json.loads(rows) if row["PID_HERE"] == pid] == ["alive (container)"]
-    with pytest.raises(pfs.AttachError, match="no segment of process"):
+    with pytest.raises(pfs.AttachError, match="is not recorded"):
         pfs.attach(os.getppid())
 
 
