@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
@@ -254,12 +254,26 @@ class Took:
         return Took(self.wall - earlier.wall, self.user - earlier.user, self.system - earlier.system)
 
 
+# How long a signal that has been passed on may come again, in seconds: timeout(1) sends its own to pfs, then to its whole group.
+_REPEATED = 1.0
+
+
 def wait_for(child: subprocess.Popen[bytes]) -> int:
     """Waits for the program. The terminal sends its signals to the program itself; those sent to pfs alone are passed on."""
+    passed: dict[int, float] = {}
 
     def pass_on(number: int, frame: FrameType | None) -> None:
+        passed[number] = time.monotonic()
         with contextlib.suppress(ProcessLookupError):
             child.send_signal(number)
+
+    def unless_repeated(handler: Callable[[int, FrameType | None], object]) -> Callable[[int, FrameType | None], None]:
+        def handle(number: int, frame: FrameType | None) -> None:
+            before, passed[number] = passed[number], time.monotonic()
+            if passed[number] - before > _REPEATED:
+                handler(number, frame)
+
+        return handle
 
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
     before |= {
@@ -269,7 +283,7 @@ def wait_for(child: subprocess.Popen[bytes]) -> int:
         return child.wait()
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, unless_repeated(handler) if number in passed and callable(handler) else handler)
 
 
 def end_as(code: int) -> int:
