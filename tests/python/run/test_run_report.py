@@ -180,6 +180,74 @@ def test_a_signal_while_the_report_is_made_leaves_no_folder(number: signal.Signa
     assert not folder.exists()
 
 
+REPORTS = """\
+import subprocess, sys, time
+from pfs._process.run import launch
+launch._REPEATED = float(sys.argv[1])
+with launch.folder_of_run(keep=False):
+    child = subprocess.Popen(["sleep", "60"])
+    launch.wait_for(child)
+    print("ended", flush=True)
+    time.sleep(2)  # as the report does
+    print("report", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("seconds", "code", "said"), [(60, 0, "report\n"), (0, -signal.SIGTERM, "")])
+def test_a_signal_that_comes_twice_ends_the_program_and_not_the_report(seconds: int, code: int, said: str) -> None:
+    """As timeout(1) sends it. Later, of which 0 s is the control, it ends the report, too."""
+    command = [sys.executable, "-c", REPORTS, str(seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        caught = 0
+        while not caught & 1 << signal.SIGUSR1 - 1:  # wait_for() passes it on
+            status = Path(f"/proc/{child.pid}/status").read_text()
+            caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+        child.terminate()
+        assert child.stdout.readline() == "ended\n"
+        child.terminate()
+        assert (child.stdout.read(), child.wait(60)) == (said, code)
+
+
+CIRCLE = """
+#include <pthread.h>
+#include <unistd.h>
+pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
+pthread_barrier_t both;
+void* left(void* none) {
+  pthread_mutex_lock(&first);
+  pthread_barrier_wait(&both);
+  pthread_mutex_lock(&second);
+  return none;
+}
+void* right(void* none) {
+  pthread_mutex_lock(&second);
+  pthread_barrier_wait(&both);
+  pthread_mutex_lock(&first);
+  return none;
+}
+int main(void) {
+  pthread_t threads[2];
+  pthread_barrier_init(&both, NULL, 2);
+  pthread_create(&threads[0], NULL, left, NULL);
+  pthread_create(&threads[1], NULL, right, NULL);
+  usleep(500000);
+  _exit(0);
+}
+"""
+
+
+def test_holders_are_named_as_threads_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "circle.c").write_text(CIRCLE)
+    subprocess.run(["cc", "-g", "-o", "circle", "circle.c", "-lpthread"], check=True)
+    rows = report_of(tmp_path, "./circle")["not_ended"]
+    assert sorted((row["thread"].partition(" ")[0], row["holder"].partition(" ")[0]) for row in rows if row["holder"]) == [
+        ("thread/circle/left", "thread/circle/right"),
+        ("thread/circle/right", "thread/circle/left"),
+    ]
+
+
 FILES = """
 #define _GNU_SOURCE
 #include <fcntl.h>

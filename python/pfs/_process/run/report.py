@@ -283,6 +283,7 @@ def _add_open(report: Report, source: Rows, pid: int, names: Readable) -> list[t
         held = blocked.get((thread, event))
         if time >= _SHORTEST_OPEN and (held is not None or is_cut_short):
             holder, held_at, does_at, deadlock = held or (None, None, None, None)
+            holder = names.name(holder) if holder else None
             line = names.source(held_at or does_at)
             report.open.append(
                 OpenWait(pid, names.name(who), names.name(name), names.source(at) or "", time, holder, line, deadlock)
