@@ -11,7 +11,7 @@ from pfs._read.nearest import hint
 from pfs._read.show import plain
 from pfs.errors import AttachError
 
-__all__ = ["names_of", "only_living", "path_of"]
+__all__ = ["lines_of", "names_of", "only_living", "path_of", "running"]
 
 _INTERPRETER = re.compile(r"(python|pypy)[0-9.]*")
 _MOST = 20  # lines of a list
@@ -51,6 +51,32 @@ def _lines(there: Sequence[processes.Found]) -> str:
     return shown + (f"\n  and {len(there) - _MOST} more" if len(there) > _MOST else "")
 
 
+def running(name: str) -> list[tuple[int, str]]:
+    """Returns pid and command line of the processes that run a program of this name, recorded or not."""
+    found = []
+    for pid in sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit() and int(entry) != os.getpid()):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                command = os.fsdecode(file.read(65536)).replace("\0", " ").strip()
+        except OSError:
+            continue  # it has ended
+        if name in names_of(command):
+            found.append((pid, command))
+    return found
+
+
+def lines_of(there: Sequence[tuple[int, str]]) -> str:
+    return "".join(f"\n  {pid}  {plain(command)[:100]}" for pid, command in there[:_MOST])
+
+
+def _is_program(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(4).startswith((b"\x7fELF", b"#!"))
+    except OSError:
+        return False
+
+
 def path_of(name: str) -> str:
     """Returns the segment of the process of this name, in the folder of this user, else in those of other users.
 
@@ -71,8 +97,11 @@ def path_of(name: str) -> str:
                 return found[0].path
             if found:
                 raise AttachError(f"{len(found)} processes are called '{name}': give the pid of one, or its path{_lines(found)}")
-    if os.path.isfile(name):
+    if os.path.isfile(name) and not _is_program(name):
         return name
+    if unrecorded := running(name):
+        one = f"pfs join {unrecorded[0][0] if len(unrecorded) == 1 else 'PID'} records it"
+        raise AttachError(f"no recorded process is called '{name}'; of those that run, {one}:{lines_of(unrecorded)}")
     near = hint(name, sorted(known)) or ": there are no segments at all (PFS_DIR says where they are)"
     raise AttachError(f"no process and no file is called '{name}'{near}")
 

@@ -61,6 +61,28 @@ def test_running_process_has_a_row(program: Subject) -> None:
     assert now - pd.Timedelta(minutes=5) < row["STARTED"] <= now
 
 
+def test_a_segment_is_there_once_however_many_ways_lead_to_it(program: Subject, folder: Path) -> None:
+    """As in a container, whose folder is below the root of each of its processes."""
+    there = processes.scan_all([str(folder), f"/proc/self/root{folder}", f"/proc/{program.pid}/root{folder}"])
+    assert [found.path for found in there] == [str(program.path)]
+
+
+def test_a_program_s_own_file_is_no_segment_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pfs._process import by_name
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "unrecorded").write_text("#!/bin/sh\nsleep 60\n")
+    (tmp_path / "unrecorded").chmod(0o755)
+    with pytest.raises(pfs.AttachError, match="no process and no file is called 'unrecorded'"):
+        by_name.path_of("unrecorded")
+    with subprocess.Popen(["./unrecorded", "60"], executable="/bin/sleep") as child:
+        try:
+            with pytest.raises(pfs.AttachError, match=rf"called 'unrecorded'; .* pfs join {child.pid} records it"):
+                by_name.path_of("unrecorded")
+        finally:
+            child.kill()
+
+
 def test_types_are_the_same_without_any_process(program: Subject, tmp_path: Path) -> None:
     nobody = pfs.processes(tmp_path / "no such folder")
     assert len(nobody) == 0

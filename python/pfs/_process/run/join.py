@@ -18,7 +18,6 @@ from pfs._base.installed import PACKAGE
 from pfs._process import by_name, owners, processes
 from pfs._process.run import launch
 from pfs._process.run.where_time import NOT_SEEN
-from pfs._read.show import plain
 from pfs.errors import AttachError, OperationNotAllowed, StateError
 
 if TYPE_CHECKING:
@@ -179,17 +178,10 @@ def pid_of(name: str) -> int:
     """
     if name.isascii() and name.isdigit():
         return int(name)
-    found = []
-    for pid in sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
-        try:
-            command = _read(pid, "cmdline").replace("\0", " ").strip()
-        except AttachError:
-            continue  # it has ended
-        if pid != os.getpid() and name in by_name.names_of(command):
-            found.append((pid, command))
+    found = by_name.running(name)
     if len(found) == 1:
         return found[0][0]
-    lines = "".join(f"\n  {pid}  {plain(command)[:100]}" for pid, command in found[:20])
+    lines = by_name.lines_of(found)
     raise AttachError(f"{len(found) or 'no'} processes are called '{name}'" + (f": give the pid of one{lines}" if found else ""))
 
 
