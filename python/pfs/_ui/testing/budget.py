@@ -75,9 +75,11 @@ class _Keyword:
 _A_TIME = f"seconds, a timedelta, or a text such as '10ms' ({LEGAL})"
 _A_COUNT = "a whole number from 0 on"
 _A_SIZE = "bytes, or a text as '4 KiB' (B, kB, KiB, MB, MiB, GB, GiB)"
+# What one thread has and another wants. Conditions are waits for work, for a thread to begin or to end, and for the GIL.
+_LOCKS = (*(f"wait/synch/{family}/%" for family in ("mutex", "rwlock", "prlock", "sxlock")), "wait/lock/%")
 _KEYWORDS = {
     "max_wait": _Keyword(_time, _A_TIME, TIME, ("wait/%",), "waited", show.time_text),
-    "max_lock_wait": _Keyword(_time, _A_TIME, TIME, ("wait/synch/%", "wait/lock/%"), "waited", show.time_text),
+    "max_lock_wait": _Keyword(_time, _A_TIME, TIME, _LOCKS, "waited", show.time_text),
     "max_events": _Keyword(_count, _A_COUNT, EVENTS, ("wait/%",), "event", show.count_text),
     "max_bytes_read": _Keyword(_bytes, _A_SIZE, READ, ("wait/io/%",), "read", show.bytes_text),
     "max_bytes_written": _Keyword(_bytes, _A_SIZE, WRITTEN, ("wait/io/%",), "written", show.bytes_text),
