@@ -69,12 +69,20 @@ def _page(command: click.Command, context: click.Context) -> str:
             lines.append(f".TP\n\\fB{_escaped(f'{name}-{child}')}\\fR(1)\n{_escaped(' '.join(title.split()))}")
     lines += [
         ".SH EXIT STATUS",
-        "0 if all went well, 1 for an error of pfs, 2 for a wrong command line." if name != "pfs-run" else "That of the program.",
+        _status(command),
     ]
     if context.parent is not None:
         siblings = [context.parent.command_path.replace(" ", "-")]
         lines += [".SH SEE ALSO", ", ".join(f"\\fB{_escaped(other)}\\fR(1)" for other in siblings)]
     return "\n".join(lines) + "\n"
+
+
+def _status(command: click.Command) -> str:
+    status = "0 if all went well, 1 for an error of pfs, 2 for a wrong command line"
+    if command.name == "run":
+        status = "That of the program"
+    fails_on = any("--fail-on" in parameter.opts for parameter in command.params)
+    return status + ("; 3 if a rule of --fail-on found something." if fails_on else ".")
 
 
 def pages() -> dict[str, str]:
