@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -184,21 +185,52 @@ int main(void) {
 """
 
 
-@pytest.mark.parametrize(
-    "compiler", [("clang", "-fsanitize=thread"), ("gcc", "-fsanitize=thread", "-static-libtsan")], ids=["clang", "gcc static"]
+# A library in front of the C library that calls a function by its name: pfs did so, too.
+CALLS_BY_NAME = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+static char here[64], there[64];
+int pthread_mutex_lock(pthread_mutex_t* lock) {
+  memcpy(here, there, sizeof here);
+  return ((int (*)(pthread_mutex_t*))dlsym(RTLD_NEXT, "pthread_mutex_lock"))(lock);
+}
+"""
+
+
+@pytest.fixture(
+    params=[("clang", "-fsanitize=thread"), ("gcc", "-fsanitize=thread", "-static-libtsan")], ids=["clang", "gcc static"]
 )
-def test_a_thread_sanitizer_inside_the_program_sees_no_race(tmp_path: Path, compiler: tuple[str, ...]) -> None:
-    """It defines memcpy, mmap and all else that it watches. Half of the runs ended with a race or without memory."""
-    if shutil.which(compiler[0]) is None:
-        pytest.skip(f"{compiler[0]} is not installed")
+def sanitized(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A program with the sanitizer's functions inside."""
+    if shutil.which(request.param[0]) is None:
+        pytest.skip(f"{request.param[0]} is not installed")
     (tmp_path / "sanitized.c").write_text(SANITIZED)
     program = tmp_path / "sanitized"
-    subprocess.run([*compiler, "-g", "-O1", "-pthread", tmp_path / "sanitized.c", "-o", program], check=True)
+    subprocess.run([*request.param, "-g", "-O1", "-pthread", tmp_path / "sanitized.c", "-o", program], check=True)
+    return program
+
+
+def test_a_thread_sanitizer_inside_the_program_sees_no_race(sanitized: Path) -> None:
+    """It defines memcpy, mmap and all else that it watches. Half of the runs ended with a race or without memory."""
     for _ in range(10):
         done = subprocess.run(
-            [*PFS, "run", "--no-report", "--", program], capture_output=True, text=True, timeout=60, check=False
+            [*PFS, "run", "--no-report", "--", sanitized], capture_output=True, text=True, timeout=60, check=False
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "4000 r\n", "")
+
+
+def test_a_thread_sanitizer_sees_a_library_that_calls_its_functions(sanitized: Path, tmp_path: Path) -> None:
+    """Negative control."""
+    (tmp_path / "calls.c").write_text(CALLS_BY_NAME)
+    library = tmp_path / "libcalls.so"
+    subprocess.run(["cc", "-O1", "-fno-builtin", "-shared", "-fPIC", "-o", library, tmp_path / "calls.c", "-ldl"], check=True)
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    done = subprocess.run([sanitized], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 66, done.stderr
+    assert "data race" in done.stderr
+    assert library.name in done.stderr
 
 
 def test_a_library_between_pfs_and_the_c_library_is_not_called(tmp_path: Path) -> None:
