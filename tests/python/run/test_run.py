@@ -99,6 +99,20 @@ def test_end_by_a_signal(programs: Path) -> None:
     assert seen.returncode == -signal.SIGTERM
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("SEGV", (), ", ended by SIGSEGV (--keep leaves its tables)\n"),
+        ("SEGV", ("--keep",), ", ended by SIGSEGV\n"),
+        ("TERM", (), ", ended by SIGTERM\n"),
+    ],
+)
+def test_the_report_says_which_signal_ended_the_program(name: str, options: tuple[str, ...], said: str) -> None:
+    seen = run(*PFS, "run", *options, "--", "sh", "-c", f"kill -{name} $$")
+    assert seen.returncode == -getattr(signal, f"SIG{name}")
+    assert said in seen.stderr
+
+
 def test_signals_are_passed_on(tmp_path: Path) -> None:
     script = f"import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(9)); open('{tmp_path}/on', 'w'); time.sleep(60)"
     child = subprocess.Popen([*PFS, "run", "--no-report", "--", sys.executable, "-c", script])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -82,6 +83,15 @@ def sampling(folder: str, path: str | None, hz: float) -> Iterator[None]:
 
     with recording_of(lambda: processes.scan_all(processes.with_users(folder)), path, hz):
         yield
+
+
+def _ended_by(code: int, keep: bool) -> str:
+    """Returns the end of the title about a program that a signal has ended; "" for others."""
+    if code >= 0:
+        return ""
+    name = signal.Signals(-code).name if -code in signal.Signals.__members__.values() else f"signal {-code}"
+    wanted = -code in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return f", ended by {name}" + ("" if wanted or keep else " (--keep leaves its tables)")
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -201,7 +211,7 @@ def run(
                 unseen = "".join(
                     f"\npfs cannot see: {what}" for what in program.unseen + ([program.blind] if program.blind else [])
                 )
-                title = f"\npfs run: {' '.join(command)}: {some(len(gathered.processes), 'process')}"
+                title = f"\npfs run: {' '.join(command)}: {some(len(gathered.processes), 'process')}{_ended_by(code, keep)}"
                 text = storable(f"{title}{unseen}\n\n{text_of(gathered, limit, everything)}\n\n")
             else:
                 from pfs._export.report.document import document
