@@ -113,7 +113,7 @@ class Exporter:
             metric = Metric("mysql_up", "gauge", "Whether a process can be read.")
             metric.add((), str(int(any(states[state] for state in processes.STATES))))
             return metric
-        metric = Metric("pfs_processes", "gauge", "Processes that can be read.")
+        metric = Metric("pfs_processes", "gauge", "Processes with a segment, by state.")
         for state, count in sorted(states.items()):
             metric.add((("state", state),), str(count))
         return metric
