@@ -67,6 +67,8 @@ def leave():
     if _finders:
         _finders[0].wanted.clear()
     sys.modules["_pfs_run_native"].forget_calls()
+    if "_pfs_run.lines" in sys.modules:
+        sys.modules["_pfs_run.lines"].hash_again()
     if "_pfs_run.wrapping" in sys.modules:
         sys.modules["_pfs_run.wrapping"].undo()
 

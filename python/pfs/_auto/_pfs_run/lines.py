@@ -3,6 +3,8 @@
 Functions that are over soon have it for some of their calls.
 """
 
+import sys
+
 import _pfs_run_native as native
 
 # Of CPython 3.11 to 3.14: where the objects of functions and of methods have the entry of their table.
@@ -30,6 +32,13 @@ _SOON_METHODS = {
 }
 
 
+def hash_again():
+    """Builds the sets of functions in ``os`` again: the hash of a function of C is that of its code, which has changed."""
+    for name, functions in vars(sys.modules.get("os", object)).items():
+        if name.startswith("supports_") and type(functions) is set:
+            functions.__init__(list(functions))  # at once: another thread may look
+
+
 def _note(module):
     name = module.__spec__.name
     for is_soon, functions, methods in (0, _FUNCTIONS, _METHODS), (1, _SOON_FUNCTIONS, _SOON_METHODS):
@@ -38,6 +47,8 @@ def _note(module):
         for kind, names in methods.get(name, {}).items():
             found = [vars(getattr(module, kind, object)).get(each) for each in names.split()]
             native.note_calls(_METHOD, is_soon, *(each for each in found if type(each) is _DESCRIPTOR))
+    if name == "posix":
+        hash_again()
 
 
 _BUILT_IN, _DESCRIPTOR = type(len), type(str.join)
