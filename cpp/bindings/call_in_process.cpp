@@ -357,7 +357,7 @@ Status Target::Hand() {
 
 Status Target::Await(CallResult* result) {
   const auto end = Clock::now() + std::chrono::seconds(30);
-  const auto begin_by = Clock::now() + std::chrono::seconds(5);
+  const auto begin_by = Clock::now() + std::chrono::seconds(15);  // a starved program takes long to make the thread
   bool is_told = false;
   for (uint64_t now = state(); Clock::now() < end; now = state()) {
     if (memory_.Get<uint64_t>(mail_at_) != Mail::kMagic) return Refused("it has ended");
