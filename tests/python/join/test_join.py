@@ -278,7 +278,7 @@ def test_programs_that_are_nearly_nowhere_safe_go_on(programs: Path, folder: Pat
     """Each is joined and left twice, while it allocates, loads, forks, makes threads and jumps out of handlers."""
     declined = 0
     for _ in range(JOINS):
-        with running(programs / "storms", "1.2") as process:
+        with running(programs / "storms", "60") as process:
             for call in (pfs.join, pfs.leave, pfs.join, pfs.leave):
                 try:
                     call(process.pid)
