@@ -48,31 +48,38 @@ mkdir tree && for i in $(seq 200); do echo "line $i of a file" > tree/f$i; done;
 printf '#include <stdio.h>\\nint main(void) { puts("x"); }\\n' > x.c
 printf 'all: a b\\na b:\\n\\tsleep 0.2; gcc -O2 -o $@ x.c\\n' > Makefile
 """
+
+
+def often(command: str) -> str:
+    """Returns a script that runs a short program ten times: the kernel tells the begin of its process in ticks of 10 ms."""
+    return f"for i in {{1..10}}; do {command}; done"
+
+
 PROGRAMS = {
     "git": "git init -q g && cd g && cp -r ../tree . && git add . && git -c user.name=x -c user.email=x@x commit -qm x && git gc -q",
     "git clone": "git init -q o && cd o && git -c user.name=x -c user.email=x@x commit -q --allow-empty -m x && git clone -q . ../c",
-    "gcc": "gcc -O2 -o x x.c",
+    "gcc": often("gcc -O2 -o x x.c"),
     "make -j2": "make -j2",
     "python threads": f'python3 -c "{THREADS}"',
     "python asyncio": f'python3 -c "{ASYNC}"',
     "python processes": f'python3 -c "{POOL}"',
-    "sort": "sort --parallel=2 -S 1M numbers -o sorted",
-    "tar": "tar czf t.tgz tree noise",
+    "sort": often("sort --parallel=2 -S 1M numbers -o sorted"),
+    "tar": often("tar czf t.tgz tree noise"),
     "rsync": "rsync -a tree/ copy/",
-    "sqlite3": "sqlite3 s.db 'create table t(a); insert into t select value from generate_series(1,9); delete from t; insert into t values(1)'",
+    "sqlite3": often("sqlite3 s$i.db 'create table t(a); insert into t select value from generate_series(1,9); delete from t; insert into t values(1)'"),
     "perl": "perl -e 'for (1..3) { select undef, undef, undef, .1; system q(sleep .1) } if ($p = fork) { waitpid $p, 0 } else { sleep 1 }'",
-    "curl": "curl -s -o got http://127.0.0.1:PORT/noise",
+    "curl": often("curl -s -o got http://127.0.0.1:PORT/noise"),
     "xz": "xz -T2 -0 -k noise",
-    "zstd": "zstd -q -T2 noise",
-    "ssh-keygen": "ssh-keygen -q -t rsa -b 2048 -N '' -f key",
-    "find": "find . -name 'f*' -exec wc -l {} +",
-    "grep": "grep -r 'line 7' tree | wc -l",
+    "zstd": often("zstd -qf -T2 noise"),
+    "ssh-keygen": often("ssh-keygen -q -t rsa -b 2048 -N '' -f key$i"),
+    "find": often("find . -name 'f*' -exec wc -l {} +"),
+    "grep": often("grep -r 'line 7' tree | wc -l"),
     "awk": "seq 100000 | awk '{ s += $1; if (NR % 50000 == 0) system(\"sleep 0.1\") } END { print s }'",
-    "dd": "dd if=noise of=copied bs=64k conv=fsync status=none",
+    "dd": often("dd if=noise of=copied bs=64k conv=fsync status=none"),
     "flock": "flock lock sleep 0.3 & sleep 0.05; flock lock true; wait",
     "bash": "for i in 1 2 3; do sleep 0.1 | cat; done; read -t 0.3 x < <(sleep 1)",
     "xargs": "seq 6 | xargs -P2 -n1 sleep 0.1 2>&1 | cat; timeout 0.3 sleep 5; true",
-    "wget": "wget -q -O got2 http://127.0.0.1:PORT/noise",
+    "wget": often("wget -q -O got2 http://127.0.0.1:PORT/noise"),
     "ruby": "ruby -e 'm = Mutex.new; 3.times.map { Thread.new { m.synchronize { sleep 0.1 } } }.each(&:join); `sleep 0.1`'",
     "node": "node -e 'require(\"fs\").readFile(\"noise\", () => setTimeout(() => {}, 300))'",
     "php": "php -r 'usleep(200000); exec(\"sleep 0.1\"); flock(fopen(\"lock\", \"c\"), LOCK_EX); file_get_contents(\"http://127.0.0.1:PORT/x.c\");'",
@@ -94,19 +101,18 @@ def of_strace(folder: Path) -> tuple[dict[tuple[int, str], dict[str, float]], di
         process = thread
         while process_of[process] != process:
             process = process_of[process]
-        starts = 0.0
         for line in its[:-1]:  # the last one says how the thread ended
             call, took = line["call"], float(line["took"] or 0)
             if line["rest"].endswith("= ?"):  # it had not ended when the thread did
                 took = float(its[-1]["at"]) - float(line["at"])
-            starts += took if call == "execve" and line["rest"].endswith("= 0") else 0
-            if call == "fcntl" and "SETLKW" not in line["rest"]:
-                continue
+            if (call == "fcntl" and "SETLKW" not in line["rest"]) or (call == "futex" and "FUTEX_WAKE" in line["rest"]):
+                continue  # they do not wait
             kind = KIND_OF.get(call) or ("child" if "CLONE_VFORK" in line["rest"] else None)
             if kind and took >= LEAST and not UNSEEN.search(line["rest"]):
                 found[process, kind][call] += took
         if its:  # a forked child begins with its parent's library
-            lived[process] += float(its[-1]["at"]) - float(its[0]["at"]) - starts
+            begin = float(its[0]["at"]) + (float(its[0]["took"] or 0) if its[0]["call"] == "execve" else 0)  # strace starts the first one
+            lived[process] += float(its[-1]["at"]) - begin
     return found, lived
 
 
