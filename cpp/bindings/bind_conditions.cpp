@@ -163,8 +163,8 @@ bool TakeLockBack(ConditionObject* self, Kept* kept) {
 
 // ---- Waiting and waking ----------------------------------------------------------------------------------------------------------------
 
-// Returns True if the wait was woken, False at the timeout; nullptr: a Python exception is set. -1 seconds: no limit.
-PyObject* Wait(ConditionObject* self, double timeout) {
+// Returns True if the wait was woken, False at the timeout; nullptr: a Python exception is set. -1 seconds: no limit. REQUIRES: alone.
+PyObject* WaitAlone(ConditionObject* self, double timeout) {
   const int is_held = IsHeldByCaller(self);
   if (is_held == 0) PyErr_SetString(PyExc_RuntimeError, "cannot wait on un-acquired lock");
   if (is_held != 1) return nullptr;
@@ -192,6 +192,10 @@ PyObject* Wait(ConditionObject* self, double timeout) {
   return waited == Waited::kInterrupted ? nullptr : PyBool_FromLong(waited == Waited::kGot);
 }
 
+PyObject* Wait(PyObject* object, double timeout) {
+  return Alone(object, [=] { return WaitAlone(AsCondition(object), timeout); });
+}
+
 // Parses a timeout. None is no limit; 0 or less checks once.
 bool ParseWait(PyObject* object, double* timeout) {
   *timeout = -1;
@@ -207,13 +211,13 @@ PyObject* ConditionWaitWith(PyObject* object, PyObject* args, PyObject* keywords
   double timeout;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:wait", const_cast<char**>(names), &limit) || !ParseWait(limit, &timeout))
     return nullptr;
-  return Wait(AsCondition(object), timeout);
+  return Wait(object, timeout);
 }
 
 PyObject* ConditionWait(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   if (count > 1 || names != nullptr) return CallWithTuple(ConditionWaitWith, object, args, count, names);
   double timeout = -1;
-  return count == 0 || ParseWait(args[0], &timeout) ? Wait(AsCondition(object), timeout) : nullptr;
+  return count == 0 || ParseWait(args[0], &timeout) ? Wait(object, timeout) : nullptr;
 }
 
 PyObject* ConditionWaitFor(PyObject* object, PyObject* args, PyObject* keywords) {
@@ -240,18 +244,20 @@ PyObject* ConditionWaitFor(PyObject* object, PyObject* args, PyObject* keywords)
     }
     Py_XDECREF(result);
     if (is_over) return nullptr;
-    PyObject* woken = Wait(AsCondition(object), left);
+    PyObject* woken = Wait(object, left);
     if (woken == nullptr) return nullptr;
     Py_DECREF(woken);
   }
 }
 
-PyObject* Notify(ConditionObject* self, Py_ssize_t count) {
-  const int is_held = IsHeldByCaller(self);
-  if (is_held == 0) PyErr_SetString(PyExc_RuntimeError, "cannot notify on un-acquired lock");
-  if (is_held != 1) return nullptr;
-  for (; count > 0 && !self->waiters.is_empty(); --count) self->waiters.Wake();
-  Py_RETURN_NONE;
+PyObject* Notify(PyObject* object, Py_ssize_t count) {
+  return Alone(object, [self = AsCondition(object), count]() mutable -> PyObject* {
+    const int is_held = IsHeldByCaller(self);
+    if (is_held == 0) PyErr_SetString(PyExc_RuntimeError, "cannot notify on un-acquired lock");
+    if (is_held != 1) return nullptr;
+    for (; count > 0 && !self->waiters.is_empty(); --count) self->waiters.Wake();
+    Py_RETURN_NONE;
+  });
 }
 
 PyObject* ConditionNotifyWith(PyObject* object, PyObject* args, PyObject* keywords) {
@@ -260,15 +266,15 @@ PyObject* ConditionNotifyWith(PyObject* object, PyObject* args, PyObject* keywor
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:notify", const_cast<char**>(names), &number)) return nullptr;
   const Py_ssize_t count = number == nullptr ? 1 : PyNumber_AsSsize_t(number, nullptr);
   if (count == -1 && PyErr_Occurred() != nullptr) return nullptr;
-  return Notify(AsCondition(object), count);
+  return Notify(object, count);
 }
 
 PyObject* ConditionNotify(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  if (count == 0 && names == nullptr) return Notify(AsCondition(object), 1);
+  if (count == 0 && names == nullptr) return Notify(object, 1);
   return CallWithTuple(ConditionNotifyWith, object, args, count, names);
 }
 
-PyObject* ConditionNotifyAll(PyObject* object, PyObject*) { return Notify(AsCondition(object), PY_SSIZE_T_MAX); }
+PyObject* ConditionNotifyAll(PyObject* object, PyObject*) { return Notify(object, PY_SSIZE_T_MAX); }
 
 PyObject* ConditionNotifyAllOld(PyObject* object, PyObject* ignored) {
   if (PyErr_WarnEx(PyExc_DeprecationWarning, "notifyAll() is deprecated, use notify_all() instead", 1) != 0) return nullptr;
@@ -372,7 +378,7 @@ PyObject* MakeConditionType(PyObject* module) {
                                 {Py_tp_dealloc, reinterpret_cast<void*>(ConditionDealloc)},
                                 {Py_tp_traverse, reinterpret_cast<void*>(ConditionTraverse)},
                                 {Py_tp_clear, reinterpret_cast<void*>(ConditionClear)},
-                                {Py_tp_repr, reinterpret_cast<void*>(ConditionRepr)},
+                                {Py_tp_repr, reinterpret_cast<void*>(kAlone<ConditionRepr>)},
                                 {Py_tp_methods, methods},
                                 {Py_tp_members, members},
                                 {Py_tp_getset, properties},

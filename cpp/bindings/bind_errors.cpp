@@ -38,8 +38,9 @@ std::string NameOfClass(PyObject* type) {
 // Returns the class's error number, or 0, which is never registered, if it is unknown. Leaves no exception of its own.
 int32_t NumberOfClass(PyObject* type) {
   const Object key(PyWeakref_NewRef(type, nullptr));
-  PyObject* const known = key ? PyDict_GetItemWithError(numbers, key.get()) : nullptr;
-  if (known != nullptr) return static_cast<int32_t>(PyLong_AsLong(known));
+  if (key) {
+    if (const Item known(numbers, key.get()); known.get() != nullptr) return static_cast<int32_t>(PyLong_AsLong(known.get()));
+  }
   PyErr_Clear();
   const std::string name = NameOfClass(type);
   const int32_t number = name.empty() ? 0 : pfs_error_number(name.c_str());

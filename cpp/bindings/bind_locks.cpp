@@ -114,7 +114,7 @@ PyObject* Acquire(LockObject* self, const Limits& limits) {
     const CallSite site = FindCallSite();
     pfs_mutex_wait_begin_at(&wait, self->instance, limits.op(), site.file, site.line);
   }
-  if (kKind == LockKind::kRLock && self->depth != 0 && self->owner == Me()) {
+  if (kKind == LockKind::kRLock && Load(self->depth) != 0 && Load(self->owner) == Me()) {
     pfs_mutex_wait_end(&wait, 0, PFS_NO_SPINS);
     ++self->depth;
     Py_RETURN_TRUE;
@@ -126,14 +126,15 @@ PyObject* Acquire(LockObject* self, const Limits& limits) {
   pfs_mutex_wait_end(&wait, ResultOf(waited, limits.blocking), PFS_NO_SPINS);
   if (waited == Waited::kInterrupted) return nullptr;
   if (waited == Waited::kTimeOver) Py_RETURN_FALSE;
-  self->depth = 1;
-  if (kKind == LockKind::kRLock) self->owner = Me();
+  // The owner comes first: the thread that was the owner before may look.
+  if (kKind == LockKind::kRLock) Store(self->owner, Me());
+  Store(self->depth, 1);
   Py_RETURN_TRUE;
 }
 
 template <LockKind kKind>
 PyObject* Release(LockObject* self) {
-  if (kKind == LockKind::kLock && self->depth == 0) {
+  if (kKind == LockKind::kLock && Exchange(self->depth, 0) == 0) {
     PyErr_SetString(PyExc_RuntimeError, "release unlocked lock");
     return nullptr;
   }
@@ -141,7 +142,7 @@ PyObject* Release(LockObject* self) {
     PyErr_SetString(PyExc_RuntimeError, "cannot release un-acquired lock");
     return nullptr;
   }
-  if (--self->depth == 0) {
+  if (kKind == LockKind::kLock || --self->depth == 0) {
     HideOwner(self->instance);
     Unlock(self);
   } else if (self->instance != nullptr && self->instance->owner >> 48 != 0) {
@@ -179,7 +180,7 @@ PyObject* LockExit(PyObject* object, PyObject* const*, Py_ssize_t) {
   return Release<kKind>(AsLock(object));
 }
 
-PyObject* LockLocked(PyObject* object, PyObject*) { return PyBool_FromLong(AsLock(object)->depth != 0); }
+PyObject* LockLocked(PyObject* object, PyObject*) { return PyBool_FromLong(Load(AsLock(object)->depth) != 0); }
 
 template <LockKind kKind>
 PyObject* LockIsOwned(PyObject* object, PyObject*) {
@@ -196,6 +197,11 @@ PyObject* LockAtForkReinit(PyObject* object, PyObject*) {
   self->depth = self->owner = 0;
   if (self->greenlets != nullptr) self->greenlets->Forget();
   Py_RETURN_NONE;
+}
+
+void Restore(LockObject* self, const KeptLock& kept) {
+  Store(self->owner, kept.owner);
+  Store(self->depth, kept.depth);
 }
 
 // threading.Condition uses these two functions.
@@ -223,8 +229,7 @@ PyObject* RLockAcquireRestore(PyObject* object, PyObject* state) {
   const bool is_taken = AwaitLock(self);
   pfs_mutex_wait_end(&wait, is_taken ? 0 : EINTR, PFS_NO_SPINS);
   if (!is_taken) return nullptr;
-  self->depth = kept.depth;
-  self->owner = kept.owner;
+  Restore(self, kept);
   Py_RETURN_NONE;
 }
 
@@ -343,19 +348,21 @@ PyObject* ReleaseLock(LockKind kind, LockObject* lock) {
 }
 
 // Returns whether the lock is held, for a Lock, whose holder is unknown. threading.Condition checks no more than that, too.
-bool IsOwned(LockKind kind, const LockObject* lock) { return lock->depth != 0 && (kind == LockKind::kLock || lock->owner == Me()); }
+bool IsOwned(LockKind kind, const LockObject* lock) {
+  return Load(lock->depth) != 0 && (kind == LockKind::kLock || Load(lock->owner) == Me());
+}
 
 KeptLock LetGo(LockObject* lock) {
   const KeptLock kept{lock->depth, lock->owner, HideOwner(lock->instance)};
-  lock->depth = lock->owner = 0;
+  Store(lock->depth, 0);
+  Store(lock->owner, 0);
   Unlock(lock);
   return kept;
 }
 
 bool TakeBack(LockObject* lock, const KeptLock& kept) {
   if (!AwaitLock(lock)) return false;
-  lock->depth = kept.depth;
-  lock->owner = kept.owner;
+  Restore(lock, kept);
   if (lock->instance != nullptr) __atomic_store_n(&lock->instance->owner, kept.shown_owner, __ATOMIC_RELAXED);
   if (pfs_measures_holds_(lock->instance) != 0) {
     const CallSite site = FindCallSite();

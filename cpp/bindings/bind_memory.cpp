@@ -22,25 +22,32 @@ class MemoryBlock {
   MemoryBlock(const MemoryBlock&) = delete;
   MemoryBlock& operator=(const MemoryBlock&) = delete;
 
-  size_t size() const { return size_; }
+  size_t size() const { return Load(size_); }
   // Returns false if it was freed before. So do all methods below.
   bool Free() {
-    if (is_free_) return false;
-    is_free_ = true;
-    pfs_memory_free(key_, size_, owner_);
-    return true;
+    return Alone(guard_, [this] {
+      if (is_free_) return false;
+      is_free_ = true;
+      pfs_memory_free(key_, size_, owner_);
+      return true;
+    });
   }
   bool Resize(size_t size) {
-    if (is_free_) return false;
-    key_ = pfs_memory_realloc(key_, size_, size, &owner_);
-    size_ = size;
-    return true;
+    return Alone(guard_, [=, this] {
+      if (is_free_) return false;
+      key_ = pfs_memory_realloc(key_, size_, size, &owner_);
+      size_ = size;
+      return true;
+    });
   }
   void Claim(bool takes) {
-    if (!is_free_) key_ = pfs_memory_claim(key_, size_, &owner_, takes ? 1 : 0);
+    Alone(guard_, [=, this] {
+      if (!is_free_) key_ = pfs_memory_claim(key_, size_, &owner_, takes ? 1 : 0);
+    });
   }
 
  private:
+  [[no_unique_address]] Guard guard_;
   size_t size_;
   pfs_key_t key_ = 0;
   uint64_t owner_ = 0;

@@ -1,5 +1,5 @@
-// bindings/bind_queues.cpp: pfs.SimpleQueue. The GIL guards it, no lock: a signal handler or a finalizer that interrupts a get() may call
-// put().
+// bindings/bind_queues.cpp: pfs.SimpleQueue. The GIL guards it (guard.h), no lock: a signal handler or a finalizer that interrupts a get()
+// may call put().
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -91,12 +91,14 @@ void QueueDealloc(PyObject* object) {
   Py_DECREF(type);
 }
 
-PyObject* Put(QueueObject* self, PyObject* item) {
-  if (self->count == self->capacity && !self->Grow()) return nullptr;
-  ++self->count;
-  self->At(self->count - 1) = Py_NewRef(item);
-  if (!self->waiters.is_empty()) self->waiters.Wake();
-  Py_RETURN_NONE;
+PyObject* Put(PyObject* object, PyObject* item) {
+  return Alone(object, [=, self = AsQueue(object)]() -> PyObject* {
+    if (self->count == self->capacity && !self->Grow()) return nullptr;
+    ++self->count;
+    self->At(self->count - 1) = Py_NewRef(item);
+    if (!self->waiters.is_empty()) self->waiters.Wake();
+    Py_RETURN_NONE;
+  });
 }
 
 PyObject* RaiseEmpty() {
@@ -123,8 +125,8 @@ Waited AwaitItem(QueueObject* self, double timeout) {
   return waited;
 }
 
-// Takes an item. -1 seconds: no limit.
-PyObject* Get(QueueObject* self, double timeout) {
+// Takes an item. -1 seconds: no limit. REQUIRES: alone.
+PyObject* Take(QueueObject* self, double timeout) {
   using Clock = std::chrono::steady_clock;
   if (self->count != 0) return self->Pop();
   if (timeout == 0) return RaiseEmpty();
@@ -149,17 +151,21 @@ PyObject* Get(QueueObject* self, double timeout) {
   return waited == Waited::kTimeOver ? RaiseEmpty() : item;
 }
 
+PyObject* Get(PyObject* object, double timeout) {
+  return Alone(object, [=] { return Take(AsQueue(object), timeout); });
+}
+
 PyObject* QueuePutWith(PyObject* object, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"item", "block", "timeout", nullptr};
   PyObject* item;
   int block;
   PyObject* timeout;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|pO:put", const_cast<char**>(names), &item, &block, &timeout)) return nullptr;
-  return Put(AsQueue(object), item);
+  return Put(object, item);
 }
 
 PyObject* QueuePut(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  if (count == 1 && names == nullptr) return Put(AsQueue(object), args[0]);
+  if (count == 1 && names == nullptr) return Put(object, args[0]);
   return CallWithTuple(QueuePutWith, object, args, count, names);
 }
 
@@ -167,7 +173,7 @@ PyObject* QueuePutNowait(PyObject* object, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"item", nullptr};
   PyObject* item;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:put_nowait", const_cast<char**>(names), &item)) return nullptr;
-  return Put(AsQueue(object), item);
+  return Put(object, item);
 }
 
 PyObject* QueueGetWith(PyObject* object, PyObject* args, PyObject* keywords) {
@@ -183,17 +189,17 @@ PyObject* QueueGetWith(PyObject* object, PyObject* args, PyObject* keywords) {
       return nullptr;
     }
   }
-  return Get(AsQueue(object), timeout);
+  return Get(object, timeout);
 }
 
 PyObject* QueueGet(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  if (count == 0 && names == nullptr) return Get(AsQueue(object), -1);
+  if (count == 0 && names == nullptr) return Get(object, -1);
   return CallWithTuple(QueueGetWith, object, args, count, names);
 }
 
-PyObject* QueueGetNowait(PyObject* object, PyObject*) { return Get(AsQueue(object), 0); }
-PyObject* QueueEmpty(PyObject* object, PyObject*) { return PyBool_FromLong(AsQueue(object)->count == 0); }
-PyObject* QueueSize(PyObject* object, PyObject*) { return PyLong_FromSize_t(AsQueue(object)->count); }
+PyObject* QueueGetNowait(PyObject* object, PyObject*) { return Get(object, 0); }
+PyObject* QueueEmpty(PyObject* object, PyObject*) { return PyBool_FromLong(Load(AsQueue(object)->count) == 0); }
+PyObject* QueueSize(PyObject* object, PyObject*) { return PyLong_FromSize_t(Load(AsQueue(object)->count)); }
 PyObject* QueueName(PyObject* object, void*) { return Py_NewRef(AsQueue(object)->name); }
 
 PyObject* MakeQueueType(PyObject* module) {

@@ -141,9 +141,9 @@ Waited Queue(RWLockObject* self, bool write, double timeout) {
   return waited;
 }
 
-// Makes one event per acquire, whatever its result.
+// Makes one event per acquire, whatever its result. REQUIRES: alone.
 template <bool kWrite>
-PyObject* Acquire(RWLockObject* self, const Limits& limits) {
+PyObject* AcquireAlone(RWLockObject* self, const Limits& limits) {
   const unsigned long me = Me();
   if (limits.may_wait() && (self->writer == me || (kWrite && self->FindReader(me) != nullptr))) {
     PyErr_Format(PyExc_RuntimeError, "this thread %s the lock already and would wait for itself",
@@ -169,7 +169,13 @@ PyObject* Acquire(RWLockObject* self, const Limits& limits) {
 }
 
 template <bool kWrite>
-PyObject* Release(RWLockObject* self) {
+PyObject* Acquire(PyObject* object, const Limits& limits) {
+  return Alone(object, [&] { return AcquireAlone<kWrite>(AsRWLock(object), limits); });
+}
+
+template <bool kWrite>
+PyObject* RWLockRelease(PyObject* object, PyObject*) {
+  RWLockObject* const self = AsRWLock(object);
   const unsigned long me = Me();
   if (kWrite ? self->writer != me : self->FindReader(me) == nullptr) {
     PyErr_SetString(PyExc_RuntimeError, kWrite ? "release_write() without acquire_write()" : "release_read() without acquire_read()");
@@ -184,18 +190,13 @@ PyObject* Release(RWLockObject* self) {
 template <bool kWrite>
 PyObject* RWLockAcquireWith(PyObject* object, PyObject* args, PyObject* keywords) {
   Limits limits;
-  return ParseLimits(args, keywords, &limits) ? Acquire<kWrite>(AsRWLock(object), limits) : nullptr;
+  return ParseLimits(args, keywords, &limits) ? Acquire<kWrite>(object, limits) : nullptr;
 }
 
 template <bool kWrite>
 PyObject* RWLockAcquire(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  if (count == 0 && names == nullptr) return Acquire<kWrite>(AsRWLock(object), {});
+  if (count == 0 && names == nullptr) return Acquire<kWrite>(object, {});
   return CallWithTuple(RWLockAcquireWith<kWrite>, object, args, count, names);
-}
-
-template <bool kWrite>
-PyObject* RWLockRelease(PyObject* object, PyObject*) {
-  return Release<kWrite>(AsRWLock(object));
 }
 
 PyObject* RWLockLocked(PyObject* object, PyObject*) {
@@ -238,7 +239,7 @@ PyObject* RWLockGuard(PyObject* object, PyObject*) {
   return reinterpret_cast<PyObject*>(guard);
 }
 
-RWLockObject* LockOf(PyObject* guard) { return AsRWLock(reinterpret_cast<GuardObject*>(guard)->lock); }
+PyObject* LockOf(PyObject* guard) { return reinterpret_cast<GuardObject*>(guard)->lock; }
 
 template <bool kWrite>
 PyObject* GuardEnter(PyObject* object, PyObject*) {
@@ -247,7 +248,7 @@ PyObject* GuardEnter(PyObject* object, PyObject*) {
 
 template <bool kWrite>
 PyObject* GuardExit(PyObject* object, PyObject* const*, Py_ssize_t) {
-  return Release<kWrite>(LockOf(object));
+  return kAlone<RWLockRelease<kWrite>>(LockOf(object), nullptr);
 }
 
 void GuardDealloc(PyObject* object) {
@@ -281,11 +282,11 @@ PyObject* MakeRWLockType(PyObject* module) {
        "acquire_write($self, blocking=True, timeout=-1)\n--\n\n"
        "Takes the lock for writing; waits for it if blocking, for at most `timeout` seconds if given. Returns True if it was taken.\n"
        "RuntimeError if this thread holds it already, for reading or writing: that would be a deadlock."},
-      {"release_read", RWLockRelease<false>, METH_NOARGS,
+      {"release_read", kAlone<RWLockRelease<false>>, METH_NOARGS,
        "release_read($self)\n--\n\nReleases the lock once. RuntimeError if this thread does not read."},
-      {"release_write", RWLockRelease<true>, METH_NOARGS,
+      {"release_write", kAlone<RWLockRelease<true>>, METH_NOARGS,
        "release_write($self)\n--\n\nReleases the lock. RuntimeError if this thread does not write."},
-      {"locked", RWLockLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if the lock is held, for reading or writing."},
+      {"locked", kAlone<RWLockLocked>, METH_NOARGS, "locked($self)\n--\n\nTrue if the lock is held, for reading or writing."},
       {"_at_fork_reinit", RWLockAtForkReinit, METH_NOARGS, nullptr},
       {nullptr, nullptr, 0, nullptr}};
   static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(RWLockObject, weak_references), READONLY, nullptr},
@@ -304,7 +305,7 @@ PyObject* MakeRWLockType(PyObject* module) {
       "Raises InvalidValue for a name that breaks the rules of instrument names.";
   static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(RWLockNew)},
                                 {Py_tp_dealloc, reinterpret_cast<void*>(RWLockDealloc)},
-                                {Py_tp_repr, reinterpret_cast<void*>(RWLockRepr)},
+                                {Py_tp_repr, reinterpret_cast<void*>(kAlone<RWLockRepr>)},
                                 {Py_tp_methods, methods},
                                 {Py_tp_members, members},
                                 {Py_tp_getset, properties},

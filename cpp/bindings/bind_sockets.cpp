@@ -148,14 +148,14 @@ PyObject* CallStandard(PyObject* method, PyObject* self, PyObject* const* args, 
 
 void LearnAddress(PyObject* self, int fd) {
   // Another thread may have closed it meanwhile.
-  if (FieldsOf(self).fd_plus_1 == fd + 1) pfs_socket_set_address(fd, nullptr, 0);
+  if (Load(FieldsOf(self).fd_plus_1) == fd + 1) pfs_socket_set_address(fd, nullptr, 0);
 }
 
 // Makes the event around `call_standard()`, which makes the call.
 template <size_t kIndex, typename CallStandard>
 PyObject* Record(PyObject* self, PyObject* const* args, Py_ssize_t count, CallStandard call_standard) {
   constexpr Call kCall = kCalls[kIndex];
-  const int fd = FieldsOf(self).fd_plus_1 - 1;
+  const int fd = Load(FieldsOf(self).fd_plus_1) - 1;
   int64_t requested = 0;
   pfs_wait_t wait;
   wait.instance = nullptr;
@@ -169,9 +169,9 @@ PyObject* Record(PyObject* self, PyObject* const* args, Py_ssize_t count, CallSt
   if (GivesAddress(kCall) && count != 0) {  // bind, connect, connect_ex; listen also binds
     LearnAddress(self, fd);
     const std::string_view name = kCall.name;
-    FieldsOf(self).awaits_peer = name == "connect_ex" || (name == "connect" && result == nullptr);
-  } else if (MovesBytes(kCall) && result != nullptr && FieldsOf(self).awaits_peer) {
-    FieldsOf(self).awaits_peer = false;
+    Store(FieldsOf(self).awaits_peer, name == "connect_ex" || (name == "connect" && result == nullptr));
+  } else if (MovesBytes(kCall) && result != nullptr && Load(FieldsOf(self).awaits_peer)) {
+    Store(FieldsOf(self).awaits_peer, false);
     LearnAddress(self, fd);
   }
   return result;
@@ -246,9 +246,8 @@ PyObject* SocketStart(PyObject* self, PyObject* args) {
 // Begins a close. Every end of a descriptor comes here: it is not instrumented from the begin of the close on.
 void BeginClose(PyObject* self, pfs_wait_t* wait) {
   wait->instance = nullptr;
-  const int fd = FieldsOf(self).fd_plus_1 - 1;
+  const int fd = Exchange(FieldsOf(self).fd_plus_1, 0) - 1;
   if (fd < 0) return;
-  FieldsOf(self).fd_plus_1 = 0;
   if (MayBeginEvent(fd)) BeginEvent(wait, fd, PFS_SOCKET_CLOSE, 0);
   if (wait->instance == nullptr) pfs_socket_unbind(fd);
 }
@@ -265,8 +264,7 @@ PyObject* SocketRealClose(PyObject* self, PyObject* const* args, Py_ssize_t coun
 }
 
 PyObject* SocketDetach(PyObject* self, PyObject*) {
-  const int fd = FieldsOf(self).fd_plus_1 - 1;
-  FieldsOf(self).fd_plus_1 = 0;
+  const int fd = Exchange(FieldsOf(self).fd_plus_1, 0) - 1;
   if (fd >= 0) pfs_socket_unbind(fd);
   return PyObject_CallMethod(reinterpret_cast<PyObject*>(standard), "detach", "O", self);
 }

@@ -73,18 +73,20 @@ PyObject* StageEnter(PyObject* object, PyObject*) {
   StageObject* const stage = AsStage(object);
   const OpenStageBlock block{stage, FindCallSite(), 0, stage->estimated};
   try {
-    if (stage->entered == nullptr) stage->entered = new std::vector<TaskObject*>;
-    stage->entered->reserve(stage->entered->size() + 1);
-    tasks->current->stages->push_back(block);
+    tasks->current->stages->reserve(tasks->current->stages->size() + 1);
+    Alone(object, [&] {
+      if (stage->entered == nullptr) stage->entered = new std::vector<TaskObject*>;
+      stage->entered->push_back(tasks->current);
+      Py_INCREF(reinterpret_cast<PyObject*>(tasks->current));
+    });
   } catch (const std::bad_alloc&) {
     return PyErr_NoMemory();
   }
   Py_INCREF(object);  // owned by the block
+  tasks->current->stages->push_back(block);
   if (tasks->current == tasks->own) ++tasks->open_in_own;
   Show(block);
   tasks->current->owner = EventOwner();
-  Py_INCREF(reinterpret_cast<PyObject*>(tasks->current));
-  stage->entered->push_back(tasks->current);
   return Py_NewRef(object);
 }
 
@@ -97,7 +99,7 @@ std::vector<OpenStageBlock>::iterator FindBlock(std::vector<OpenStageBlock>& blo
 }
 
 // Returns the task whose block of this stage ends: the running one, else the newest of all. nullptr: no block is open. Takes it off the
-// list, with the reference.
+// list, with the reference. REQUIRES: alone.
 TaskObject* TakeTask(StageObject* stage, const TaskObject* running) {
   if (stage->entered == nullptr || stage->entered->empty()) return nullptr;
   std::vector<TaskObject*>& all = *stage->entered;
@@ -110,27 +112,37 @@ TaskObject* TakeTask(StageObject* stage, const TaskObject* running) {
 
 PyObject* StageExit(PyObject* object, PyObject* const*, Py_ssize_t) {
   ThreadTasks* const tasks = SwitchToRunningTask(Purpose::kBlock);
-  TaskObject* const task = tasks == nullptr ? nullptr : TakeTask(AsStage(object), tasks->current);
+  TaskObject* const task = tasks == nullptr ? nullptr : Alone(object, [=] { return TakeTask(AsStage(object), tasks->current); });
   if (task == nullptr) Py_RETURN_NONE;
   const bool is_elsewhere = task->thread_number != tasks->number;
   std::vector<OpenStageBlock>& blocks = *task->stages;
-  const auto block = FindBlock(blocks, AsStage(object));
-  if (block != blocks.end()) {
-    const bool is_innermost = block + 1 == blocks.end();
+  bool is_there = false, is_innermost = false;
+  const auto take_block = [&] {
+    const auto block = FindBlock(blocks, AsStage(object));
+    is_there = block != blocks.end();
+    if (!is_there) return;
+    is_innermost = block + 1 == blocks.end();
     blocks.erase(block);
-    if (is_elsewhere) {
+  };
+  if (is_elsewhere) {
+    StopOthers([&] {
+      take_block();
+      if (!is_there) return;
       const ThreadTasks* const its = TasksOf(task);
       ThreadState* const owner = its != nullptr ? task->owner : nullptr;
       // The stage around one that ended elsewhere has not begun again.
       const bool runs = is_innermost && (its == nullptr || its->current != task || its->ended_stages->empty());
       const uint64_t number = runs ? EndStageElsewhere(owner, reinterpret_cast<Task*>(task->task)) : 0;
       NoteEndedElsewhere(task, number, Ended::kStage);
-    } else if (SwitchToTask(task)) {
+    });
+  } else {
+    take_block();
+    if (is_there && SwitchToTask(task)) {
       if (is_innermost) blocks.empty() ? pfs_stage_end() : Show(blocks.back());
       if (tasks->open_in_own != 0 && task == tasks->own) --tasks->open_in_own;
     }
-    Py_DECREF(object);
   }
+  if (is_there) Py_DECREF(object);
   Py_DECREF(reinterpret_cast<PyObject*>(task));
   Py_RETURN_NONE;
 }

@@ -84,19 +84,19 @@ bool SetTraceparent(StatementRun* run, PyObject* value) {
                    [run](const char* given, size_t size) { pfs_statement_set_traceparent(&run->statement, given, size); });
 }
 
-// Caches the last freed run: a run is too large for the interpreter's own pools, and the next one comes soon.
+// Caches the last freed run, with a GIL: a run is too large for the interpreter's own pools, and the next one comes soon.
 StatementRun* free_run;
 
 // Makes a run, zeroed except `statement`.
 StatementRun* MakeRun() {
-  if (free_run == nullptr) return AsRun(run_type->tp_alloc(run_type, 0));
+  if (!kHasGil || free_run == nullptr) return AsRun(run_type->tp_alloc(run_type, 0));
   StatementRun* const run = std::exchange(free_run, nullptr);
   std::memset(reinterpret_cast<char*>(run) + sizeof(PyObject), 0, offsetof(StatementRun, statement) - sizeof(PyObject));
   PyObject_Init(AsObject(run), run_type);
   return run;
 }
 void FreeRun(StatementRun* run) {
-  if (free_run == nullptr) {
+  if (kHasGil && free_run == nullptr) {
     free_run = run;
   } else {
     run_type->tp_free(AsObject(run));
@@ -314,19 +314,6 @@ PyObject* RunRepr(PyObject* object) {
 
 // ---- The description
 
-// Finds a dialect by its name. Returns false if a Python exception is set.
-bool FindDialectOf(PyObject* name, Dialect* dialect) {
-  if (name == Py_None) return true;
-  if (!PyUnicode_Check(name)) {
-    PyErr_Format(PyExc_TypeError, "a dialect is a str, or None, not %.100s", Py_TYPE(name)->tp_name);
-    return false;
-  }
-  return Guarded([&]() -> PyObject* {
-           *dialect = DialectNamed(BytesOf(name));
-           return Py_None;
-         }) != nullptr;
-}
-
 PyObject* MakeStatement(PyTypeObject* type, PyObject* name, PyObject* text, PyObject* schema, PyObject* traceparent,
                         PyObject* dialect_name) {
   const auto is_text = [](PyObject* value) { return value == Py_None || PyUnicode_Check(value) || PyBytes_Check(value); };
@@ -358,12 +345,10 @@ PyObject* StatementNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   return MakeStatement(type, name, text, schema, traceparent, dialect);
 }
 
+PyObject *text_name, *schema_name, *traceparent_name, *dialect_name;
+
 // Handles the common call: a name, and the rest as keywords. It makes no tuple and no dictionary.
 PyObject* StatementVectorcall(PyObject* type, PyObject* const* args, size_t flags, PyObject* names) {
-  static PyObject* const text_name = PyUnicode_InternFromString("text");
-  static PyObject* const schema_name = PyUnicode_InternFromString("schema");
-  static PyObject* const traceparent_name = PyUnicode_InternFromString("traceparent");
-  static PyObject* const dialect_name = PyUnicode_InternFromString("dialect");
   const Py_ssize_t count = PyVectorcall_NARGS(flags), named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   bool is_common = count == 1 && PyUnicode_Check(args[0]);
   PyObject *text = Py_None, *schema = Py_None, *traceparent = Py_None, *dialect = Py_None;
@@ -398,15 +383,17 @@ PyObject* StatementEnter(PyObject* object, PyObject*) {
   StatementObject* const self = AsStatement(object);
   StatementRun* const run = BeginStatement(self->name, self->dialect, self->text, self->schema, self->traceparent);
   if (run == nullptr) return nullptr;
-  self->runs.Add(&run->head);
+  self->runs.Add(object, &run->head);
   return AsObject(run);
 }
 
 PyObject* StatementExit(PyObject* object, PyObject* const* args, Py_ssize_t count) {
-  auto* const run = reinterpret_cast<StatementRun*>(AsStatement(object)->runs.Take());
+  auto* const run = reinterpret_cast<StatementRun*>(AsStatement(object)->runs.Take(object));
   if (run == nullptr) Py_RETURN_NONE;
-  if (count >= 2 && args[1] != Py_None) SetException(run, args[1]);
-  EndStatement(run);
+  Alone(AsObject(run), [=] {
+    if (count >= 2 && args[1] != Py_None) SetException(run, args[1]);
+    EndStatement(run);
+  });
   Py_DECREF(AsObject(run));
   Py_RETURN_NONE;
 }
@@ -428,40 +415,41 @@ PyObject* StatementRepr(PyObject* object) { return PyUnicode_FromFormat("pfs.sta
 
 PyTypeObject* MakeStatementRunType() {
   static PyMethodDef methods[] = {
-      {"add", AsMethod(RunAdd), METH_FASTCALL | METH_KEYWORDS,
+      {"add", AsMethod(kAlone<RunAdd>), METH_FASTCALL | METH_KEYWORDS,
        "add($self, **counters)\n--\n\nAdds to counters: add(rows_sent=1, rows_examined=20)."},
-      {"suspend", RunSuspend, METH_NOARGS,
+      {"suspend", kAlone<RunSuspend>, METH_NOARGS,
        "suspend($self)\n--\n\nSuspends the statement, for example while a client fetches its rows: events that begin now are not nested in "
        "it, but its time goes\n"
        "on. Setting a counter, and its end, resume it. Does nothing if statements have begun inside it."},
-      {"refine", RunRefine, METH_O,
+      {"refine", kAlone<RunRefine>, METH_O,
        "refine($self, name, /)\n--\n\nMoves it to another instrument: EVENT_NAME changes. Nothing is recorded or counted if that one is "
        "disabled."},
-      {"error", AsMethod(RunError), METH_VARARGS | METH_KEYWORDS,
+      {"error", AsMethod(kAlone<RunError>), METH_VARARGS | METH_KEYWORDS,
        "error($self, number, sqlstate=None, message=None)\n--\n\nSets MYSQL_ERRNO, RETURNED_SQLSTATE (five characters; 'HY000' if None) "
        "and MESSAGE_TEXT (at most\n"
        "128 bytes); ERRORS is 1. number 0: no error. A later exception that leaves the block does not change them."},
-      {"end", AsMethod(RunEnd), METH_FASTCALL,
+      {"end", AsMethod(kAlone<RunEnd>), METH_FASTCALL,
        "end($self, error=None, /)\n--\n\nEnds it now, in the thread that began it; `error` is the exception that ended it, or None. Later "
        "calls change nothing."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[kCounters + 6] = {
-      {"name", RunGetName, nullptr, "Full name of the instrument.", nullptr},
-      {"text", RunGetText<&StatementRun::text>, RunSetText<SetText>, "SQL_TEXT, str or bytes; setting it computes its digest.", nullptr},
-      {"schema", RunGetText<&StatementRun::schema>, RunSetText<SetSchema>, "CURRENT_SCHEMA, at most 64 bytes.", nullptr},
-      {"traceparent", RunGetText<&StatementRun::traceparent>, RunSetText<SetTraceparent>,
+      {"name", kAlone<RunGetName>, nullptr, "Full name of the instrument.", nullptr},
+      {"text", kAlone<RunGetText<&StatementRun::text>>, kAlone<RunSetText<SetText>>,
+       "SQL_TEXT, str or bytes; setting it computes its digest.", nullptr},
+      {"schema", kAlone<RunGetText<&StatementRun::schema>>, kAlone<RunSetText<SetSchema>>, "CURRENT_SCHEMA, at most 64 bytes.", nullptr},
+      {"traceparent", kAlone<RunGetText<&StatementRun::traceparent>>, kAlone<RunSetText<SetTraceparent>>,
        "TRACEPARENT: the span of the caller, as W3C's header of this name has it. A text that is no traceparent is ignored.", nullptr},
-      {"statement_id", nullptr, RunSetId, "STATEMENT_ID, a number of the program; write only.", nullptr}};
+      {"statement_id", nullptr, kAlone<RunSetId>, "STATEMENT_ID, a number of the program; write only.", nullptr}};
   for (intptr_t i = 0; i < kCounters; ++i) {
     const char* const doc = i == PFS_LOCK_TIME ? "LOCK_TIME, in picoseconds." : "The column of that name.";
-    properties[5 + i] = {counter_names[i], RunGetCounter, RunSetCounter, doc, reinterpret_cast<void*>(i)};
+    properties[5 + i] = {counter_names[i], kAlone<RunGetCounter>, kAlone<RunSetCounter>, doc, reinterpret_cast<void*>(i)};
   }
   static const char doc[] =
       "A running statement: the value of `with pfs.statement(...) as s`. Its counters are numbers to set or to add to; the row shows each\n"
       "change at once. After its end the row does not change.";
   return MakeRunType("pfs._core.RunningStatement", sizeof(StatementRun),
                      {{Py_tp_dealloc, reinterpret_cast<void*>(RunDealloc)},
-                      {Py_tp_repr, reinterpret_cast<void*>(RunRepr)},
+                      {Py_tp_repr, reinterpret_cast<void*>(kAlone<RunRepr>)},
                       {Py_tp_methods, methods},
                       {Py_tp_getset, properties},
                       {Py_tp_doc, const_cast<char*>(doc)}});
@@ -480,6 +468,10 @@ void BindStatements(PyObject* module) {
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {{"name", StatementName, nullptr, "Full name of the instrument.", nullptr},
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  text_name = PyUnicode_InternFromString("text");
+  schema_name = PyUnicode_InternFromString("schema");
+  traceparent_name = PyUnicode_InternFromString("traceparent");
+  dialect_name = PyUnicode_InternFromString("dialect");
   run_type = MakeStatementRunType();
   statement_type = run_type == nullptr
                        ? nullptr

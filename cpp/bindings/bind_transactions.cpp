@@ -166,14 +166,14 @@ void TransactionDealloc(PyObject* object) {
 
 PyObject* TransactionEnter(PyObject* object, PyObject*) {
   PyObject* const run = BeginTransaction(*AsTransaction(object));
-  if (run != nullptr) AsTransaction(object)->runs.Add(&AsRun(run)->head);
+  if (run != nullptr) AsTransaction(object)->runs.Add(object, &AsRun(run)->head);
   return run;
 }
 
 PyObject* TransactionExit(PyObject* object, PyObject* const* args, Py_ssize_t count) {
-  auto* const run = reinterpret_cast<TransactionRun*>(AsTransaction(object)->runs.Take());
+  auto* const run = reinterpret_cast<TransactionRun*>(AsTransaction(object)->runs.Take(object));
   if (run == nullptr) Py_RETURN_NONE;
-  EndTransaction(run, count == 0 || args[0] == Py_None);
+  Alone(reinterpret_cast<PyObject*>(run), [=] { EndTransaction(run, count == 0 || args[0] == Py_None); });
   Py_DECREF(reinterpret_cast<PyObject*>(run));
   Py_RETURN_NONE;
 }
@@ -188,26 +188,29 @@ PyObject* TransactionRepr(PyObject* object) {
 
 PyTypeObject* MakeTransactionRunType() {
   static PyMethodDef methods[] = {
-      {"commit", RunEnd<true>, METH_NOARGS, "commit($self)\n--\n\nEnds it now: STATE is COMMITTED. Later calls change nothing."},
-      {"rollback", RunEnd<false>, METH_NOARGS, "rollback($self)\n--\n\nEnds it now: STATE is ROLLED BACK. Later calls change nothing."},
-      {"savepoint", RunAdd<pfs_transaction_add_savepoints>, METH_NOARGS, "savepoint($self)\n--\n\nAdds one to NUMBER_OF_SAVEPOINTS."},
-      {"rollback_to_savepoint", RunAdd<pfs_transaction_add_rollbacks>, METH_NOARGS,
+      {"commit", kAlone<RunEnd<true>>, METH_NOARGS, "commit($self)\n--\n\nEnds it now: STATE is COMMITTED. Later calls change nothing."},
+      {"rollback", kAlone<RunEnd<false>>, METH_NOARGS,
+       "rollback($self)\n--\n\nEnds it now: STATE is ROLLED BACK. Later calls change nothing."},
+      {"savepoint", kAlone<RunAdd<pfs_transaction_add_savepoints>>, METH_NOARGS,
+       "savepoint($self)\n--\n\nAdds one to NUMBER_OF_SAVEPOINTS."},
+      {"rollback_to_savepoint", kAlone<RunAdd<pfs_transaction_add_rollbacks>>, METH_NOARGS,
        "rollback_to_savepoint($self)\n--\n\nAdds one to NUMBER_OF_ROLLBACK_TO_SAVEPOINT."},
-      {"release_savepoint", RunAdd<pfs_transaction_add_releases>, METH_NOARGS,
+      {"release_savepoint", kAlone<RunAdd<pfs_transaction_add_releases>>, METH_NOARGS,
        "release_savepoint($self)\n--\n\nAdds one to NUMBER_OF_RELEASE_SAVEPOINT."},
-      {"xid", AsMethod(RunXid), METH_VARARGS | METH_KEYWORDS,
+      {"xid", AsMethod(kAlone<RunXid>), METH_VARARGS | METH_KEYWORDS,
        "xid($self, gtrid, bqual='', format_id=1, state='ACTIVE')\n--\n\nSets XID_GTRID, XID_BQUAL (at most 130 bytes each), XID_FORMAT_ID; "
        "XA_STATE: NOTR, ACTIVE, IDLE, PREPARED,\n"
        "ROLLBACK ONLY. InvalidValue for another state."},
       {nullptr, nullptr, 0, nullptr}};
-  static PyGetSetDef properties[] = {{"state", RunState, nullptr, "'ACTIVE', 'COMMITTED' or 'ROLLED BACK'.", nullptr},
-                                     {"gtid", nullptr, RunSetGtid, "GTID, at most 90 bytes; write only.", nullptr},
-                                     {"trx_id", nullptr, RunSetNumber, "TRX_ID: the first value other than 0 stays; write only.", nullptr},
-                                     {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  static PyGetSetDef properties[] = {
+      {"state", kAlone<RunState>, nullptr, "'ACTIVE', 'COMMITTED' or 'ROLLED BACK'.", nullptr},
+      {"gtid", nullptr, kAlone<RunSetGtid>, "GTID, at most 90 bytes; write only.", nullptr},
+      {"trx_id", nullptr, kAlone<RunSetNumber>, "TRX_ID: the first value other than 0 stays; write only.", nullptr},
+      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static const char doc[] = "An active transaction: the value of `with pfs.transaction() as t`.";
   return MakeRunType("pfs._core.RunningTransaction", sizeof(TransactionRun),
                      {{Py_tp_dealloc, reinterpret_cast<void*>(RunDealloc)},
-                      {Py_tp_repr, reinterpret_cast<void*>(RunRepr)},
+                      {Py_tp_repr, reinterpret_cast<void*>(kAlone<RunRepr>)},
                       {Py_tp_methods, methods},
                       {Py_tp_getset, properties},
                       {Py_tp_doc, const_cast<char*>(doc)}});

@@ -33,6 +33,7 @@ struct OpenWaits {
 namespace {
 
 OpenWaits* all_waits;
+Guard all_waits_guard;
 
 // Returns the waits of the running task. nullptr: no memory.
 OpenWaits* WaitsHere() {
@@ -43,10 +44,12 @@ OpenWaits* WaitsHere() {
   waits = static_cast<OpenWaits*>(PyMem_RawCalloc(1, sizeof(OpenWaits)));
   if (waits == nullptr) return nullptr;
   waits->task = tasks->current;
-  waits->next = all_waits;
-  waits->place = &all_waits;
-  if (all_waits != nullptr) all_waits->place = &waits->next;
-  all_waits = waits;
+  Alone(all_waits_guard, [&] {
+    waits->next = all_waits;
+    waits->place = &all_waits;
+    if (all_waits != nullptr) all_waits->place = &waits->next;
+    all_waits = waits;
+  });
   return waits;
 }
 
@@ -59,7 +62,7 @@ bool BeginAt(const void* point, bool is_enabled, Begin begin) {
   if (open == nullptr || open->used == OpenWaits::kMost) return false;
   OpenWaits::Entry& entry = open->entries[OpenWaits::kMost - ++open->used];
   entry.point = point;
-  entry.number = ++numbers;
+  entry.number = Next(numbers);
   entry.wait.instance = nullptr;
   if (is_enabled) begin(&entry.wait, FindCallSite());
   return true;
@@ -74,13 +77,10 @@ OpenWaits::Entry* InnermostAt(OpenWaits& open, const void* point) {
   return nullptr;
 }
 
-// Finds the wait that ends: that of the running task, else the newest of all at this point: another thread, or another task, has begun the
-// block. nullptr: there is none; it was too deep.
-OpenWaits::Entry* FindOpen(const void* point, OpenWaits** its) {
-  *its = WaitsHere();
-  if (*its == nullptr) return nullptr;
-  OpenWaits::Entry* found = InnermostAt(**its, point);
-  if (__builtin_expect(found != nullptr, 1)) return found;
+// Finds the newest of all open waits at this point: another thread, or another task, has begun the block. nullptr: there is none; it was
+// too deep. REQUIRES: no other thread runs.
+OpenWaits::Entry* FindElsewhere(const void* point, OpenWaits** its) {
+  OpenWaits::Entry* found = nullptr;
   for (OpenWaits* at = all_waits; at != nullptr; at = at->next) {
     OpenWaits::Entry* const entry = InnermostAt(*at, point);
     if (entry == nullptr || (found != nullptr && entry->number < found->number)) continue;
@@ -97,17 +97,30 @@ void TakeFrom(const TaskObject* task, pfs_wait_t* wait) {
   NoteEndedElsewhere(task, TakeWait(*reinterpret_cast<Wait*>(wait->opaque), TasksOf(task) != nullptr), Ended::kWait);
 }
 
-// Calls end(wait) for the innermost open wait at this point. Returns false if there is none (it began too deep).
+template <typename End>
+void EndEntry(OpenWaits& open, OpenWaits::Entry& entry, End end) {
+  end(&entry.wait);
+  entry.point = nullptr;
+  while (open.used > 0 && open.entries[OpenWaits::kMost - open.used].point == nullptr) --open.used;
+}
+
+// Calls end(wait) for the wait at this point: the innermost one of the running task, else the newest of all. Returns false if there is none
+// (it began too deep).
 template <typename End>
 bool EndAt(const void* point, End end) {
-  OpenWaits* open = nullptr;
-  OpenWaits::Entry* const entry = FindOpen(point, &open);
-  if (entry == nullptr) return false;
-  if (open->task != t_tasks.tasks->current) TakeFrom(open->task, &entry->wait);
-  end(&entry->wait);
-  entry->point = nullptr;
-  while (open->used > 0 && open->entries[OpenWaits::kMost - open->used].point == nullptr) --open->used;
-  return true;
+  OpenWaits* open = WaitsHere();
+  if (open == nullptr) return false;
+  if (OpenWaits::Entry* const entry = InnermostAt(*open, point); __builtin_expect(entry != nullptr, 1))
+    return EndEntry(*open, *entry, end), true;
+  bool is_there = false;
+  StopOthers([&] {
+    OpenWaits::Entry* const entry = FindElsewhere(point, &open);
+    is_there = entry != nullptr;
+    if (!is_there) return;
+    TakeFrom(open->task, &entry->wait);
+    EndEntry(*open, *entry, end);
+  });
+  return is_there;
 }
 
 // ---- pfs.wait ----------------------------------------------------------------------------------------------------------------------
@@ -133,14 +146,18 @@ struct WaitPoint {
 
 const NamedWait* FindNamedWait(const std::string& name) {
   static auto& all = *new std::map<std::string, const NamedWait*>;
-  std::string full = FullName(NameFamily::kOwnWait, name);
-  const NamedWait*& named = all[full];
-  if (named == nullptr) {
-    auto fresh = std::make_unique<NamedWait>(NamedWait{full, nullptr});
-    fresh->instance = pfs_wait_create(RegisterName(NameFamily::kOwnWait, name), fresh.get());
-    named = fresh.release();
-  }
-  return named;
+  static Guard guard;
+  const uint32_t key = RegisterName(NameFamily::kOwnWait, name);
+  return Alone(guard, [&] {
+    const std::string full = FullName(NameFamily::kOwnWait, name);
+    const NamedWait*& named = all[full];
+    if (named == nullptr) {
+      auto fresh = std::make_unique<NamedWait>(NamedWait{full, nullptr});
+      fresh->instance = pfs_wait_create(key, fresh.get());
+      named = fresh.release();
+    }
+    return named;
+  });
 }
 
 // ---- pfs.idle ----------------------------------------------------------------------------------------------------------------------
@@ -155,7 +172,7 @@ void EndIdle() { EndAt(&idle_point, pfs_idle_end); }
 // ---- pfs.Table ---------------------------------------------------------------------------------------------------------------------
 
 // A handle. It is closed when no thread is in a wait on it.
-// Threads: the GIL is held.
+// Threads: the GIL is held, or `guard_`: see the methods that Python calls.
 class TableHandle {
  public:
   TableHandle(const std::string& schema, const std::string& name, const std::vector<std::string>& indexes, bool temporary)
@@ -188,6 +205,11 @@ class TableHandle {
     End([held](pfs_wait_t* wait) { pfs_table_lock_end(wait, held ? 0 : EBUSY); });
   }
   void Unlock() { pfs_table_unlock(table_); }
+  // A method that runs alone.
+  template <auto kMethod, typename... Arguments>
+  static void Call(TableHandle& self, Arguments... arguments) {
+    Alone(self.guard_, [&] { (self.*kMethod)(arguments...); });
+  }
   void Drop() const { pfs_table_drop(type_, schema_.c_str(), name_.c_str()); }
   void Close() {
     is_closed_ = true;
@@ -215,14 +237,17 @@ class TableHandle {
   pfs_table_t* table_;
   int open_waits_ = 0;
   bool is_closed_ = false;
+  [[no_unique_address]] Guard guard_;
 };
 
 }  // namespace
 
 void FreeWaits(OpenWaits* waits) {
   if (waits == nullptr) return;
-  *waits->place = waits->next;
-  if (waits->next != nullptr) waits->next->place = waits->place;
+  Alone(all_waits_guard, [waits] {
+    *waits->place = waits->next;
+    if (waits->next != nullptr) waits->next->place = waits->place;
+  });
   PyMem_RawFree(waits);
 }
 
@@ -238,13 +263,13 @@ void BindWaits(PyObject* module) {
   py::class_<TableHandle>(m, "TableHandle", "An open table of the program's own.")
       .def(py::init<const std::string&, const std::string&, const std::vector<std::string>&, bool>(), py::arg("schema"), py::arg("name"),
            py::arg("indexes"), py::arg("temporary"))
-      .def("io_begin", &TableHandle::BeginIo, py::arg("operation"), py::arg("index"))
-      .def("io_end", &TableHandle::EndIo, py::arg("rows"))
-      .def("lock_begin", &TableHandle::BeginLock, py::arg("lock"))
-      .def("lock_end", &TableHandle::EndLock, py::arg("held"))
-      .def("unlock", &TableHandle::Unlock)
+      .def("io_begin", &TableHandle::Call<&TableHandle::BeginIo, int, int>, py::arg("operation"), py::arg("index"))
+      .def("io_end", &TableHandle::Call<&TableHandle::EndIo, uint64_t>, py::arg("rows"))
+      .def("lock_begin", &TableHandle::Call<&TableHandle::BeginLock, int>, py::arg("lock"))
+      .def("lock_end", &TableHandle::Call<&TableHandle::EndLock, bool>, py::arg("held"))
+      .def("unlock", &TableHandle::Call<&TableHandle::Unlock>)
       .def("drop", &TableHandle::Drop)
-      .def("close", &TableHandle::Close);
+      .def("close", &TableHandle::Call<&TableHandle::Close>);
 }
 
 }  // namespace perfschema::bindings

@@ -7,6 +7,7 @@
 
 #include "base/sql_dialect.h"
 #include "base/status.h"
+#include "guard.h"
 #include "python.h"
 
 namespace perfschema::bindings {

@@ -115,6 +115,7 @@ Whose WhoseFile(const std::string& name) {
 }
 
 // Keeps the file of a code object. The library distinguishes call sites by the address of the name, so each name is kept forever, once.
+// REQUIRES: alone.
 const FileName& KeepFileName(PyObject* name) {
   // Searches by object first: the same code has the same object. The held reference keeps its address from being reused.
   static auto& by_object = *new std::unordered_map<PyObject*, FileName>;
@@ -146,9 +147,10 @@ void NameThisThread() {
   if (const Object threading{PyImport_GetModule(Checked(PyUnicode_FromString("threading")).get())}) {
     const Object active = Checked(PyObject_GetAttrString(threading.get(), "_active"));
     const Object ident = Checked(PyLong_FromUnsignedLong(PyThread_get_thread_ident()));
-    PyObject* const thread = PyDict_Check(active.get()) ? PyDict_GetItemWithError(active.get(), ident.get()) : nullptr;
-    if (thread == nullptr) return PyErr_Clear();
-    name = BytesOf(Checked(PyObject_Str(Checked(PyObject_GetAttrString(thread, "_name")).get())).get());
+    if (!PyDict_Check(active.get())) return;
+    const Item thread(active.get(), ident.get());
+    if (thread.get() == nullptr) return PyErr_Clear();
+    name = BytesOf(Checked(PyObject_Str(Checked(PyObject_GetAttrString(thread.get(), "_name")).get())).get());
   }
   pfs_set_thread_name(("python/" + name.substr(0, 100)).c_str());
 }
@@ -173,26 +175,37 @@ struct KnownSite {
   Whose whose;
 };
 
+// Distinguishes code objects that have the same address one after the other; 0: it cannot.
+uint32_t VersionOf([[maybe_unused]] const PyCodeObject* code) {
+#ifdef Py_GIL_DISABLED
+  return code->co_version;
+#else
+  return 0;
+#endif
+}
+
 KnownSite SiteOf(PyFrameObject* frame) {
   struct Entry {
-    PyCodeObject* code;  // held, so that its address is not used again; nullptr = empty
+    PyCodeObject* code;  // nullptr = empty; with a GIL it is held, so that its address is not used again
     int instruction;
+    uint32_t version;  // without a GIL: a thread that ends could not drop what it held
     KnownSite known;
   };
-  constexpr size_t kEntries = 1024;
-  static Entry entries[kEntries];
+  constexpr size_t kEntries = kHasGil ? 1024 : 128;
+  static PFS_LOCAL_WITHOUT_GIL Entry entries[kEntries];
+  static Guard names;
   PyCodeObject* code = PyFrame_GetCode(frame);
   const int instruction = PyFrame_GetLasti(frame);
   Entry& entry = entries[(reinterpret_cast<uintptr_t>(code) >> 4 ^ static_cast<uintptr_t>(instruction) * 31) % kEntries];
-  if (__builtin_expect(entry.code == code && entry.instruction == instruction, 1)) {
+  if (__builtin_expect(entry.code == code && entry.instruction == instruction && (kHasGil || entry.version == VersionOf(code)), 1)) {
     Py_DECREF(code);
     return entry.known;
   }
-  const FileName& file = KeepFileName(code->co_filename);
+  const FileName file = Alone(names, [code] { return KeepFileName(code->co_filename); });
   const int line = PyFrame_GetLineNumber(frame);
   const KnownSite known{{file.text, line > 0 ? static_cast<uint32_t>(line) : 0}, file.whose};
-  PyCodeObject* old = entry.code;
-  entry = {code, instruction, known};
+  PyCodeObject* old = kHasGil ? entry.code : code;
+  entry = {kHasGil || VersionOf(code) != 0 ? code : nullptr, instruction, VersionOf(code), known};
   Py_XDECREF(old);  // last: it may run code that calls this function
   return known;
 }
@@ -233,8 +246,8 @@ std::string NameOr(PyObject* given) {
     const bool is_users = known.whose == Whose::kUsers;
     if (is_users) {
       const Object globals = Checked(PyFrame_GetGlobals(frame));
-      PyObject* module = PyDict_GetItemString(globals.get(), "__name__");  // borrowed
-      name = "python/" + (module != nullptr && PyUnicode_Check(module) ? BytesOf(module) : "unknown");
+      const Item module(globals.get(), Checked(PyUnicode_InternFromString("__name__")).get());
+      name = "python/" + (module.get() != nullptr && PyUnicode_Check(module.get()) ? BytesOf(module.get()) : "unknown");
       name += ":" + std::to_string(known.site.line);
     }
     PyFrameObject* caller = is_users ? nullptr : PyFrame_GetBack(frame);
@@ -303,14 +316,17 @@ std::string FullName(NameFamily family, const std::string& name) { return std::s
 
 uint32_t RegisterName(NameFamily family, const std::string& name, uint32_t flags) {
   static auto& keys = *new std::map<std::pair<NameFamily, std::string>, uint32_t>;  // registered names stay forever
-  if (const auto known = keys.find({family, name}); known != keys.end()) return known->second;
-  const auto [component, rest] = SplitName(family, name);
-  pfs_key_t key = 0;
-  pfs_instrument_info info{&key, rest.c_str(), flags, nullptr};
-  const int rc = Traits(family).register_one(component.c_str(), &info, 1);
-  if (rc == PFS_E_INVALID_ARGUMENT) RefuseName(family, name, pfs_last_error());
-  if (key != 0) keys[{family, name}] = key;
-  return key;
+  static Guard guard;
+  return Alone(guard, [&]() -> uint32_t {
+    if (const auto known = keys.find({family, name}); known != keys.end()) return known->second;
+    const auto [component, rest] = SplitName(family, name);
+    pfs_key_t key = 0;
+    pfs_instrument_info info{&key, rest.c_str(), flags, nullptr};
+    const int rc = Traits(family).register_one(component.c_str(), &info, 1);
+    if (rc == PFS_E_INVALID_ARGUMENT) RefuseName(family, name, pfs_last_error());
+    if (key != 0) keys[{family, name}] = key;
+    return key;
+  });
 }
 
 }  // namespace perfschema::bindings

@@ -19,13 +19,14 @@ struct GreenletApi {
 // Returns nullptr if greenlet is not imported. Leaves no exception.
 const GreenletApi* FindApi() {
   static GreenletApi api;
-  if (api.current != nullptr) return &api;
+  if (Load(api.current) != nullptr) return &api;
   PyObject* const module = PyImport_GetModule(greenlet_name);
   PyObject* const capsule = module == nullptr ? nullptr : PyObject_GetAttrString(module, "_C_API");
   auto** const places = capsule == nullptr ? nullptr : static_cast<void**>(PyCapsule_GetPointer(capsule, "greenlet._C_API"));
   if (places != nullptr) {
     constexpr int kCurrent = 4, kParent = 11;
-    api = {reinterpret_cast<PyObject* (*)()>(places[kCurrent]), reinterpret_cast<PyObject* (*)(PyObject*)>(places[kParent])};
+    api.parent = reinterpret_cast<PyObject* (*)(PyObject*)>(places[kParent]);
+    Store(api.current, reinterpret_cast<PyObject* (*)()>(places[kCurrent]));
   }
   Py_XDECREF(capsule);
   Py_XDECREF(module);
@@ -39,13 +40,16 @@ bool CheckThreadModule() {
 #if PY_VERSION_HEX < 0x030c0000
   g_thread_module.version = reinterpret_cast<PyDictObject*>(g_thread_module.names)->ma_version_tag;
 #endif
-  g_thread_module.has_changed = false;
   PyObject *kind, *error, *trace;
   PyErr_Fetch(&kind, &error, &trace);
-  PyObject* const allocate = PyDict_GetItemWithError(g_thread_module.names, allocate_name);  // borrowed
-  g_thread_module.is_replaced = allocate != nullptr && !PyCFunction_CheckExact(allocate);
+  const bool is_replaced = Alone(g_thread_module.names, [] {  // the interpreter stores and tells the watcher in one step, too
+    Store(g_thread_module.has_changed, false);
+    const Item allocate(g_thread_module.names, allocate_name);
+    Store(g_thread_module.is_replaced, allocate.get() != nullptr && !PyCFunction_CheckExact(allocate.get()));
+    return g_thread_module.is_replaced;
+  });
   PyErr_Restore(kind, error, trace);
-  return g_thread_module.is_replaced;
+  return is_replaced;
 }
 
 unsigned long CurrentGreenlet() {
@@ -64,8 +68,12 @@ unsigned long CurrentGreenlet() {
 }
 
 PyObject* MakeGate() {
-  PyObject* const allocate = PyDict_GetItemWithError(g_thread_module.names, allocate_name);  // borrowed
-  PyObject* const gate = allocate == nullptr ? nullptr : PyObject_CallNoArgs(allocate);
+  if (!kHasGil) {
+    PyErr_SetString(PyExc_RuntimeError, "locks of pfs do not wait in greenlets of a Python without the GIL: use the build with the GIL");
+    return nullptr;
+  }
+  const Item allocate(g_thread_module.names, allocate_name);
+  PyObject* const gate = allocate.get() == nullptr ? nullptr : PyObject_CallNoArgs(allocate.get());
   if (gate == nullptr) return PyErr_Occurred() != nullptr ? nullptr : PyErr_NoMemory();
   PyObject* const taken = PyObject_CallMethod(gate, "acquire", nullptr);
   if (taken == nullptr) {
@@ -100,7 +108,7 @@ void StartGreenlets() {
   if (allocate_name == nullptr || greenlet_name == nullptr) throw PythonError();
 #if PY_VERSION_HEX >= 0x030c0000
   const int watcher = PyDict_AddWatcher([](PyDict_WatchEvent, PyObject*, PyObject*, PyObject*) {
-    g_thread_module.has_changed = true;  // it is not stored yet
+    Store(g_thread_module.has_changed, true);  // it is not stored yet
     return 0;
   });
   if (watcher < 0 || PyDict_Watch(watcher, g_thread_module.names) != 0) throw PythonError();

@@ -7,7 +7,7 @@
 namespace perfschema::bindings {
 
 // The dictionary of module _thread, which holds the replaced functions.
-// Threads: the GIL is held.
+// Threads: the GIL is held, or `names` is guarded; the flags are read by any thread.
 struct ThreadModule {
   PyObject* names;
   uint64_t version;  // of `names` at the last check
@@ -20,11 +20,11 @@ bool CheckThreadModule();
 // Returns true if the locks of the standard library are replaced. Costs one comparison until something changes in module _thread.
 inline bool IsGreen() {
 #if PY_VERSION_HEX >= 0x030c0000
-  const bool has_changed = g_thread_module.has_changed;
+  const bool has_changed = Load(g_thread_module.has_changed);
 #else
   const bool has_changed = reinterpret_cast<PyDictObject*>(g_thread_module.names)->ma_version_tag != g_thread_module.version;
 #endif
-  return __builtin_expect(has_changed, 0) ? CheckThreadModule() : g_thread_module.is_replaced;
+  return __builtin_expect(has_changed, 0) ? CheckThreadModule() : Load(g_thread_module.is_replaced);
 }
 
 // Returns a number of the running greenlet; 0 if it is the thread's first one, or there are no greenlets.

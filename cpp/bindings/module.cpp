@@ -75,6 +75,9 @@ int Execute(PyObject* module) {
 
 PyModuleDef_Slot slots[] = {{Py_mod_create, reinterpret_cast<void*>(Create)},
                             {Py_mod_exec, reinterpret_cast<void*>(Execute)},
+#ifdef Py_mod_gil
+                            {Py_mod_gil, Py_MOD_GIL_NOT_USED},  // guard.h
+#endif
 #ifdef Py_mod_multiple_interpreters
                             {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
 #endif

@@ -22,23 +22,27 @@ struct RunHead {
 struct OpenRuns {
   RunHead* newest;
 
-  void Add(RunHead* run) {
-    run->outer = newest;
-    newest = run;
+  void Add(PyObject* object, RunHead* run) {
     Py_INCREF(reinterpret_cast<PyObject*>(run));
+    Alone(object, [&] {
+      run->outer = newest;
+      newest = run;
+    });
   }
   // Returns a reference to the newest block of the running task, else to the newest of all; nullptr if no block is open.
-  RunHead* Take() {
+  RunHead* Take(PyObject* object) {
     ThreadTasks* const tasks = SwitchToRunningTask(Purpose::kBlock);
-    RunHead** place = &newest;
-    for (RunHead** at = &newest; *at != nullptr; at = &(*at)->outer) {
-      if (tasks == nullptr || (*at)->task != tasks->current) continue;
-      place = at;
-      break;
-    }
-    RunHead* const run = *place;
-    if (run != nullptr) *place = run->outer;
-    return run;
+    return Alone(object, [&] {
+      RunHead** place = &newest;
+      for (RunHead** at = &newest; *at != nullptr; at = &(*at)->outer) {
+        if (tasks == nullptr || (*at)->task != tasks->current) continue;
+        place = at;
+        break;
+      }
+      RunHead* const run = *place;
+      if (run != nullptr) *place = run->outer;
+      return run;
+    });
   }
   void Clear() {
     while (newest != nullptr) {
@@ -76,15 +80,17 @@ inline bool IsElsewhere(const RunHead* run) {
   return t_tasks.tasks != nullptr && run->task->thread_number != t_tasks.tasks->number;
 }
 
-// Calls end(), which ends the event, once; or end_elsewhere(), which returns the event's number for its thread.
+// Calls end(), which ends the event, once; or end_elsewhere(), which returns the event's number for its thread. REQUIRES: alone.
 template <typename End, typename EndElsewhere>
 void EndRun(RunHead* run, End end, EndElsewhere end_elsewhere) {
   const bool is_elsewhere = run->is_open && IsElsewhere(run);
   if (!MayChange(run)) return;
   run->is_open = false;
   if (is_elsewhere) {
-    NoteEndedElsewhere(run->task, end_elsewhere(), Ended::kNested);
-    if (run->link != nullptr) run->link->has_ended = true;
+    StopOthers([&] {
+      NoteEndedElsewhere(run->task, end_elsewhere(), Ended::kNested);
+      if (run->link != nullptr) run->link->has_ended = true;
+    });
   } else {
     end();
   }

@@ -1,4 +1,4 @@
-// bindings/statement_names.h: names of statements, and of their counters.
+// bindings/statement_names.h: names of statements, of their counters and dialects.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,7 @@ inline const KnownName* FindStatementName(PyObject* name) {
     PyObject* name;
     const KnownName* known;
   };
+  if (!kHasGil) return LookUpStatementName(name);
   static Remembered remembered[64];
   Remembered& place = remembered[(reinterpret_cast<uintptr_t>(name) >> 4) % std::size(remembered)];
   if (place.name == name) return place.known;
@@ -66,6 +67,19 @@ inline int CounterOf(PyObject* name) {
 inline bool NumberOf(PyObject* value, uint64_t* number) {
   *number = PyLong_AsUnsignedLongLong(value);
   return *number != ~uint64_t{0} || PyErr_Occurred() == nullptr;
+}
+
+// Finds a dialect by its name. Returns false if a Python exception is set.
+inline bool FindDialectOf(PyObject* name, Dialect* dialect) {
+  if (name == Py_None) return true;
+  if (!PyUnicode_Check(name)) {
+    PyErr_Format(PyExc_TypeError, "a dialect is a str, or None, not %.100s", Py_TYPE(name)->tp_name);
+    return false;
+  }
+  return Guarded([&]() -> PyObject* {
+           *dialect = DialectNamed(BytesOf(name));
+           return Py_None;
+         }) != nullptr;
 }
 
 inline constexpr char kStatementDoc[] =

@@ -22,6 +22,8 @@ PyTypeObject* tasks_type;
 PyTypeObject* ready_type;
 PyObject* link_variable;  // a contextvars.ContextVar
 PyObject* tasks_key;      // in the dictionary of a thread
+// By family: dicts of str: address of a KnownName.
+PyObject* known_names[static_cast<size_t>(NameFamily::kOwnWait) + 1];
 
 template <typename Object>
 Object* New(PyTypeObject* type) {
@@ -80,7 +82,8 @@ void LinkDealloc(PyObject* object) {
   Free(link);
 }
 
-// The tasks of all threads, by number. Threads: the GIL is held.
+// The tasks of all threads, by number. REQUIRES: alone with all_tasks_guard, or no other thread runs (StopOthers).
+Guard all_tasks_guard;
 std::map<uint64_t, ThreadTasks*>& AllTasks() {
   static auto& all = *new std::map<uint64_t, ThreadTasks*>;
   return all;
@@ -89,7 +92,7 @@ std::map<uint64_t, ThreadTasks*>& AllTasks() {
 void ThreadTasksDealloc(PyObject* object) {
   auto* const tasks = reinterpret_cast<ThreadTasks*>(object);
   if (t_tasks.tasks == tasks) t_tasks = {};
-  AllTasks().erase(tasks->number);
+  Alone(all_tasks_guard, [tasks] { AllTasks().erase(tasks->number); });
   delete tasks->ended;
   delete tasks->ended_stages;
   delete tasks->ended_waits;
@@ -108,11 +111,11 @@ ThreadTasks* MakeThreadTasks(PyThreadState* state) {
   if (tasks == nullptr) {
     tasks = New<ThreadTasks>(tasks_type);
     if (tasks == nullptr) return nullptr;
-    tasks->number = ++numbers;
+    tasks->number = Next(numbers);
     tasks->ended = new std::vector<uint64_t>;
     tasks->ended_stages = new std::vector<uint64_t>;
     tasks->ended_waits = new std::vector<uint64_t>;
-    AllTasks()[tasks->number] = tasks;
+    Alone(all_tasks_guard, [tasks] { AllTasks()[tasks->number] = tasks; });
     // A thread without a context runs no task, unless it is in a greenlet. If it has a context, that may be a task's: then each context
     // counts as a task's.
     const bool is_outside = state->context == nullptr && CurrentGreenlet() == 0;
@@ -361,18 +364,14 @@ bool DescribeError(PyObject* error, ErrorDetails* details) {
 }
 
 const KnownName* FindName(NameFamily family, PyObject* name, uint32_t flags) {
-  static auto& known = *new std::map<NameFamily, PyObject*>;  // dict of str: address of a KnownName
-  PyObject*& names = known[family];
-  if (names == nullptr) names = PyDict_New();
-  if (names == nullptr) return nullptr;
-  if (PyObject* const found = PyDict_GetItemWithError(names, name); found != nullptr)
-    return static_cast<const KnownName*>(PyLong_AsVoidPtr(found));
+  PyObject* const names = known_names[static_cast<size_t>(family)];
+  if (const Item found(names, name); found.get() != nullptr) return static_cast<const KnownName*>(PyLong_AsVoidPtr(found.get()));
   if (PyErr_Occurred() != nullptr) return nullptr;
   try {
     const std::string text = BytesOf(name);
     const Object full = Decoded(FullName(family, text));
-    if (PyObject* const found = PyDict_GetItemWithError(names, full.get()); found != nullptr && PyDict_SetItem(names, name, found) == 0) {
-      return static_cast<const KnownName*>(PyLong_AsVoidPtr(found));
+    if (const Item found(names, full.get()); found.get() != nullptr && PyDict_SetItem(names, name, found.get()) == 0) {
+      return static_cast<const KnownName*>(PyLong_AsVoidPtr(found.get()));
     }
     auto fresh =
         std::make_unique<KnownName>(KnownName{Py_NewRef(full.get()), RegisterName(family, text, flags), (flags & PFS_PROGRESS) != 0});
@@ -439,6 +438,7 @@ void StartTasks() {
                      {Py_tp_iternext, reinterpret_cast<void*>(ReadyNext)}});
   link_variable = PyContextVar_New("pfs", nullptr);
   tasks_key = PyUnicode_InternFromString("pfs._core.ThreadTasks");
+  for (PyObject*& names : known_names) names = Checked(PyDict_New()).Release();
   if (task_type == nullptr || link_type == nullptr || tasks_type == nullptr || ready_type == nullptr || link_variable == nullptr ||
       tasks_key == nullptr) {
     throw PythonError();

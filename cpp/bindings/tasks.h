@@ -69,9 +69,9 @@ struct ThreadTasks {
 // event begins.
 enum class Purpose { kBlock, kWait };
 
-// Returns the tasks of the thread in which a task runs; nullptr: the thread has ended.
+// Returns the tasks of the thread in which a task runs; nullptr: the thread has ended. REQUIRES: no other thread runs (StopOthers).
 ThreadTasks* TasksOf(const TaskObject* task);
-// Notes that the calling thread has ended an event of another one. `number`: of record/family/elsewhere.h.
+// Notes that the calling thread has ended an event of another one. `number`: of record/family/elsewhere.h. REQUIRES: as TasksOf.
 enum class Ended { kNested, kStage, kWait };
 void NoteEndedElsewhere(const TaskObject* task, uint64_t number, Ended what);
 

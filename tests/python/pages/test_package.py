@@ -282,26 +282,6 @@ def test_cmake_package_builds_a_program_and_pkg_config_knows_it(tmp_path: Path) 
         assert Path(include).resolve() == Path(installed.include_dir()).resolve()
 
 
-def test_free_threaded_python_is_refused(tmp_path: Path, root: Path) -> None:
-    pybind11 = pytest.importorskip("pybind11")
-    tools = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    cmake, ninja = (shutil.which(tool, path=tools) for tool in ("cmake", "ninja"))
-    if cmake is None or ninja is None:
-        pytest.skip("needs cmake and ninja")
-    headers = tmp_path / "headers"
-    shutil.copytree(sysconfig.get_path("include"), headers)
-    options = {"SKBUILD": "ON", "SKBUILD_DATA_DIR": str(tmp_path), "pybind11_DIR": pybind11.get_cmake_dir()}
-    options |= {"Python_EXECUTABLE": sys.executable, "Python_INCLUDE_DIR": str(headers)}
-    options |= {"CMAKE_MAKE_PROGRAM": ninja}
-    command = [cmake, "-G", "Ninja", "-S", str(root), "-B", str(tmp_path / "build")]
-    command += [f"-D{name}={value}" for name, value in options.items()]
-    for defined in ("", "#define Py_GIL_DISABLED 1\n"):
-        with (headers / "pyconfig.h").open("a") as file:
-            file.write(defined)
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert (done.returncode != 0) == ("does not support free-threaded Python" in done.stderr) == bool(defined), done.stderr
-
-
 def test_python_and_its_extensions_share_one_library(fresh: Run) -> None:
     out = fresh("""
         import ctypes, glob
