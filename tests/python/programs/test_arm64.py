@@ -21,6 +21,6 @@ SOURCES = [path for path in sorted(ROOT.glob("cpp/run/**/*.cpp")) if re.search(r
 @for_each("source", SOURCES)
 def test_instructions_of_arm64_are_assembled(source: Path, tmp_path: Path) -> None:
     folders = [f"-I{ROOT / folder}" for folder in ("cpp/include", "cpp/src", "cpp")]
-    command = [COMPILER, *OPTIONS, *folders, "-c", source, "-o", tmp_path / f"{source.stem}.o"]
+    command: list[str | Path] = [COMPILER, *OPTIONS, *folders, "-c", source, "-o", tmp_path / f"{source.stem}.o"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
