@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ import pytest
 import pfs
 from pfs._process.findings.facts import Facts
 from pfs._process.findings.find import Finding, find, text_of
-from pfs._process.findings.limits import LEAST, MOST, SHARE
+from pfs._process.findings.limits import LEAST, LIMITS, MOST, SHARE
+from pfs._process.findings.queues import Wait, add_queues
 from pfs._process.findings.rule import Rule
 from pfs._process.findings.rules import RULES
 from tests.python.run.test_run import PFS, own_folder, pytestmark
@@ -216,6 +218,9 @@ def children(commands: list[str], picoseconds: int) -> Facts:
         ([f"python resize.py {number}" for number in range(6)], True),
         ([f"git {word} -q" for word in ("init", "add", "commit", "gc", "log", "status")], False),
         ([f"python {step}.py" for step in ("load", "clean", "train", "test", "plot", "send")], False),
+        ([f'sh -c "/usr/bin/convert" {number}.png' for number in range(6)], True),
+        ([f"sh -c {word} -q" for word in ("init", "load", "check", "clean", "start", "stop")], False),
+        (["sh all.sh"] * 6, False),
         ([f"python -m {step}" for step in ("load", "clean", "train", "test", "plot", "send")], False),
     ],
 )
@@ -230,6 +235,103 @@ def test_waits_for_long_processes_are_not_for_many_short_ones() -> None:
     facts.db.execute(WAIT_FOR_CHILD, (99, 0, 5 * 10**11))
     facts.db.execute("update total set n = n + 1, dt = dt + ?", (5 * 10**11,))
     assert [(one.name, one.time) for one in find(facts, 10**12)] == [("process_each", 90 * 10**9)]
+
+
+def test_the_start_of_a_process_is_no_process_of_its_own() -> None:
+    """posix_spawn() waits until the child runs its program, and is an event, too."""
+    facts = children([f"cut -f{number}" for number in range(30)], 3 * 10**9)
+    columns = "p, thread, event, name, kind, op, t0, t1, dt"
+    for number in range(30):
+        row = (0, 1, 100 + number, "wait/system/sh/start", "child", "create", number, number + 1, 1)
+        facts.db.execute(f"insert into wait({columns}) values({', '.join('?' * len(row))})", row)
+    facts.db.execute("insert into total values(0, 'wait/system/sh/start', 'child', 30, 30, null, 0)")
+    (found,) = find(facts, 10**12)
+    assert found.sentence.startswith("30 processes such as cut")
+
+
+def test_processes_whose_clocks_differ_a_little_run_one_after_the_other() -> None:
+    facts = children([f"/usr/bin/convert {number}.png" for number in range(6)], 50 * 10**9)
+    facts.db.execute("update process set began = began - p * 2500 where p > 0")
+    assert [one.name for one in find(facts, 10**12)] == ["child_wait"]
+    facts.db.execute("update process set began = 0 where p > 0")
+    assert find(facts, 10**12) == []
+
+
+def test_connections_count_that_the_history_has_lost() -> None:
+    """It has 30 of 300."""
+    facts = Facts()
+    facts.db.execute("insert into process values(0, 1, null, 'app', 0, ?1, ?1)", (10**12,))
+    columns = "p, thread, event, name, kind, op, object, t0, t1, dt, scale, more"
+    for number in range(60):
+        row = (
+            0,
+            1,
+            number,
+            "wait/io/socket/app/tcp",
+            "socket",
+            ("connect", "send")[number % 2],
+            number // 2,
+            number,
+            number,
+            10**9,
+            10,
+            10,
+        )
+        facts.db.execute(f"insert into wait({columns}) values({', '.join('?' * len(row))})", row)
+    (found,) = find(facts, 10**12)
+    assert found.sentence == "300 connections are opened, each for a few messages; opening and closing"
+
+
+@pytest.mark.parametrize(("every", "is_holder"), [(30, True), (17, False)])
+def test_a_holder_that_seldom_waits_is_known_by_the_ends_of_its_calls(every: int, is_holder: bool) -> None:
+    """A reader waits until the writer's call has ended, in each 3 ms. A bystander calls every 1.7 ms."""
+    step = 10**8  # picoseconds
+    waits = [(2, "lock", None, number * 30 * step, (number * 30 + 20) * step + step // 2) for number in range(20)]
+    calls = [(1, "file", "log", at * step, (at + min(every, 20)) * step) for at in range(0, 600, every)]
+    both = [
+        Wait(thread, number, "wait/x", kind, "app.c:1", "sync", 7, file, None, begun, end, end - begun, None)
+        for number, (thread, kind, file, begun, end) in enumerate([*waits, *calls])
+    ]
+    under: list[Any] = []
+    scale: dict[str, float] = defaultdict(lambda: 1.0)
+    add_queues(0, both, [], scale, lambda table, rows: under.extend(rows if table == "under" else ()))
+    assert [row[-1] >= LIMITS["turns"] * len(waits) for row in under] == [is_holder]
+
+
+def test_threads_that_leave_a_barrier_at_once_do_not_queue() -> None:
+    """Three threads wait for a futex, at most two at once. One gets a lock after the other; a barrier lets all go."""
+
+    def waits(ends_apart: int) -> list[Wait]:
+        result = []
+        for number in range(30):
+            thread, begun = number % 2 + number // 2 % 2, number // 2 * 10**9
+            end = begun + 8 * 10**8 + number % 2 * ends_apart
+            result.append(
+                Wait(
+                    thread,
+                    number,
+                    "wait/synch/cond/app/futex-code",
+                    "cond",
+                    "app.rs:1",
+                    "wait",
+                    7,
+                    None,
+                    None,
+                    begun,
+                    end,
+                    end - begun,
+                    None,
+                )
+            )
+        return result
+
+    def queues(of: list[Wait]) -> list[str]:
+        found: list[str] = []
+        add_queues(0, of, [], defaultdict(lambda: 1.0), lambda table, rows: found.extend(table for _ in rows))
+        return found
+
+    assert queues(waits(2 * 10**8)) == ["queue"]
+    assert queues(waits(10**6)) == []
 
 
 def test_the_text_is_three_findings_of_80_columns() -> None:

@@ -108,6 +108,7 @@ _INTERPRETER = re.compile(
     r"(?:libpython|python3|libruby|libperl)[^/:]*\+0x|(?:perl|ruby|php|node|(?:ba|da|k|z)?sh)[0-9.]*\+0x"
     r"|[^/:]*\.cpython-[^/:]*\+0x|(?:lib)?sqlite3\+0x"
 )
+_SHELL = re.compile(r"(?:ba|da|k|z)?sh")
 _OF_SCRIPTS = re.compile(r"(?:python|perl|ruby|php|node|(?:ba|da|k|z)?sh)[0-9.]*")
 _SUBCOMMAND = re.compile(r"[a-z][a-z-]*")
 _LIBRARY = re.compile(r"[<&]*std::|(?:libstdc\+\+|libc\+\+|php[^/:]*)\+0x")
@@ -134,6 +135,8 @@ def task_of(command: str) -> str:
     """Returns the program of a command line with its script or subcommand: ``git add`` and ``git commit`` do not do the same."""
     program, *words = command.split() or [""]
     program = os.path.basename(program)
+    if _SHELL.fullmatch(program) and words[:1] == ["-c"] and len(words) > 1:
+        return os.path.basename(words[1].strip("\"'"))
     words = words[words[:1] == ["-m"] :]
     word = words[0] if words else ""
     is_part = word[:1] not in ("", "-") if _OF_SCRIPTS.fullmatch(program) else _SUBCOMMAND.fullmatch(word)

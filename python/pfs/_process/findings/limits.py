@@ -13,23 +13,28 @@ LIMITS = {
     "connections": 50,  # more than a pool has
     "calls": 5_000,  # calls that are too small
     "small": 256,  # bytes
+    "at_hand": 20e6,  # picoseconds: bytes that a socket had already
+    "one_way": 20,  # messages in one direction for each in the other
     "called": 150_000,  # picoseconds: a shorter call took its bytes from a buffer, or put them there
     "block": 65_536,  # bytes of a good buffer
     "absent": 2,  # ENOENT
     "in_progress": 115,  # EINPROGRESS: a connection that is made without waiting
     "misses": 1_000,  # files that are not there: a compiler looks for 500
     "threads": 200,
-    "short": 2e9,  # how long a thread runs that has one task
+    "short": 2e9,  # how long a thread runs that has one task: half of them; a busy machine lets some wait
     "short_child": 100e9,  # likewise a process, on a busy machine: half of them
     "queued": 0.25,  # of the wall time
     "kept": 0.2,  # of the waits for a lock; the history has too few of them below
     "children": 4,
     "long_child": 10e9,
-    "overlap": 2_000,  # microseconds
+    "overlap": 2_000,  # microseconds: two processes run together,
+    "apart": 0.25e-6,  # or this part of the picoseconds of the second one: clocks of a busy machine are read late
     "hot": 300_000,  # locks a second
     "all_wait": 0.02,  # of the waits for a semaphore: more is a queue of work
+    "at_once": 0.1,  # of a wait: threads that leave a barrier
     "held": 5e6,  # a lock that is held for a shorter time is hot
     "turns": 0.4,  # of the waits for a lock end in the call that the holder is blamed for
+    "by_chance": 0.15,  # of the waits for a lock end after a call of a bystander
     "low": 0.35,  # of the time in which threads wait: the calls under the lock,
     "high": 1.3,  # and more is the work of bystanders
     "ack_low": 35e9,  # a delayed acknowledgment takes 40 ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from bisect import bisect_left
 from collections import defaultdict
@@ -16,12 +17,13 @@ __all__ = ["Wait", "add_queues", "threads_waited_for"]
 
 _SHORTEST = 1_000_000  # picoseconds: a shorter wait for a lock is no queue
 _TURN = 2_000_000_000  # picoseconds: a thread that got its lock does what it locked for within this time
+_AFTER = 500_000_000  # picoseconds: a thread that waits has the lock within this time after its holder's call
 _MOST = 8  # locks of a process that are of interest, the worst
 _REQUEST = re.compile(r"`?[A-Z]+`? /")  # of HTTP: it contains all that it waits for
 
-# Waits of other kinds that may be waits for a lock: semaphores, and the critical sections of OpenMP.
+# Waits of other kinds that may be waits for a lock: semaphores, futexes (a Mutex of Rust), and critical sections of OpenMP.
 _LIKE_LOCKS: dict[str, Callable[[Wait], bool]] = {
-    "cond": lambda wait: "/sem-" in wait.name,
+    "cond": lambda wait: "/sem-" in wait.name or "/futex-" in wait.name,
     "openmp": lambda wait: wait.op == "lock",
 }
 
@@ -80,7 +82,7 @@ def add_queues(
         name = of_lock[0].name
         if waited * scale[name] < LEAST:
             continue
-        if of_lock[0].kind == "cond" and _all_wait(of_lock) > LIMITS["all_wait"] * waited:
+        if of_lock[0].kind == "cond" and (_all_wait(of_lock) > LIMITS["all_wait"] * waited or _end_together(of_lock)):
             continue
         places: dict[str | None, int] = defaultdict(int)
         for wait in of_lock:
@@ -131,6 +133,14 @@ def _all_wait(waits: Sequence[Wait]) -> int:
     return total
 
 
+def _end_together(waits: Sequence[Wait]) -> bool:
+    """Returns whether waits of several threads end at once, as at a barrier. A lock lets one thread in after the other."""
+    soon = LIMITS["at_once"] * sum(wait.dt for wait in waits) / len(waits)
+    pairs = itertools.pairwise(sorted(waits, key=lambda wait: wait.t1))
+    near = {wait for pair in pairs if pair[1].t1 - pair[0].t1 < soon and pair[0].thread != pair[1].thread for wait in pair}
+    return len(near) * 2 > len(waits)
+
+
 def _within(merged: Sequence[Interval], a: int, b: int) -> int:
     """Returns how long [a, b] is within the intervals."""
     total = 0
@@ -147,8 +157,8 @@ def _under(
 ) -> list[tuple[Any, ...]]:
     """Returns the calls that threads made while others waited for a lock, added up by file or statement.
 
-    No event says who holds a lock. A thread that has just got it, and then calls something at once, calls it as the holder:
-    `turns`.
+    No event says who holds a lock. A thread that has just got it, and then calls something at once, calls it as the holder. So
+    does one at the end of whose calls the waits of others end: `turns`.
     """
     own: dict[int, list[Interval]] = defaultdict(list)
     for wait in of_lock:
@@ -156,6 +166,7 @@ def _under(
     ops: dict[tuple[str, str], set[str]] = defaultdict(set)
     time: dict[tuple[str, str], int] = defaultdict(int)
     count: dict[tuple[str, str], int] = defaultdict(int)
+    ends: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     for thread, made in calls.items():
         mine = _merged(own.get(thread, ()))
         for call in made:
@@ -165,6 +176,7 @@ def _under(
                 ops[key].add(call.op)
                 time[key] += held
                 count[key] += 1
+                ends[*key, thread].append(call.t1)
     turns: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
     for thread, got in own.items():
         made = calls.get(thread, ())
@@ -172,4 +184,11 @@ def _under(
         for _, b in got:
             for call in made[bisect_left(starts, b) : bisect_left(starts, b + _TURN)]:
                 turns[call.what, call.thing].add((thread, b))
+    for (what, thing, thread), ended in ends.items():
+        # By chance, this part of the waits would end so soon after a call.
+        after = min(_AFTER, LIMITS["by_chance"] * (max(ended) - min(ended)) / len(ended))
+        for wait in of_lock:
+            at = bisect_left(ended, wait.t1) - 1
+            if wait.thread != thread and at >= 0 and wait.t0 < ended[at] and wait.t1 - ended[at] <= after:
+                turns[what, thing].add((wait.thread, wait.t1))
     return [(p, lock, *key, ", ".join(sorted(ops[key])), count[key], held, len(turns[key])) for key, held in time.items()]

@@ -141,8 +141,9 @@ select c.p, x.n changes, x.text thing, (select max(place) from statement s where
   c.dt * (1 - 1.0 / c.n) stake
 from digest c join change x using (p) where c.text in ('COMMIT', 'END', 'COMMIT WORK') and c.n >= :many and x.n <= 2 * c.n
 union all
-select w.p, count(distinct w.nest), max(s.text), s.place, sum(w.dt) from wait w
-join statement s on s.p = w.p and s.thread = w.thread and s.event = w.nest
+select w.p, max(count(distinct w.nest), (select max(n) from digest d where d.p = w.p and d.text = max(s.text))), max(s.text),
+  s.place, sum(w.dt * w.scale)
+from wait w join statement s on s.p = w.p and s.thread = w.thread and s.event = w.nest
 where w.op = 'sync' and (s.text like 'INSERT%' or s.text like 'UPDATE%' or s.text like 'DELETE%')
 group by w.p having count(distinct w.nest) >= :many
 order by stake desc""",
@@ -191,8 +192,9 @@ c as (
       + iif(op in ('connect', 'create'), coalesce(max(0, min(next - t1, :around)), 0), 0)) opening
   from o group by p, name)
 select p, peer thing, connects * more n, opening * scale stake,
-  {at("c", "w.name = c.name and w.op = 'connect'")} place
-from c where connects >= :connections and sends between 0.5 * connects and 6 * connects order by stake desc""",
+  {at("c", "w.name = c.name", "sum(w.op = 'connect')")} place
+from c where connects * more >= :connections and connects >= :many
+  and sends between 0.5 * connects and 6 * connects order by stake desc""",
         "{n:n} connections are opened{at}, each for a few messages; opening and closing",
         "Keep one connection, or a pool.",
         ("connect_each",),
@@ -204,17 +206,19 @@ from c where connects >= :connections and sends between 0.5 * connects and 6 * c
         "retries",
         """
 with o as (
-  select p, thread, name, op, place, t1, dt, lead(op) over (partition by p, thread, object order by t0, event) next
+  select p, thread, name, op, place, t1, dt, more, lead(op) over (partition by p, thread, object order by t0, event) next
   from wait where kind = 'socket' and name not like '%/udp' and name not like '%/listen'),
 failed as (
   select * from o where op = 'connect' and next = 'close' and exists (
-    select 1 from call c where c.p = o.p and c.op = 'connect' and c.failed and c.error <> :in_progress))
-select p, count(*) n, (
+    select 1 from call c where c.p = o.p and c.op = 'connect' and c.failed and c.error <> :in_progress)),
+all_failed as (select p, sum(failed) n from call where op = 'connect' and error <> :in_progress group by p)
+select p, max(count(*), all_failed.n) n, (
     select place from failed x where x.p = failed.p group by place order by is_of_user(p, place) desc, count(*) desc) place,
-  (select count(*) from o where o.p = failed.p and op = 'connect') tried,
-  sum(dt + coalesce((select sum(dt) from wait w where w.p = failed.p and w.thread = failed.thread and w.kind = 'sleep'
+  (select count(*) * max(more) from o where o.p = failed.p and op = 'connect') tried,
+  all_failed.n * avg(dt + coalesce((
+    select sum(dt) from wait w where w.p = failed.p and w.thread = failed.thread and w.kind = 'sleep'
     and w.t0 between failed.t1 and failed.t1 + :soon), 0)) stake
-from failed group by p having n >= :many and n >= 0.2 * tried order by stake desc""",
+from failed join all_failed using (p) group by p having n >= :many and n >= 0.2 * tried order by stake desc""",
         "{n:n} of {tried:n} connections fail{at}; the pauses after them count",
         "Remember what does not answer, and ask the good server first.",
         ("retries",),
@@ -233,11 +237,19 @@ select p, name thing, n, size, what, dt * (1 - size / :block) stake,
   {at("f", "w.file = f.name and w.op = f.op")} place
 from f where size < :small and name not like 'pipe:%' and name not like 'anon_inode:%' and (
   select avg(w.dt > :called and w.waited_for) from wait w where w.p = f.p and w.file = f.name and w.op = f.op) > 0.5
+union all  -- a stream of bytes that are there already; a request waits for its answer
+select p, coalesce(max(file), 'a socket'), count(*) * max(more), avg(bytes), iif(op = 'recv', 'reads', 'writes'),
+  sum(dt) * max(scale) * (1 - avg(bytes) / :block), {at("wait", "w.object = wait.object and w.op = wait.op")}
+from wait where kind = 'socket' and op in ('recv', 'send') and name not like '%/udp'
+group by p, object, op having count(*) >= :many and count(*) * max(more) >= :calls and sum(bytes) > 0 and avg(bytes) < :small
+  and avg(dt < :at_hand) > 0.5 and count(*) > :one_way * (
+    select count(*) from wait o where o.p = wait.p and o.object = wait.object and o.op in ('recv', 'send') and o.op <> wait.op)
 order by stake desc""",
         "{thing:f}: {n:n} {what} of {size:.0f} bytes{at}",
         "Use a buffer of 64 KiB.",
-        ("tiny_io", "tiny_reads"),
-        "A file is read or written in many small calls. Each is a system call of a microsecond or less, of which pfs adds some.",
+        ("tiny_io", "tiny_reads", "tiny_stream"),
+        "A file or a socket is read or written in many small calls. Each is a system call of a microsecond or less, of which pfs "
+        "adds some.",
         "`file_summary_by_instance`: SUM_NUMBER_OF_BYTES_READ / COUNT_READ, likewise for WRITE.",
     ),
     Rule(
@@ -323,7 +335,7 @@ order by stake desc""",
         f"""
 select p, file thing, iif(sum(op = 'write') > 0, 'written', 'read') what, sum(op = 'open') * max(more) n,
   sum(dt) * max(scale) stake,
-  {at("wait", "w.file = wait.file and w.op = 'open'")} place
+  {at("wait", "w.file = wait.file", "sum(w.op = 'open')")} place
 from wait where kind = 'file' and file is not null and waited_for and file not in imported
 group by p, file having n >= 1.5 * :many and sum(op in ('read', 'write')) >= sum(op = 'open')
   and sum(op = 'write') <= 4 * sum(op = 'open')
@@ -354,7 +366,9 @@ with j as (
   select p, coalesce(max(iif(kind = 'start', n, null)), sum(n)) n, sum(dt) dt, sum(iif(kind = 'join', dt, 0)) joins
   from (select p, kind, sum(n) n, sum(dt) dt from total where kind in ('join', 'start') group by p, kind) group by p)
 select p, n, dt stake, {at("j", "w.kind in ('join', 'start')")} place
-from j where n >= :threads and joins < n * :short order by stake desc""",
+from j where n >= :threads
+  and coalesce((select avg(dt < :short) from wait w where w.p = j.p and w.kind = 'join') > 0.5, joins < n * :short)
+order by stake desc""",
         "{n:n} threads are started{at}, each for a moment",
         "Keep a pool of threads.",
         ("thread_each", "thread_each_message"),
@@ -364,8 +378,10 @@ from j where n >= :threads and joins < n * :short order by stake desc""",
     Rule(
         "process_each",
         f"""
-with c as (
-  select p, sum(n) n, sum(dt) dt from total where kind = 'child' group by p having n >= :many),
+with c as (  -- to start a process may be a wait of its own
+  select p, cast(round(sum(n * coalesce(
+    (select avg(op <> 'create') from wait w where w.p = total.p and w.name = total.name), 1))) as int) n, sum(dt) dt
+  from total where kind = 'child' group by p having n >= :many),
 k as (  -- a shell forks itself before it starts a program
   select x.p, k.command, k.span from process k join process x on k.parent = x.pid and k.command <> x.command)
 select p, n, {at("c", "w.kind = 'child'")} place,
@@ -393,8 +409,10 @@ s as (
   select *, max(ended) over (partition by parent, program order by began rows between unbounded preceding and 1 preceding) before
   from k),
 c as (
-  select x.p, program thing, count(*) n, sum(s.span) dt, max(coalesce(before > s.began + :overlap, 0)) together
-  from s join process x on x.pid = s.parent group by x.p, program)
+  select x.p, program thing, count(*) n, sum(s.span) dt,
+    max(coalesce(before > s.began + max(:overlap, :apart * s.span), 0)) together
+  from s join process x on x.pid = s.parent and (s.command <> x.command or x.command not glob '*sh *')  -- a shell forks itself
+  group by x.p, program)
 select *, {at("c", "w.kind = 'child'")} place, dt * :others stake
 from c where n between :children and :many and not together and dt > n * :long_child order by stake desc""",
         "{n:n} processes of {thing:f} run one after the other{at}",
