@@ -184,23 +184,16 @@ uint32_t VersionOf([[maybe_unused]] const PyCodeObject* code) {
 #endif
 }
 
-KnownSite SiteOf(PyFrameObject* frame) {
-  struct Entry {
-    PyCodeObject* code;  // nullptr = empty; with a GIL it is held, so that its address is not used again
-    int instruction;
-    uint32_t version;  // without a GIL: a thread that ends could not drop what it held
-    KnownSite known;
-  };
-  constexpr size_t kEntries = kHasGil ? 1024 : 128;
-  static PFS_LOCAL_WITHOUT_GIL Entry entries[kEntries];
+struct SiteEntry {
+  PyCodeObject* code;  // nullptr = empty; with a GIL it is held, so that its address is not used again
+  int instruction;
+  uint32_t version;  // without a GIL: a thread that ends could not drop what it held
+  KnownSite known;
+};
+
+// Finds a site and takes the reference to `code`. It is apart, so that SiteOf saves no registers for it.
+__attribute__((noinline)) KnownSite Enter(SiteEntry& entry, PyFrameObject* frame, PyCodeObject* code, int instruction) {
   static Guard names;
-  PyCodeObject* code = PyFrame_GetCode(frame);
-  const int instruction = PyFrame_GetLasti(frame);
-  Entry& entry = entries[(reinterpret_cast<uintptr_t>(code) >> 4 ^ static_cast<uintptr_t>(instruction) * 31) % kEntries];
-  if (__builtin_expect(entry.code == code && entry.instruction == instruction && (kHasGil || entry.version == VersionOf(code)), 1)) {
-    Py_DECREF(code);
-    return entry.known;
-  }
   const FileName file = Alone(names, [code] { return KeepFileName(code->co_filename); });
   const int line = PyFrame_GetLineNumber(frame);
   const KnownSite known{{file.text, line > 0 ? static_cast<uint32_t>(line) : 0}, file.whose};
@@ -208,6 +201,18 @@ KnownSite SiteOf(PyFrameObject* frame) {
   entry = {kHasGil || VersionOf(code) != 0 ? code : nullptr, instruction, VersionOf(code), known};
   Py_XDECREF(old);  // last: it may run code that calls this function
   return known;
+}
+
+KnownSite SiteOf(PyFrameObject* frame) {
+  constexpr size_t kEntries = kHasGil ? 1024 : 128;
+  static PFS_LOCAL_WITHOUT_GIL SiteEntry entries[kEntries];
+  PyCodeObject* code = PyFrame_GetCode(frame);
+  const int instruction = PyFrame_GetLasti(frame);
+  SiteEntry& entry = entries[(reinterpret_cast<uintptr_t>(code) >> 4 ^ static_cast<uintptr_t>(instruction) * 31) % kEntries];
+  const bool is_known = entry.code == code && entry.instruction == instruction && (kHasGil || entry.version == VersionOf(code));
+  if (__builtin_expect(!is_known, 0)) return Enter(entry, frame, code, instruction);
+  Py_DECREF(code);
+  return entry.known;
 }
 
 }  // namespace
