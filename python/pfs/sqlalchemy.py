@@ -146,11 +146,11 @@ def instrument(engine: Engine, *, name: str | None = None, schema: str | None = 
         StateError: the engine is instrumented already.
         InvalidValue: the name breaks the rules of instrument names.
     """
-    if id(engine) in _hooks:
-        raise StateError(f"{engine!r} is instrumented already")
     if name is not None:
         statement(name)
-    hooks = _hooks[id(engine)] = _Hooks(engine, name, schema)
+    hooks = _Hooks(engine, name, schema)
+    if _hooks.setdefault(id(engine), hooks) is not hooks:  # in one step: two threads may come without the GIL
+        raise StateError(f"{engine!r} is instrumented already")
     for what, function in hooks.listeners.items():
         event.listen(engine, what, function)
 

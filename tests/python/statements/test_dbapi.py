@@ -268,3 +268,20 @@ def test_autocommit_of_sqlalchemy_is_no_transaction(of_engine: bool) -> None:
     assert (last["STATE"], last["ISOLATION_LEVEL"]) == ("COMMITTED", "READ UNCOMMITTED")
     pfs.sqlalchemy.uninstrument(engine)
     engine.dispose()
+
+
+def test_two_threads_instrument_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one comes between the steps of the first one: its statements would count twice."""
+    engine = pytest.importorskip("sqlalchemy").create_engine("sqlite://")
+    hooks = pfs.sqlalchemy._Hooks
+
+    def made(*arguments: Any) -> object:
+        monkeypatch.setattr(pfs.sqlalchemy, "_Hooks", hooks)
+        pfs.sqlalchemy.instrument(engine)
+        return hooks(*arguments)
+
+    monkeypatch.setattr(pfs.sqlalchemy, "_Hooks", made)
+    with pytest.raises(pfs.StateError):
+        pfs.sqlalchemy.instrument(engine)
+    pfs.sqlalchemy.uninstrument(engine)
+    engine.dispose()
