@@ -260,7 +260,7 @@ for name in ("preset", "trace_on_limit"):
 def test_a_preset_is_a_word() -> None:
     """So is the value of the other option that is a choice."""
     done = subprocess.run([sys.executable, "-c", NO_WORDS], capture_output=True, text=True, check=True)
-    legal = {"preset": "none or production", "trace_on_limit": "stop or rotate or drop"}
+    legal = {"preset": "none or production or sampling", "trace_on_limit": "stop or rotate or drop"}
     assert done.stdout.splitlines() == [
         f"bad value '{value}' for option 'performance_schema_{name}': legal is {words}"
         for name, words in legal.items()

@@ -222,9 +222,16 @@ def test_header_decides_and_not_the_name(program: Subject, folder: Path) -> None
 
 def test_no_segment_says_what_is_there(program: Subject, folder: Path) -> None:
     with pytest.raises(pfs.AttachError) as caught:
-        pfs.attach(os.getppid() if os.getppid() > 1 else 2)
+        pfs.attach(4194304)
     assert str(folder) in str(caught.value)
     assert f"{program.path} (process {program.pid}, alive)" in str(caught.value)
+
+
+def test_no_segment_of_a_process_that_runs_says_how_to_make_one(program: Subject, folder: Path) -> None:
+    pid = os.getppid() if os.getppid() > 1 else 2
+    with pytest.raises(pfs.AttachError) as caught:
+        pfs.attach(pid)
+    assert str(caught.value) == f"process {pid} is not recorded (pfs join {pid} records it): no segment of it in {folder}"
 
 
 def test_no_segment_at_all(folder: Path) -> None:
