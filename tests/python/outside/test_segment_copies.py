@@ -17,7 +17,7 @@ from tests.python._programs.segment_file import PAGE, SegmentFile
 
 # Of the moment of reading.
 _OF_NOW = {
-    "active_sessions": {"SAMPLE_TIME", "TIMER_WAIT", "STATEMENT_TIMER_WAIT"},
+    "active_sessions": {"SAMPLE_ID", "SAMPLE_TIME", "TIMER_WAIT", "STATEMENT_TIMER_WAIT"},
     "threads": {"PROCESSLIST_TIME"},
     "processlist": {"TIME"},
     "running": {"TIMER_WAIT"},
