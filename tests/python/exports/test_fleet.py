@@ -771,7 +771,7 @@ def test_findings_are_those_of_each_process(tmp_path: Path, folder: Path, also: 
     """A rule of sums finds its fault in any cut, a rule of events in cuts that have them."""
     script = (
         "import os, time\n"
-        "for _ in range(20000):\n"
+        "for _ in range(200000):\n"
         "    try: os.open('missing', 0)\n"
         "    except OSError: pass\n"
         "for _ in range(20): time.sleep(0.01)\n"
