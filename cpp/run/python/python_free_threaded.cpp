@@ -15,6 +15,7 @@
 #include "base/placement.h"
 #include "record/family/file_name.h"
 #include "run/loader/exported.h"
+#include "run/python/python_offsets.h"
 
 namespace perfschema::run {
 
@@ -22,46 +23,10 @@ PFS_SET_IN_EVERY_PROCESS bool g_reads_free_threads = false;
 
 namespace {
 
-// _Py_DebugOffsets of CPython 3.13. Its variable _PyRuntime begins with it.
-struct Offsets {
-  char cookie[8];
-  uint64_t version, is_free_threaded;
-  struct {
-    uint64_t size, finalizing, interpreters;
-  } runtime;
-  struct {
-    uint64_t size, id, next, threads, collector, modules, sys, builtins, gil, gil_state, gil_enabled, gil_locked, gil_holder;
-  } interpreter;
-  struct {
-    uint64_t size, previous, next, interpreter, frame, id, native_id, chunk, status;
-  } thread;
-  struct {
-    uint64_t size, previous, executable, instruction, locals, owner;
-  } frame;
-  struct {
-    uint64_t size, file, name, qualified_name, lines, first_line, arguments, names, kinds, instructions;
-  } code;
-  struct {
-    uint64_t size, type;
-  } object;
-  struct {
-    uint64_t size, name, repr, flags;
-  } type;
-  uint64_t tuple[3], list[3], dict[3], float_number[2], long_number[3];
-  struct {
-    uint64_t size, length, bytes;
-  } bytes;
-  struct {
-    uint64_t size, state, length, ascii_size;
-  } text;
-  struct {
-    uint64_t size, is_collecting;
-  } collector;
-};
-
 // What the interpreter exports and is read here. Constant after start.
 struct Exports {
-  const Offsets* at;  // also the address of _PyRuntime
+  PythonOffsets at;
+  const char* runtime;  // _PyRuntime
   PyThreadState* (*state_of_thread)();
   const void *type_of_types, *type_of_dicts, *type_of_code, *type_of_texts, *type_of_bytes;
 };
@@ -74,7 +39,7 @@ Value At(const void* object, uint64_t offset) {
   return value;
 }
 
-const void* TypeOf(const void* object) { return At<const void*>(object, python.at->object.type); }
+const void* TypeOf(const void* object) { return At<const void*>(object, python.at.object.type); }
 
 // ---- Texts, lines and modules ---------------------------------------------------------------------------------------------------------
 
@@ -83,14 +48,13 @@ class Utf8 {
  public:
   explicit Utf8(const void* object) {
     if (object == nullptr || TypeOf(object) != python.type_of_texts) return;
-    // PyASCIIObject: two bits, three of the bytes of a character, whether the characters follow, whether all are ASCII.
-    const auto state = At<uint32_t>(object, python.at->text.state);
-    const bool is_compact = (state & 1u << 5) != 0, is_ascii = (state & 1u << 6) != 0;
-    const uint32_t width = state >> 2 & 7;
+    const uint32_t state = At<uint32_t>(object, python.at.text.state) >> python.at.text.width;
+    const bool is_compact = (state & 1u << 3) != 0, is_ascii = (state & 1u << 4) != 0;
+    const uint32_t width = state & 7;
     if (!is_compact) return;
     constexpr uint64_t kSizeOfCopy = 16;  // the length and the address of a copy in UTF-8
-    const char* from = static_cast<const char*>(object) + python.at->text.ascii_size + (is_ascii ? 0 : kSizeOfCopy);
-    for (auto left = At<intptr_t>(object, python.at->text.length); left > 0 && bytes_ + 4 <= sizeof text_; --left, from += width) {
+    const char* from = static_cast<const char*>(object) + python.at.text.ascii_size + (is_ascii ? 0 : kSizeOfCopy);
+    for (auto left = At<intptr_t>(object, python.at.text.length); left > 0 && bytes_ + 4 <= sizeof text_; --left, from += width) {
       Add(width == 1 ? At<uint8_t>(from, 0) : width == 2 ? At<uint16_t>(from, 0) : At<uint32_t>(from, 0));
     }
   }
@@ -118,11 +82,11 @@ class Utf8 {
 
 // Returns the line of an instruction from a code's table of lines; 0 if it has none. The table is that of CPython 3.11 and later.
 int LineAt(const void* code, int at) {
-  const auto* const table = At<const char*>(code, python.at->code.lines);
-  auto line = At<int>(code, python.at->code.first_line);
+  const auto* const table = At<const char*>(code, python.at.code.lines);
+  auto line = At<int>(code, python.at.code.first_line);
   if (at < 0 || TypeOf(table) != python.type_of_bytes) return line;
-  const auto* entry = reinterpret_cast<const uint8_t*>(table + python.at->bytes.bytes);
-  const uint8_t* const end = entry + At<intptr_t>(table, python.at->bytes.length);
+  const auto* entry = reinterpret_cast<const uint8_t*>(table + python.at.bytes.bytes);
+  const uint8_t* const end = entry + At<intptr_t>(table, python.at.bytes.length);
   const auto delta_in = [end](const uint8_t* number) {  // six bits a byte, the lowest first; the first bit is the sign
     uint32_t bits = 0;
     for (uint32_t shift = 0; number < end && shift < 32; shift += 6) {
@@ -212,12 +176,12 @@ bool NameOfType(const char* object, char* out, size_t size) {
   const void *type = nullptr, *type_of_type = nullptr;
   const char* name = nullptr;
   const auto field = [](const void* of, uint64_t at) { return static_cast<const char*>(of) + at; };
-  const uint64_t at_type = python.at->object.type, at_flags = python.at->type.flags;
+  const uint64_t at_type = python.at.object.type, at_flags = python.at.type.flags;
   if (!ReadIfThere(field(object, at_type), &type, sizeof type) || !ReadIfThere(field(type, at_type), &type_of_type, sizeof type_of_type))
     return false;
   unsigned long flags = 0;
   if (!ReadIfThere(field(type_of_type, at_flags), &flags, sizeof flags) || (flags & kIsType) == 0) return false;
-  if (!ReadIfThere(field(type, python.at->type.name), &name, sizeof name)) return false;
+  if (!ReadIfThere(field(type, python.at.type.name), &name, sizeof name)) return false;
   size_t bytes = 0;
   for (const char* at = name; bytes + 1 < size; ++at) {
     const bool is_in_known_page = at != name && reinterpret_cast<uintptr_t>(at) % kLeastPage != 0;
@@ -232,7 +196,7 @@ bool NameOfType(const char* object, char* out, size_t size) {
 // is on the stack, with marks in the low bits: of two; it has been let go while the thread waits.
 bool EntersSectionOfTwo(const char* thread, const void* semaphore) {
   constexpr uintptr_t kOfTwo = 2, kMarks = 3, kStackOfCall = 1 << 14;
-  for (uint64_t at = 0; at + sizeof(uintptr_t) <= python.at->thread.size; at += sizeof(uintptr_t)) {
+  for (uint64_t at = 0; at + sizeof(uintptr_t) <= python.at.thread.size; at += sizeof(uintptr_t)) {
     const auto word = At<uintptr_t>(thread, at);
     const uintptr_t section = word & ~kMarks;
     if ((word & kOfTwo) == 0 || section - reinterpret_cast<uintptr_t>(semaphore) >= kStackOfCall) continue;
@@ -242,12 +206,15 @@ bool EntersSectionOfTwo(const char* thread, const void* semaphore) {
   return false;
 }
 
-// Where an interpreter has locks that stand for something. CPython does not say it: known by the sizes of the structs (3.13, x86-64).
+// Where an interpreter has locks that stand for something. CPython does not say it: known by the sizes of the structs, on x86-64.
 struct KnownLocks {
   uint64_t runtime_size, interpreter_size;
   uint64_t stop_of_all, stop, types;
 };
-constexpr KnownLocks kKnownLocks[] = {{328320, 215616, 10336, 10744, 196152}};
+constexpr KnownLocks kKnownLocks[] = {
+    {328320, 215616, 10336, 10744, 196152},  // 3.13
+    {362368, 246720, 10552, 10848, 196456},  // 3.14
+};
 
 Parked ConditionOf(const char* what, bool is_for_gc, const char* of_gc) { return {SiteOfText(is_for_gc ? of_gc : what), Kind::kSemaphore}; }
 
@@ -256,7 +223,7 @@ Parked OfInterpreter(uint64_t in_runtime, uint64_t in_interpreter, bool is_mutex
   const Parked stop = ConditionOf("stop-the-world-other", is_collecting, "stop-the-world-gc");
   if (!is_mutex) return stop;  // the only event there
   for (const KnownLocks& known : kKnownLocks) {
-    if (known.runtime_size != python.at->runtime.size || known.interpreter_size != python.at->interpreter.size) continue;
+    if (known.runtime_size != python.at.runtime.size || known.interpreter_size != python.at.interpreter.size) continue;
     if (in_runtime == known.stop_of_all || in_interpreter == known.stop) return stop;
     if (in_interpreter == known.types) return {SiteOfText("types"), Kind::kPythonObject};
   }
@@ -272,8 +239,9 @@ Parked OfMutex(const char* lock, bool is_known, bool is_of_two) {
     return is_known && at == offset % alignof(void*) && NameOfType(lock - offset, type, sizeof type);
   };
   const bool guards_object = is_in(kLockInObject);
-  if (!guards_object && !is_in(python.at->object.size)) return {SiteOfText("interpreter"), Kind::kPythonObject};
-  if (!guards_object && std::string_view(type) == "_thread.lock") return {nullptr, Kind::kPythonObject};
+  if (!guards_object && !is_in(python.at.object.size)) return {SiteOfText("interpreter"), Kind::kPythonObject};
+  if (!guards_object && (std::string_view(type) == "_thread.lock" || std::string_view(type) == "_thread.RLock"))
+    return {nullptr, Kind::kPythonObject};
   char name[80];
   std::snprintf(name, sizeof name, "%s-%s", guards_object && is_of_two ? "two-objects" : "object", type);
   return {SiteOfText(name), Kind::kPythonObject};
@@ -284,21 +252,21 @@ Parked OfMutex(const char* lock, bool is_known, bool is_of_two) {
 PFS_IN_EVERY_PROCESS void StartFreeThreads(const link_map& interpreter) {
   const Exported exported(interpreter);
   const auto find = [&](std::string_view name) { return exported.Find(SymbolName(name)); };
-  python = {static_cast<const Offsets*>(find("_PyRuntime")),
+  const auto* const runtime = static_cast<const char*>(find("_PyRuntime"));
+  python = {OffsetsOf(runtime),
+            runtime,
             reinterpret_cast<PyThreadState* (*)()>(find("PyGILState_GetThisThreadState")),
             find("PyType_Type"),
             find("PyDict_Type"),
             find("PyCode_Type"),
             find("PyUnicode_Type"),
             find("PyBytes_Type")};
-  constexpr uint64_t kVersion = 0x30D, kBelowMinor = 16, kMostOffset = 64;
-  const Offsets* const at = python.at;
-  if (at == nullptr || python.state_of_thread == nullptr || std::memcmp(at->cookie, "xdebugpy", sizeof at->cookie) != 0 ||
-      at->version >> kBelowMinor != kVersion || at->is_free_threaded == 0 || at->object.type > kMostOffset || at->type.name > kMostOffset) {
-    return;
-  }
+  const PythonOffsets& at = python.at;
+  constexpr uint64_t kMostOffset = 64;
+  const bool is_known = at.is_free_threaded && at.version <= kPython314;  // 3.15 was not tried
+  if (!is_known || python.state_of_thread == nullptr || at.object.type > kMostOffset || at.type.name > kMostOffset) return;
   const auto is_type = [](const void* type, const char* name) {
-    return type != nullptr && TypeOf(type) == python.type_of_types && std::strcmp(At<const char*>(type, python.at->type.name), name) == 0;
+    return type != nullptr && TypeOf(type) == python.type_of_types && std::strcmp(At<const char*>(type, python.at.type.name), name) == 0;
   };
   g_reads_free_threads = is_type(python.type_of_types, "type") && is_type(python.type_of_dicts, "dict") &&
                          is_type(python.type_of_code, "code") && is_type(python.type_of_texts, "str") &&
@@ -309,24 +277,41 @@ namespace {
 
 const char* InnermostFrame() {
   const PyThreadState* const thread = python.state_of_thread();
-  return thread != nullptr ? At<const char*>(thread, python.at->thread.frame) : nullptr;
+  return thread != nullptr ? At<const char*>(thread, python.at.thread.frame) : nullptr;
 }
 
 const void* CodeIn(const char* frame) {
-  const auto* const executable = At<const void*>(frame, python.at->frame.executable);
+  const auto reference = At<uintptr_t>(frame, python.at.frame.executable) & ~kMarksOfReference;
+  const auto* const executable = reinterpret_cast<const void*>(reference);
   return executable != nullptr && TypeOf(executable) == python.type_of_code ? executable : nullptr;  // else it stands for a call from C
+}
+
+// Returns where a frame is in its code, in bytes; less than 0 if that is not known. A thread may run a copy of the instructions, which an
+// array of the code has by its number. Other threads replace that array when they make copies of their own.
+int PlaceIn(const char* frame, const void* code) {
+  const char* first = static_cast<const char*>(code) + python.at.code.instructions;
+  const auto copy = python.at.frame.copy != 0 ? At<int32_t>(frame, python.at.frame.copy) : 0;
+  if (copy != 0) {
+    const auto* const copies = At<const char*>(code, python.at.code.copies);
+    intptr_t count = 0;
+    const bool is_there = ReadIfThere(copies, &count, sizeof count) && copy > 0 && copy < count;
+    if (!is_there || !ReadIfThere(copies + sizeof count + static_cast<size_t>(copy) * sizeof first, &first, sizeof first)) return -1;
+  }
+  constexpr intptr_t kMostBytes = 1 << 30;
+  const intptr_t at = At<intptr_t>(frame, python.at.frame.instruction) - reinterpret_cast<intptr_t>(first);
+  return at >= 0 && at < kMostBytes ? static_cast<int>(at) : -1;
 }
 
 // Learns which file is __main__: the outermost frame of the main thread has it, but for runpy. While `site` is imported it has not begun.
 void LearnMain(const char* frame) {
   if (syscall(SYS_gettid) != getpid()) return;
   const void* outermost = nullptr;
-  for (; frame != nullptr; frame = At<const char*>(frame, python.at->frame.previous)) {
+  for (; frame != nullptr; frame = At<const char*>(frame, python.at.frame.previous)) {
     const void* const code = CodeIn(frame);
-    if (code != nullptr && Utf8(At<const void*>(code, python.at->code.file)).view() != "<frozen runpy>") outermost = code;
+    if (code != nullptr && Utf8(At<const void*>(code, python.at.code.file)).view() != "<frozen runpy>") outermost = code;
   }
-  if (outermost == nullptr || Utf8(At<const void*>(outermost, python.at->code.name)).view() != "<module>") return;
-  const Utf8 file(At<const void*>(outermost, python.at->code.file));
+  if (outermost == nullptr || Utf8(At<const void*>(outermost, python.at.code.name)).view() != "<module>") return;
+  const Utf8 file(At<const void*>(outermost, python.at.code.file));
   if (!file.view().starts_with(kFrozen)) main_file.store(SiteOfText(file.view()), std::memory_order_release);
 }
 
@@ -338,18 +323,16 @@ FreeFrames::FreeFrames() : next_(InnermostFrame()) {
 
 bool FreeFrames::Next(Frame* frame) {
   const char* here = next_;
-  while (here != nullptr && CodeIn(here) == nullptr) here = At<const char*>(here, python.at->frame.previous);
+  while (here != nullptr && CodeIn(here) == nullptr) here = At<const char*>(here, python.at.frame.previous);
   if (here == nullptr) return false;
-  next_ = At<const char*>(here, python.at->frame.previous);
+  next_ = At<const char*>(here, python.at.frame.previous);
   const void* const code = CodeIn(here);
-  const auto* const first = static_cast<const char*>(code) + python.at->code.instructions;
-  const auto at = static_cast<int>(At<const char*>(here, python.at->frame.instruction) - first);
-  *frame = {static_cast<PyObject*>(const_cast<void*>(code)), nullptr, at, nullptr};
+  *frame = {static_cast<PyObject*>(const_cast<void*>(code)), nullptr, PlaceIn(here, code), nullptr};
   return true;
 }
 
 const Code* FreeFrames::CodeOf(const Frame& frame, const char* skipped, Code* copy) {
-  const Utf8 file(At<const void*>(frame.code, python.at->code.file)), function(At<const void*>(frame.code, python.at->code.name));
+  const Utf8 file(At<const void*>(frame.code, python.at.code.file)), function(At<const void*>(frame.code, python.at.code.name));
   module_bytes_ = ModuleOfFile(file.view(), module_, sizeof module_);
   *copy = CodeOfTexts(frame, skipped, {{module_, module_bytes_}, file.view(), function.view()});
   return copy;
@@ -376,15 +359,14 @@ Parked ParkedAt(const void* semaphore) {
   const auto* const thread = reinterpret_cast<const char*>(python.state_of_thread());
   const Parked by_line = {nullptr, Kind::kSemaphore};
   if (thread == nullptr) return by_line;
-  const auto* const runtime = reinterpret_cast<const char*>(python.at);
-  const auto* const interpreter = At<const char*>(thread, python.at->thread.interpreter);
+  const auto* const interpreter = At<const char*>(thread, python.at.thread.interpreter);
   const auto offset_in = [lock](const char* in) { return static_cast<uint64_t>(lock - in); };
-  const bool is_collecting = At<int>(interpreter, python.at->interpreter.collector + python.at->collector.is_collecting) != 0;
-  if (offset_in(thread) < python.at->thread.size) return ConditionOf("stopped-by-other", is_collecting, "stopped-by-gc");
+  const bool is_collecting = At<int>(interpreter, python.at.interpreter.collector + python.at.collector.is_collecting) != 0;
+  if (offset_in(thread) < python.at.thread.size) return ConditionOf("stopped-by-other", is_collecting, "stopped-by-gc");
   const bool is_known = t_noted.semaphore == semaphore && t_noted.lock == lock;  // else it is a lock that guards others
   const bool is_mutex = !is_known || t_noted.state == kLockedAndParked;
-  if (offset_in(runtime) < python.at->runtime.size || offset_in(interpreter) < python.at->interpreter.size) {
-    return OfInterpreter(offset_in(runtime), offset_in(interpreter), is_mutex, is_collecting);
+  if (offset_in(python.runtime) < python.at.runtime.size || offset_in(interpreter) < python.at.interpreter.size) {
+    return OfInterpreter(offset_in(python.runtime), offset_in(interpreter), is_mutex, is_collecting);
   }
   Parked found = {nullptr, Kind::kSemaphore};
   if (is_mutex) found = OfMutex(lock, is_known, EntersSectionOfTwo(thread, semaphore));

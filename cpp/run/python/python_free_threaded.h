@@ -2,7 +2,7 @@
 //
 // Nothing of CPython is called here: a thread that waits holds a lock of the interpreter's table of waiters, or has let go of the
 // interpreter. A thread reads its own frames, and the code, names and tables of lines that they keep alive. None of these changes. The
-// interpreter says itself where the fields of its structs are (_Py_DebugOffsets, CPython 3.13).
+// interpreter says itself where the fields of its structs are (python_offsets.h).
 //
 // A lock of such an interpreter is a byte, most of them in an object: PyMutex. A thread takes a free one without a call. A thread that must
 // wait makes a semaphore on its stack; the word in front of it is the address of the byte. So only waits are seen, and free locks cost

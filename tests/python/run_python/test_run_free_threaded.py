@@ -183,14 +183,15 @@ NAMES = {
 }
 
 
+@pytest.mark.parametrize("name", ["python3.13t", "python3.14t"])
 @pytest.mark.parametrize("kind", NAMES)
-def test_a_wait_is_named_by_what_it_is_for(tmp_path: Path, kind: str) -> None:
+def test_a_wait_is_named_by_what_it_is_for(tmp_path: Path, kind: str, name: str) -> None:
     """The time that pfs shows at the line is that of the program's own log.
 
     A thread spins before it waits, and a busy machine makes that long: then threads wait longer.
     """
-    if (python := shutil.which("python3.13t")) is None:
-        pytest.skip("no python3.13t")
+    if (python := shutil.which(name)) is None:
+        pytest.skip(f"no {name}")
     (tmp_path / "planted.py").write_text(PLANTED)
     line = next(at for at, text in enumerate(PLANTED.splitlines(), 1) if text.endswith(f"# waits for {kind}"))
     ratios = []
