@@ -187,17 +187,29 @@ constinit FrameTrust g_frame_trust = {};
 namespace {
 
 constexpr FrameLayout kLayouts[] = {
-    {0x30B, true, 56, 8, 32, 8, 48, 56, 69, 0},
-    {0x30C, true, 56, 0, 0, 24, 8, 56, 70, 3},
-    {0x30D, false, 72, 0, 0, 24, 8, 56, 70, 3},
+    {0x30B, true, 56, 8, 32, 8, 48, 56, 69},
+    {0x30C, true, 56, 0, 0, 24, 8, 56, 70},
 };
+
+// Returns what a later interpreter says itself; version 0 if it is of an unknown version, or if an offset is too large.
+FrameLayout LayoutByInterpreter() {
+  const PythonOffsets at = OffsetsOf(g_py._PyRuntime);
+  // What is not said: between the code and the globals are the frame before and the function.
+  const uint64_t code = at.frame.executable, globals = code + 3 * sizeof(void*);
+  const uint64_t all[] = {at.thread.frame, code, globals, at.frame.previous, at.frame.instruction, at.frame.owner};
+  if (at.version == 0 || *std::max_element(std::begin(all), std::end(all)) > UINT8_MAX) return {};
+  const auto byte = [](uint64_t offset) { return static_cast<uint8_t>(offset); };
+  return {at.version,          false,         byte(at.thread.frame),   0,
+          byte(code),          byte(globals), byte(at.frame.previous), byte(at.frame.instruction),
+          byte(at.frame.owner)};
+}
 
 FrameLayout LayoutOfInterpreter() {
   constexpr unsigned kBelowMinor = 16;  // bits
   for (const FrameLayout& known : kLayouts) {
     if (known.version == *g_py.Py_Version >> kBelowMinor) return known;
   }
-  return {};
+  return LayoutByInterpreter();
 }
 
 // Returns whether the layout is still to be checked.

@@ -9,7 +9,7 @@
 //
 // A search takes the second way if the first one meets something new. The first one needs the layout of the structs, which each version of
 // CPython has of its own. It is trusted once both ways have agreed in a row of searches. If they disagree too often, or if the version is
-// not in the list, all searches take the second way.
+// not known, all searches take the second way.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@
 
 #include "run/loader/sites.h"
 #include "run/python/python_api.h"
+#include "run/python/python_offsets.h"
 #include "shm/cell.h"
 
 namespace perfschema::run {
@@ -129,7 +130,6 @@ struct FrameLayout {
   bool has_cframe;        // the state leads to a _PyCFrame, and that to the frame
   uint8_t state, cframe;  // to the innermost frame
   uint8_t code, globals, previous, instruction, owner;
-  char owned_by_c;  // the owner of a frame that stands for a call from C; 0: there are none
 };
 
 // Says whether the layout of the interpreter is trusted. REQUIRES: the GIL.
@@ -155,12 +155,10 @@ class RawFrames : public RememberedFrames {
   // Steps to the next frame, the innermost first. Returns false at the end.
   bool Next(Frame* frame) {
     const char* here = next_;
-    while (here != nullptr && layout_.owned_by_c != 0 && At<char>(here, layout_.owner) == layout_.owned_by_c) {
-      here = At<const char*>(here, layout_.previous);
-    }
+    while (here != nullptr && At<unsigned char>(here, layout_.owner) >= kOwnedByC) here = At<const char*>(here, layout_.previous);
     if (here == nullptr) return false;
     next_ = At<const char*>(here, layout_.previous);
-    auto* const code = At<PyObject*>(here, layout_.code);
+    auto* const code = reinterpret_cast<PyObject*>(At<uintptr_t>(here, layout_.code) & ~kMarksOfReference);
     const intptr_t at = At<const char*>(here, layout_.instruction) - reinterpret_cast<const char*>(code) - code_offset_;
     *frame = {code, At<PyObject*>(here, layout_.globals), static_cast<int>(at), nullptr};
     return true;
