@@ -2,6 +2,7 @@
 
     python lab/python_suites.py                 # CPython's modules and the packages from PyPI
     python lab/python_suites.py cpython         # or: packages, or names of both; test_... is any module of CPython's
+    python lab/python_suites.py --interpreter python3.14t threads       # what a Python without the GIL must not change
     python lab/python_suites.py --folder DIR    # keeps sources, environment and results there
     PYTHONPATH=... python lab/python_suites.py --interpreter /usr/bin/python3 cpython
 
@@ -53,6 +54,17 @@ CPYTHON = [
     "test_multiprocessing_forkserver",
     "test_multiprocessing_spawn",
     "test_multiprocessing_main_handling",
+]
+
+# Of these, what a Python without the GIL does in another way.
+THREADS = [
+    "test_queue",
+    "test_sqlite3",
+    "test_threading",
+    "test_free_threading",
+    "test_concurrent_futures",
+    "test_socket",
+    "test_asyncio",
 ]
 
 OPTIONS = {
@@ -158,7 +170,7 @@ def packages(names: list[str], at: Path, seconds: float) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="cpython, packages, names of packages, modules test_... of CPython"
+        "names", nargs="*", metavar="NAME", help="cpython, threads, packages, names of packages, modules test_... of CPython"
     )
     parser.add_argument("--folder", type=Path, help="keeps everything there; without it, a temporary folder")
     parser.add_argument("--seconds", type=float, default=600, help="ends a suite after that time (600)")
@@ -167,10 +179,11 @@ def main() -> int:
     everything = {name.partition("==")[0]: name for name in PACKAGES}
     names = options.names or ["cpython", "packages"]
     modules = [m for m in CPYTHON if m in names or "cpython" in names]
-    modules += [name for name in names if name.startswith("test_") and name not in CPYTHON]
+    modules += [m for m in THREADS if "threads" in names and m not in modules]
+    modules += [name for name in names if name.startswith("test_") and name not in modules]
     wanted = [package for short, package in everything.items() if short in names or "packages" in names]
-    if unknown := set(names) - {"cpython", "packages", *modules, *everything}:
-        legal = ", ".join(["cpython", "packages", "test_...", *everything])
+    if unknown := set(names) - {"cpython", "threads", "packages", *modules, *everything}:
+        legal = ", ".join(["cpython", "threads", "packages", "test_...", *everything])
         parser.error(f"unknown: {', '.join(sorted(unknown))}; legal are {legal}")
     with tempfile.TemporaryDirectory(prefix="pfs-suites-") as temporary:
         at = (options.folder or Path(temporary)).resolve()
