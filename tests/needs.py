@@ -60,6 +60,7 @@ NEEDS = {
     "libomp": Need(
         lambda: bool(glob.glob("/usr/lib/llvm-*/lib/libomp.so")) and tools("clang")(), "apt-get install clang libomp-dev"
     ),
+    "debuginfod": Need(tools("debuginfod-find"), "apt-get install debuginfod"),
     "fakeroot": Need(tools("fakeroot"), "apt-get install fakeroot"),
     "mariadb": Need(tools("mariadbd"), "apt-get install mariadb-server-core"),
     "mkdocs": Need(modules("material", "mkdocstrings"), "pip install '.[docs]'"),

@@ -19,6 +19,7 @@ if ((all)); then
   extra=test,databases
   packages+=(faketime iproute2 libgtest-dev qemu-user rsync sqlite3 valgrind xz-utils)
   packages+=(libjemalloc2 libmimalloc-dev libtcmalloc-minimal4 memcached nginx-light ripgrep) # programs and allocators under pfs run
+  packages+=(debuginfod) # the client of servers with debug files
   packages+=(fakeroot) # a library between a program and the C library
   packages+=(musl-tools) # a program that cannot have libperfschema-run.so
   packages+=(libmariadb-dev mariadb-client-core mariadb-server-core postgresql prometheus-mysqld-exporter redis-server) # tests start servers

@@ -1,6 +1,7 @@
 """Finds the files that know the symbols and lines of a module: the module itself, and its debug file.
 
-A debug file is found by the build-id below /usr/lib/debug, or by the name in the section .gnu_debuglink.
+A debug file is found by the build-id below /usr/lib/debug, or by the name in the section .gnu_debuglink, or, where the user has
+set DEBUGINFOD_URLS, by debuginfod-find, the client of elfutils, which asks these servers and keeps what they send.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shutil
 import struct
+import subprocess
 import sys
 import zlib
 from collections.abc import Collection, Iterator
@@ -26,12 +29,15 @@ _MOST_OF_NOTES = 1 << 16  # a build-id is in a small one
 _MOST_OF_A_NAME = 256  # of a section
 _MOST_OF_A_SYMBOL = 1 << 16
 _MOST_SUMMED = 1 << 30  # bytes of a debug file without a build-id
+_MOST_SECONDS = 60  # for a debug file from a server
 _HEADER = struct.Struct("<16s24xQ10xHHH")  # where the sections are, their size, their number, which has the names
 _SECTION = struct.Struct("<II16xQQI4xQ8x")
 _NOTE = struct.Struct("<III")
 _IDENTITY = b"\x7fELF\x02\x01"  # 64 bits, little-endian, as every program that pfs can be in
 _NOTES, _NO_BITS = 7, 8  # types of sections
 _BUILD_ID = 3  # type of a note
+
+_SERVERS_ARE_SLOW = "DEBUGINFOD_URLS"  # the name of their line in LEFT
 
 LEFT: dict[str, str] = {}  # files that were not read, or not to their end, and why
 
@@ -146,10 +152,12 @@ def files_of(path: str, build_id: str) -> tuple[str, ...]:
     """Returns the files that belong to a module, itself first. It leaves out files that have changed since: another build-id."""
     found = []
     link: tuple[str, int] | None = None
+    has_lines = False
     with opened(path) as elf:
         if elf is not None and (not build_id or build_id_of(elf) == build_id):
             found.append(path)
             link = _debug_link(elf)
+            has_lines = any(elf.named(name) for name in (".debug_info", ".zdebug_info"))
     by_id = f"{_DEBUG}/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
     if build_id and _has_build_id(by_id, build_id):
         found.append(by_id)
@@ -160,7 +168,22 @@ def files_of(path: str, build_id: str) -> tuple[str, ...]:
             if place != path and (_has_build_id(place, build_id) if build_id else _has_sum(place, check)):
                 found.append(place)
                 break
+    if build_id and not has_lines and len(found) < 2 and (fetched := _fetched(build_id)) and _has_build_id(fetched, build_id):
+        found.append(fetched)
     return tuple(found)
+
+
+def _fetched(build_id: str) -> str:
+    """Returns the debug file that a server of DEBUGINFOD_URLS has for a module, or ""."""
+    tool = shutil.which("debuginfod-find") if os.environ.get("DEBUGINFOD_URLS") else None
+    if tool is None or _SERVERS_ARE_SLOW in LEFT:
+        return ""
+    try:
+        done = subprocess.run([tool, "debuginfo", build_id], capture_output=True, text=True, check=False, timeout=_MOST_SECONDS)
+    except subprocess.TimeoutExpired:  # and each other file would take as long
+        LEFT[_SERVERS_ARE_SLOW] = f"a debug file did not come in {_MOST_SECONDS} s"
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _has_build_id(path: str, build_id: str) -> bool:
