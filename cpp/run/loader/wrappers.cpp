@@ -15,6 +15,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/settings.h"
+
 namespace perfschema::run {
 namespace {
 
@@ -78,6 +80,17 @@ static_assert(IsOfWrapper("_ZN47_$LT$std..fs..File$u20$as$u20$std..io..Read$GT$4
 static_assert(IsOfWrapper("_ZN3std2io18default_read_exact17h0123456789abcdefE"));
 static_assert(!IsOfWrapper("_RNvXCs1234_4shopNtB2_3LogNtNtCs5678_3std2io5Write5write"));
 static_assert(!IsOfWrapper("_ZN51_$LT$shop..Log$u20$as$u20$std..io..Write$GT$5write17h0123456789abcdefE"));
+
+// Returns whether a name is one of the user's: names between commas, each of which may end in a `*` for any other characters.
+bool IsOfUsers(std::string_view name, std::string_view wrappers) {
+  while (!wrappers.empty()) {
+    const size_t end = std::min(wrappers.find(','), wrappers.size());
+    const std::string_view wrapper = wrappers.substr(0, end);
+    wrappers.remove_prefix(std::min(end + 1, wrappers.size()));
+    if (wrapper.ends_with('*') ? name.starts_with(wrapper.substr(0, end - 1)) : name == wrapper) return true;
+  }
+  return false;
+}
 
 struct Range {
   uint64_t begin, end;
@@ -149,9 +162,12 @@ Ranges ReadWrappers(const Module& module) {
   constexpr size_t kMost = 2048;
   auto* const ranges = static_cast<Range*>(std::malloc(kMost * sizeof(Range)));
   if (ranges == nullptr) return kNone;
+  const char* const setting = Setting("PFS_RUN_WRAPPERS");
+  const std::string_view of_user = setting != nullptr ? setting : "";
   size_t count = 0;
   ModuleFile(module).ForEachSymbol([&](const ElfW(Sym) & symbol, const char* name) {
-    if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF || count == kMost || !IsOfWrapper(name)) return;
+    if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF || count == kMost) return;
+    if (!IsOfWrapper(name) && !IsOfUsers(name, of_user)) return;
     ranges[count++] = {symbol.st_value, symbol.st_value + symbol.st_size};
   });
   std::sort(ranges, ranges + count, [](const Range& a, const Range& b) { return a.begin < b.begin; });

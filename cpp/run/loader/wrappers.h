@@ -1,7 +1,8 @@
 // run/loader/wrappers.h: functions that take a lock, or wait, on behalf of their caller: std::mutex::lock(), CRYPTO_THREAD_write_lock().
 //
 // All locks of a program would have the place of such a function. So a lock is named after the caller of the wrapper, and so is a wait.
-// Wrappers are known by their symbols (wrappers.cpp lists the names), which are read once from the file of each module that takes locks.
+// Wrappers are known by their symbols (wrappers.cpp lists the names; PFS_RUN_WRAPPERS has the user's), which are read once from the file of
+// each module that takes locks.
 #pragma once
 
 #include "run/loader/sites.h"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -170,6 +172,46 @@ def test_a_debug_file_by_its_link(program: Path, place: symbols.Place, tmp_path:
         assert lines.line_of(symbols.Place(str(other / "stuck"), place.offset, build_id, is_return=True)) is None
 
 
+@pytest.mark.needs("debuginfod")
+def test_a_debug_file_from_a_server(program: Path, place: symbols.Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server is asked only if DEBUGINFOD_URLS names it, and a file of another build is not taken."""
+    stripped, asked = tmp_path / "stuck", []
+    subprocess.run(["objcopy", "--strip-all", program, stripped], check=True)
+    served = tmp_path / "served"
+    subprocess.run(["objcopy", "--only-keep-debug", variant(program, tmp_path, "-O2"), served], check=True)
+    subprocess.run(["objcopy", "--strip-all", program, stripped], check=True)  # where the variant was
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(served.read_bytes())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        assert files_of(str(stripped), place.build_id) == (str(stripped),)
+        assert asked == []
+        monkeypatch.setenv("DEBUGINFOD_URLS", f"http://127.0.0.1:{server.server_port}")
+        for attempt, of_this_build in enumerate([False, True]):
+            if of_this_build:
+                subprocess.run(["objcopy", "--only-keep-debug", program, served], check=True)
+            monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / f"cache{attempt}"))
+            files_of.cache_clear()
+            found = files_of(str(stripped), place.build_id)
+            assert asked == [f"/buildid/{place.build_id}/debuginfo"] * (attempt + 1)
+            assert len(found) == 1 + of_this_build
+        here = symbols.Place(str(stripped), place.offset, place.build_id, is_return=True)
+        assert lines.line_of(here) == line_of("asker waits")
+        assert files_of(str(program), place.build_id) == (str(program),)  # it has lines: nobody is asked
+        assert len(asked) == 2
+        server.shutdown()
+    files_of.cache_clear()
+
+
 def test_a_file_that_has_changed_or_is_too_large_has_no_lines(place: symbols.Place, monkeypatch: pytest.MonkeyPatch) -> None:
     changed = symbols.Place(place.path, place.offset, "00" * 20, is_return=True)
     assert (symbols.symbol_of(changed), lines.line_of(changed)) == (None, None)
@@ -321,6 +363,44 @@ def test_own_names_in_the_report(tmp_path: Path) -> None:
     assert [(row["name"], row["count"]) for row in locks] == [("wait/synch/mutex/both", 14)]
 
 
+def test_a_function_that_takes_a_lock_for_its_caller(tmp_path: Path) -> None:
+    """Without the line of the file, the place is in the function."""
+    source, program, own = tmp_path / "shop.c", tmp_path / "shop", tmp_path / "own"
+    source.write_text("""#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static pthread_mutex_t* lock;
+__attribute__((noinline)) int shop_lock(pthread_mutex_t* which) { int rc = pthread_mutex_lock(which); return rc + 0 * rand(); }
+static void* waits(void* nothing) {
+  shop_lock(lock); /* waits */
+  pthread_mutex_unlock(lock);
+  return nothing;
+}
+int main(void) {
+  pthread_t thread;
+  pthread_mutex_t made = PTHREAD_MUTEX_INITIALIZER;
+  lock = malloc(sizeof made);
+  *lock = made;
+  shop_lock(lock); /* holds */
+  pthread_create(&thread, NULL, waits, NULL);
+  usleep(30000);
+  pthread_mutex_unlock(lock);
+  return pthread_join(thread, NULL);
+}
+""")
+    subprocess.run(["cc", "-O1", "-g", "-o", program, source, "-lpthread"], check=True)
+    at = {text.rpartition("/* ")[2][:-3]: n for n, text in enumerate(source.read_text().splitlines(), 1) if text.endswith(" */")}
+    for line, expected in [
+        ("", [("shop_lock", 5), ("shop_lock", 5)]),
+        ("shop_l* -> (caller)\n", [("main", at["holds"]), ("waits", at["waits"])]),
+    ]:
+        own.write_text(line)
+        output("run", "--json", "--names", str(own), "-o", str(tmp_path / "report"), "--", str(program))
+        [row] = json.loads((tmp_path / "report").read_text())["blocked"]
+        seen = [re.search(r"(\w+)\+0x\w+ \(shop\.c:(\d+)\)", row[key]) for key in ("name", "source")]
+        assert [(found[1], int(found[2])) for found in seen if found] == expected, row
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -329,6 +409,7 @@ def test_own_names_in_the_report(tmp_path: Path) -> None:
         ("queue_lock ->", "bad name ''"),
         ("queue_lock -> /LOCK", "bad name '/LOCK'"),
         ("queue_lock -> a\x1b[2J", "bad name"),
+        ("app/my_lock* -> (caller)", "'app/my_lock*' is no symbol"),
     ],
 )
 def test_a_bad_line_of_a_file_of_names(line: str, said: str, tmp_path: Path) -> None:

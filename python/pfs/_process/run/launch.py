@@ -75,11 +75,13 @@ def environment(
     children: str = "all",
     sanitizers: Sequence[str] = (),
     keeps_dead: bool = False,
+    wrappers: Sequence[str] = (),
 ) -> dict[str, str]:
     """Returns the variables of a program whose segments are to be in `folder`; the others are options of ``pfs run``.
 
     Args:
         keeps_dead: processes leave the segments of dead ones to ``pfs run`` (``watch``), unless the file system is full.
+        wrappers: functions that take a lock for their caller, by symbol; each may end in a ``*``.
 
     A program built with `sanitizers` gets these first. Programs that it starts get neither: they were built without.
 
@@ -103,6 +105,7 @@ def environment(
         **_unless_default(
             "PFS_RUN_PYTHON", ",".join(part for part in python if part != "none") or "none", ",".join(PYTHON_PARTS)
         ),
+        **_unless_default("PFS_RUN_WRAPPERS", ",".join(wrappers), ""),
     }
 
 

@@ -18,6 +18,8 @@ __all__ = ["BESIDE", "OwnNames", "names_for", "parse"]
 
 BESIDE = "names"  # the file in the folder of a run
 _ARROW = "->"
+_CALLER = "(caller)"  # stands for a name: the pattern is a symbol, whose locks are its caller's
+_SYMBOL = re.compile(r"[\w.$@]+\*?")
 _MOST_BYTES = 1 << 24
 # What stands before the part of a name that the user replaces.
 _FAMILY = re.compile(r"(?:wait/[^/]+/[^/]+/|thread/)")
@@ -28,6 +30,7 @@ class OwnNames:
     """Holds the lines of a file of names. The first line that matches a name gives the user's own one."""
 
     lines: tuple[tuple[re.Pattern[str], str], ...] = ()
+    wrappers: tuple[str, ...] = ()  # functions that take a lock for their caller
 
     def name(self, candidates: Iterable[str]) -> str | None:
         """Returns the user's name of an instrument, behind its family (wait/synch/mutex/), or None.
@@ -49,7 +52,7 @@ def parse(text: str, file: str) -> OwnNames:
     Raises:
         InvalidValue: a line is wrong. The message has its number, and what is legal.
     """
-    lines = []
+    lines, wrappers = [], []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -61,14 +64,19 @@ def parse(text: str, file: str) -> OwnNames:
             problem = "the pattern is empty"
         elif not own or own.startswith("/") or own.endswith("/") or not own.isprintable():
             problem = f"bad name {own!r}"
+        elif own == _CALLER and not _SYMBOL.fullmatch(pattern):
+            problem = f"{pattern!r} is no symbol of a function, nor the begin of one and a '*'"
         if problem:
             raise InvalidValue(
                 f"{file}:{number}: {problem}: legal is 'PATTERN {_ARROW} NAME', such as "
                 f"'app/data+0x4080 {_ARROW} shop/LOCK_orders' or '*/pool_* {_ARROW} pools'"
             )
+        if own == _CALLER:
+            wrappers.append(pattern)
+            continue
         # A pattern that begins inside a name begins after a "/".
         lines.append((re.compile(rf"(?:.*/)?{fnmatch.translate(pattern)}", re.DOTALL), own))
-    return OwnNames(tuple(lines))
+    return OwnNames(tuple(lines), tuple(wrappers))
 
 
 def names_for(segment: str | None) -> OwnNames:

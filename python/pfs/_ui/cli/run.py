@@ -185,7 +185,15 @@ def run(
             with open(paths.made(os.path.join(folder, own_names.BESIDE)), "w", encoding="utf-8") as file:
                 file.write(names)
         environment = outside | launch.environment(
-            folder, only, decode, python, all_on, children, program.sanitizers, keeps_dead=reads or keep
+            folder,
+            only,
+            decode,
+            python,
+            all_on,
+            children,
+            program.sanitizers,
+            keeps_dead=reads or keep,
+            wrappers=own_names.parse(names or "", "").wrappers,
         )
         with Watch(folder, takes=reads and not keep) as watch:
             before = launch.Took.so_far()
