@@ -125,7 +125,7 @@ class filebuf : public std::streambuf {
     }
     if (!back_to_read_position()) return pos_type(off_type(-1));
     const int whence = direction == std::ios_base::beg ? SEEK_SET : direction == std::ios_base::cur ? SEEK_CUR : SEEK_END;
-    return pos_type(off_type(move_to(offset, whence)));
+    return pos_type(move_to(offset, whence));
   }
   pos_type seekpos(pos_type position, std::ios_base::openmode which) override {
     return seekoff(off_type(position), std::ios_base::beg, which);

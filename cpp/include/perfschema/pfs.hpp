@@ -156,7 +156,8 @@ class [[nodiscard]] movable_lock {
   }
   movable_lock(movable_lock&& other) noexcept : mutex_(std::exchange(other.mutex_, nullptr)), owns_(std::exchange(other.owns_, false)) {}
   movable_lock& operator=(movable_lock&& other) noexcept {
-    movable_lock(std::move(other)).swap(*this);
+    movable_lock taken{std::move(other)};
+    taken.swap(*this);
     return *this;
   }
 
@@ -331,7 +332,8 @@ class file {
   }
   file(file&& other) noexcept { swap(other); }
   file& operator=(file&& other) noexcept {
-    file(std::move(other)).swap(*this);
+    file taken{std::move(other)};
+    taken.swap(*this);
     return *this;
   }
   void swap(file& other) noexcept {

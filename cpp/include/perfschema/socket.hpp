@@ -54,7 +54,8 @@ class socket {
   }
   socket(socket&& other) noexcept { swap(other); }
   socket& operator=(socket&& other) noexcept {
-    socket(std::move(other)).swap(*this);
+    socket taken{std::move(other)};
+    taken.swap(*this);
     return *this;
   }
   void swap(socket& other) noexcept {

@@ -90,7 +90,8 @@ def test_bytes_of_a_stream_are_those_of_its_file(tmp_path: Path) -> None:
 def test_headers_compile_without_a_warning(compiler: str, flags: tuple[str, str]) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"needs {compiler}")
-    shell(compiler, *" ".join(flags).split(), *STRICT, INCLUDE, "-fsyntax-only", SOURCE)
+    of_gcc = ["-Wuseless-cast"] if compiler == "g++" else []  # clang has no such warning
+    shell(compiler, *" ".join(flags).split(), *STRICT, *of_gcc, INCLUDE, "-fsyntax-only", SOURCE)
 
 
 def test_an_old_standard_is_refused_in_one_sentence(tmp_path: Path) -> None:
