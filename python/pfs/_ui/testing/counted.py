@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Block = tuple[bool, int]  # whether instruments are on, and calls
 
-__all__ = ["Processor", "earlier_of", "in_valgrind", "leave_valgrind", "result_of_valgrind"]
+__all__ = ["Processor", "calls_of", "earlier_of", "in_valgrind", "leave_valgrind", "result_of_valgrind"]
 
 _OPEN = {"x86_64": 298, "aarch64": 241}  # perf_event_open
 HARDWARE_INSTRUCTIONS = (0, 1)
@@ -88,6 +88,11 @@ def earlier_of(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+def calls_of(folder: Path) -> int:
+    """Returns how many calls a block has: the session above has chosen, and divides by them."""
+    return int((folder / "calls").read_text())
+
+
 def leave_valgrind(folder: Path, blocks: Sequence[Block], run: Callable[[Block], Callable[[], object]]) -> NoReturn:
     """Runs the blocks between two marks each, tells the session above which they are, and ends this session."""
 
@@ -108,9 +113,11 @@ def leave_valgrind(folder: Path, blocks: Sequence[Block], run: Callable[[Block],
     pytest.exit("counted", returncode=0)
 
 
-def result_of_valgrind(config: pytest.Config, test: str, blocks: int, earlier: Sequence[Mapping[str, Any]]) -> list[int]:
+def result_of_valgrind(
+    config: pytest.Config, test: str, calls: int, blocks: int, earlier: Sequence[Mapping[str, Any]]
+) -> list[int]:
     """Runs a test once more, below valgrind, up to the measurement that comes after the `earlier` ones. Returns the instructions
-    of each block.
+    of each block of `calls` calls.
 
     Raises:
         StateError: there is no valgrind, or the run failed.
@@ -124,6 +131,7 @@ def result_of_valgrind(config: pytest.Config, test: str, blocks: int, earlier: S
     with tempfile.TemporaryDirectory(prefix="pfs-") as name:
         folder = Path(name)
         (folder / "earlier.json").write_text(json.dumps(earlier))
+        (folder / "calls").write_text(str(calls))
         command = [valgrind, "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", f"--dump-before={_MARK}"]
         command += [f"--callgrind-out-file={folder}/counts", "--", sys.executable, "-m", "pytest", test, f"--rootdir={root}"]
         command += ["-p", "no:cacheprovider", f"--basetemp={folder}/tmp"]
