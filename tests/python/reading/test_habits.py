@@ -150,20 +150,25 @@ def test_five_kills_leave_no_more_than_the_bound(tmp_path: Path) -> None:
     assert sum(sizes) - max(sizes) <= 6 * 2**20  # the last one stays in any case
 
 
-def test_ps_shows_the_living_first_and_the_sum_of_the_dead(tmp_path: Path, fresh: Run) -> None:
-    for _ in range(2):
-        subprocess.run([sys.executable, "-c", SERVICE], env=environment(tmp_path), check=False)
+def test_ps_shows_the_living_first_then_three_of_the_dead_and_the_sum_of_all(tmp_path: Path, fresh: Run) -> None:
+    options = "performance_schema_max_dead_megabytes=64"
+    for _ in range(4):
+        service = [sys.executable, "-c", "import os, pfs; pfs.Lock('ps/LOCK_two').acquire(); os.kill(os.getpid(), 9)"]
+        subprocess.run(service, env=environment(tmp_path) | {"PFS_OPTIONS": options}, check=False)
     script = """
         import subprocess, sys, pfs
         with pfs.Lock("ps/LOCK_one"): pass
-        done = subprocess.run([sys.executable, "-m", "pfs", "ps"], capture_output=True, text=True)
-        states = [line.split(str(pfs.processes()["USER"][0]))[1].split()[2] for line in done.stdout.splitlines()[1:]]
-        print(states)
+        for options in ([], ["--all"], ["--where", "STATE = 'dead'"]):
+            done = subprocess.run([sys.executable, "-m", "pfs", "ps", *options], capture_output=True, text=True)
+            print([line.split(str(pfs.processes()["USER"][0]))[1].split()[2] for line in done.stdout.splitlines()[1:]])
+            print(done.stderr, end="")
         started = pfs.processes()["STARTED"].tolist()
         print(started[1] > started[2])
-        print(done.stderr)
     """
-    states, newest_first, hint, *_ = fresh(script).splitlines()
-    assert states == "['alive', 'dead', 'dead']"
+    states, hint, of_all, hint_of_all, of_dead, _, newest_first = fresh(script, options=options).splitlines()
+    assert states == str(["alive"] + ["dead"] * 3)
+    assert of_all == str(["alive"] + ["dead"] * 4)
+    assert of_dead == str(["dead"] * 4)
     assert newest_first == "True"
-    assert re.fullmatch(r"2 dead, [0-9.]+ MiB: pfs gc removes them", hint), hint
+    assert re.fullmatch(r"4 dead, [0-9.]+ [KM]iB, 1 of them not shown \(--all\): pfs gc removes them", hint), hint
+    assert re.fullmatch(r"4 dead, [0-9.]+ [KM]iB: pfs gc removes them", hint_of_all), hint_of_all

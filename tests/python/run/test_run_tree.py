@@ -104,7 +104,9 @@ def test_the_tree_is_that_of_the_program(family: Family, monkeypatch: pytest.Mon
         if row["STATE"] == "dead":
             assert (row["COUNT_STAR"], row["SUM_TIMER_WAIT"]) == (waits["COUNT_STAR"].sum(), waits["SUM_TIMER_WAIT"].sum())
         assert row["COUNT_STAR"] > 0
-    assert output("ps", "--tree", "--dir", folder).count("script.py") == 4  # the folder of one run
+    table = output("ps", "--tree", "--dir", folder)
+    assert table.count("script.py") == 4  # the folder of one run
+    assert len(re.findall(r"  [0-9.]+ [nµm]?s  ", table)) == 4  # SUM_TIMER_WAIT has a unit
 
 
 def test_processes_that_ended_too_soon_for_pfs_run_have_their_parents(family: Family) -> None:

@@ -36,6 +36,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 __all__ = ["diff", "gc", "ps", "set_", "show", "snapshot", "truncate"]
 
 _WAITS = "events_waits_summary_global_by_event_name"  # whose units --tree has
+_DEAD_SHOWN = 3  # by ps, unless it is asked for others
 
 
 class Share(click.ParamType):  # type: ignore[type-arg, unused-ignore]
@@ -69,6 +70,7 @@ def is_for_people(human: bool | None) -> bool:
 @sort_option
 @limit_option
 @click.option("--tree", "is_tree", is_flag=True, help="The processes of each pfs run below their parents, with their waits.")
+@click.option("--all", "is_all", is_flag=True, help=f"Also the dead ones beyond the {_DEAD_SHOWN} newest.")
 @output_options
 def ps(
     directory: str | None,
@@ -77,12 +79,14 @@ def ps(
     sort: str | None,
     limit: int | None,
     is_tree: bool,
+    is_all: bool,
     form: str,
     output: str | None,
 ) -> None:
     """Lists the processes that can be read, running or dead.
 
-    Without --sort those that run come first, and the newest before the older ones.
+    Without --sort those that run come first, and the newest before the older ones. Of the dead, the table has the newest
+    three. With --all, --where, --sort or --limit it has all; so have the other formats.
     SIZE is in bytes, STARTED in UTC: '2026-12-31 23:59'.
 
     \b
@@ -100,7 +104,7 @@ def ps(
 
         of_trees = rows_of_trees(directory).chosen(choice)
         if form == "table" and output is None:
-            write(of_trees.without("PATH"), form, output, (), _WAITS if is_for_people(None) else None)
+            write(of_trees.without("PATH"), form, output, (), _WAITS)
         else:
             write(of_trees, form, output, [row[-1] for row in of_trees.rows])
         return
@@ -125,6 +129,11 @@ def ps(
             columns["PATH"],
         )
         return
+    folded = 0
+    if not (is_all or where or sort or limit is not None):
+        dead_rows = [number for number in numbers if there[number].state == "dead"]
+        folded = len(dead_rows[_DEAD_SHOWN:])
+        numbers = [number for number in numbers if number not in set(dead_rows[_DEAD_SHOWN:])]
     if all(found.pid_here in (0, found.identity.pid) for found in there):  # there is no container
         del columns["PID_HERE"], columns["CONTAINER"]
     as_text = {"STARTED": lambda time: f"{time:%Y-%m-%d %H:%M:%S}", "SIZE": bytes_text}
@@ -148,7 +157,8 @@ def ps(
         click.echo(shut, err=True)
     dead = [found for found in there if found.state == "dead"]  # also those that are not shown: pfs gc removes them, too
     if dead:
-        click.echo(f"{len(dead)} dead, {bytes_text(sum(found.size for found in dead))}: pfs gc removes them", err=True)
+        more = f", {folded:,} of them not shown (--all)" if folded else ""
+        click.echo(f"{len(dead):,} dead, {bytes_text(sum(found.size for found in dead))}{more}: pfs gc removes them", err=True)
 
 
 def why_not_whole(path: str) -> str:
