@@ -62,6 +62,8 @@ NEEDS = {
     ),
     "debuginfod": Need(tools("debuginfod-find"), "apt-get install debuginfod"),
     "fakeroot": Need(tools("fakeroot"), "apt-get install fakeroot"),
+    "gdb": Need(tools("gdb"), "apt-get install gdb"),
+    "meson": Need(tools("meson", "pkg-config"), "pip install '.[test]'"),
     "mariadb": Need(tools("mariadbd"), "apt-get install mariadb-server-core"),
     "mkdocs": Need(modules("material", "mkdocstrings"), "pip install '.[docs]'"),
     "nanoarrow": Need(modules("nanoarrow"), "pip install '.[test]'"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["PACKAGE", "cmake_dir", "include_dir", "library_dir"]
+__all__ = ["PACKAGE", "cmake_dir", "gdb_file", "include_dir", "library_dir"]
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -25,3 +25,8 @@ def library_dir() -> str:
 def cmake_dir() -> str:
     """Returns the folder for ``-DPerfSchema_DIR=``, with which ``find_package(PerfSchema)`` finds this package."""
     return os.path.join(library_dir(), "cmake", "PerfSchema")
+
+
+def gdb_file() -> str:
+    """Returns the file that makes gdb show locks with their names and holders, for ``gdb -x``."""
+    return os.path.join(PACKAGE, "share", "perfschema", "perfschema-gdb.py")

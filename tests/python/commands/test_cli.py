@@ -296,3 +296,21 @@ def test_demo_svg_is_a_picture_of_the_tables(tmp_path: Path) -> None:
     picture = (tmp_path / "demo.svg").read_text()
     assert picture.startswith("<svg")
     assert "events_waits_history_long" in picture
+
+
+COMPLETION = """
+source "$1"
+ask() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _pfs "$1"; echo "${COMPREPLY[*]}"; }
+ask pfs tr
+ask perfschema config --g
+"""
+
+
+def test_bash_completes_commands_and_options(root: Path) -> None:
+    """The file is installed for bash; those for zsh and fish ask the same way."""
+    script = root / "packaging/completion/pfs.bash"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", COMPLETION, "bash", script], env=os.environ | {"PATH": path}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "trace truncate\n--gdb\n"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CONFIG_FLAGS", "config_text", "print_version"]
 
-CONFIG_FLAGS = ("--cflags", "--libs", "--includedir", "--libdir", "--cmakedir", "--pkgconfigdir")
+CONFIG_FLAGS = ("--cflags", "--libs", "--includedir", "--libdir", "--cmakedir", "--pkgconfigdir", "--gdb")
 
 
 def config_text(flags: Sequence[str]) -> str:
@@ -29,6 +29,7 @@ def config_text(flags: Sequence[str]) -> str:
         "--libdir": library,
         "--cmakedir": installed.cmake_dir(),
         "--pkgconfigdir": f"{library}/pkgconfig",
+        "--gdb": installed.gdb_file(),
     }
     return " ".join(texts[flag] for flag in flags)
 

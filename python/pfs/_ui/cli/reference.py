@@ -21,6 +21,7 @@ __all__ = ["config", "ddl", "describe"]
 @click.option("--libdir", is_flag=True, help="Folder of libperfschema.so.")
 @click.option("--cmakedir", is_flag=True, help="Folder for -DPerfSchema_DIR=.")
 @click.option("--pkgconfigdir", is_flag=True, help="Folder for PKG_CONFIG_PATH.")
+@click.option("--gdb", is_flag=True, help="File for gdb -x, which then shows locks with their names and holders.")
 def config(**flags: bool) -> None:
     """Prints where the C and C++ parts are, as text for a command line."""
     chosen = [flag for flag in CONFIG_FLAGS if flags[flag.removeprefix("--")]]
