@@ -3,102 +3,14 @@
 from __future__ import annotations
 
 from pfs._process.findings.rule import Rule, at
+from pfs._process.findings.rules_of_locks import RULES_OF_LOCKS
 
 __all__ = ["RULES"]
-
-_UNDER = """
-select q.p, u.thing, u.ops, u.n, q.place, q.threads, min(u.dt, q.dt) * q.scale stake
-from under u join queue q using (p, object)
-where u.what = '{what}' and u.turns >= :turns * q.waits and u.dt between :low * q.dt and :high * q.dt and q.threads > 1
-order by stake desc"""
 
 _ENDS = "('BEGIN', 'COMMIT', 'END', 'COMMIT WORK')"  # of transactions
 
 RULES = (
-    Rule(
-        "deadlock",
-        "select p, count(*) n, place, max(dt) stake from circle group by p order by stake desc",
-        "{n} threads wait for each other{at}",
-        "Take the locks in one order everywhere.",
-        ("deadlock",),
-        "Each thread holds a lock that another one of them waits for. None will go on.",
-        "`pfs show PID blocked` names the threads, the locks and both lines of each.",
-        covers=("lock_held", "io_under_lock", "sleeps"),
-    ),
-    Rule(
-        "io_under_lock",
-        _UNDER.format(what="io"),
-        "{thing:f}: {n:n} calls ({ops}) under the lock that {threads} threads wait for{at}",
-        "Do it after the unlock, or let one thread do it.",
-        ("io_under_lock",),
-        "A thread reads, writes or syncs a file or a socket while it holds a lock, and others wait for the lock meanwhile.",
-        "`pfs show PID blocked` names the lock, its holder and its line. In `events_waits_history_long`, the calls lie inside "
-        "the waits of other threads.",
-        is_bound=True,
-        covers=("fsync_each", "lock_held", "tiny_io"),
-    ),
-    Rule(
-        "statement_under_lock",
-        _UNDER.format(what="statement"),
-        "{thing:q}: {n:n} times under the lock that {threads} threads wait for{at}",
-        "Give each thread a connection, or hold the lock for less.",
-        ("statement_under_lock",),
-        "A thread runs statements of a database while it holds a lock, and others wait for the lock meanwhile.",
-        "`pfs show PID blocked` names the holder. `events_statements_history_long` has the statements and their times.",
-        is_bound=True,
-        covers=("lock_held", "io_under_lock", "gil"),
-    ),
-    Rule(
-        "hot_lock",
-        """
-select q.p, t.n, q.threads, q.place, min(t.dt, q.dt * q.scale) stake from total t join queue q using (p, name)
-where t.n > :hot * (select busy from run) / 1e12 and t.dt < t.n * :held and q.threads > 1
-union all  -- the history has lost its waits
-select p, n, 2, place, dt from total join run r
-where kind = 'lock' and n > :hot * r.busy / 1e12 and dt between :queued * r.wall and n * :held and kept < :kept * dt
-order by stake desc""",
-        "A lock is taken {n:n} times by {threads} threads or more{at}",
-        "Add up in each thread, or take it once for many.",
-        ("hot_lock",),
-        "Threads hold a lock for nanoseconds, but so often that they wait for each other, and its cache line moves between "
-        "processors. The time is that of the waits; mending saves the calls, too.",
-        "`events_waits_summary_global_by_event_name` has COUNT_STAR of the lock: more than 300,000 in a second.",
-        covers=("lock_held",),
-    ),
-    Rule(
-        "lock_held",
-        """
-select p, threads || ' threads' who, '; its holder computes or sleeps' does, place, dt * scale stake from queue q
-where threads > 1 and waits >= 5 and scale < 1 / :kept and not exists (
-  select 1 from under u where u.p = q.p and u.object = q.object and u.turns >= :turns * q.waits and u.dt > :low * q.dt)
-union all  -- the history has lost its waits
-select p, 'Threads', '', place, dt from total t join run r on dt > :queued * r.wall where kind = 'lock' and kept < :kept * dt
-order by stake desc""",
-        "{who} queue for a lock{at}{does}",
-        "Compute before the lock is taken; hold it to store the result.",
-        ("lock_held", "bystander", "semaphore", "critical"),
-        "Threads wait for a lock, and its holder calls nothing that pfs records meanwhile: it computes.",
-        "`pfs show PID blocked` names the holder and the line at which it took the lock. `perf` or `py-spy` shows what it "
-        "computes.",
-        is_bound=True,
-    ),
-    Rule(
-        "gil",
-        """
-with t as (
-  select p, thread, sum(iif(kind = 'gil', dt, 0)) gil, sum(iif(kind = 'gil', 0, dt)) other, max(t1) - min(t0) span
-  from wait group by p, thread)
-select p, count(*) threads, sum(gil) dt, null place, min(sum(gil), (select wall from run)) * :others stake
-from t where gil > :gil * span and other < :little * span and span > :lasting * (select wall from run)
-group by p having threads > 1 order by stake desc""",
-        "{threads} threads compute in Python, one at a time: they waited {dt:t} for the GIL",
-        "Compute in processes, if processors are free.",
-        ("gil",),
-        "One thread of a Python process computes at a time. The others wait for the GIL. The time assumes that the computing "
-        "spreads over all processors.",
-        "The report has `the GIL of Python` among the classes of waits, and the threads wait for little else.",
-        is_bound=True,
-    ),
+    *RULES_OF_LOCKS,
     Rule(
         "n_plus_one",
         f"""
