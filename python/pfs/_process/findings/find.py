@@ -49,13 +49,18 @@ class Finding:
 
 
 class _Words(string.Formatter):
-    """Formats {x:n} as a count, an estimate with two digits; {x:t} as a time, {x:f} as a file, {x:q} as a statement."""
+    """Formats {x:n} as a count, an estimate with two digits; {x:t} as a time, {x:f} as a file, {x:q} as a statement.
+
+    {x:o} is a number of others.
+    """
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec == "n":
             if value == int(value):
                 return count_text(int(value))
             return f"about {count_text(int(float(f'{value:.1e}')))}"
+        if format_spec == "o":
+            return f" and {value} more" if value else ""
         if format_spec == "t":
             return time_text(int(value))
         if format_spec == "f":
@@ -103,14 +108,21 @@ def find(facts: Facts, wall: int | None = None, cpu: int | None = None) -> list[
 
 
 def _finding(rule: Rule, values: dict[str, Any], time: int, whole: int, facts: Facts) -> Finding:
-    place = facts.place(values["p"], values["place"])
-    if place is not None and (line := _LINE.search(place)) is not None:
-        place = line[1]
+    place = _line(facts, values["p"], values["place"])
     values["at"] = f" at {place}" if place is not None else ""
+    doing = _line(facts, values["p"], values.get("doing"))
+    values["doing"] = f" at {doing}" if doing is not None else ""
     values["program"] = f" such as {os.path.basename(str(values['thing']).split(' ')[0])}" if values.get("thing") else ""
     sentence = plain(_Words().vformat(rule.say, (), values))
     pid = facts.db.execute("select pid from process where p = ?", (values["p"],)).fetchone()[0]
     return Finding(rule.name, sentence, place, pid, time, whole, rule.of, rule.is_bound, rule.do)
+
+
+def _line(facts: Facts, p: int, source: str | None) -> str | None:
+    """Returns the file and line of a place, or its function."""
+    place = facts.place(p, source)
+    line = _LINE.search(place) if place is not None else None
+    return line[1] if line is not None else place
 
 
 def saves(one: Finding) -> str:

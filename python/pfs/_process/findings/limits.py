@@ -37,6 +37,9 @@ LIMITS = {
     "by_chance": 0.15,  # of the waits for a lock end after a call of a bystander
     "low": 0.35,  # of the time in which threads wait: the calls under the lock,
     "high": 1.3,  # and more is the work of bystanders
+    "known": 0.5,  # of that time the holder must be known, to say what it does
+    "by_the_way": 0.05,  # of the calls under a lock: a file or statement with less is not counted
+    "computes": 0.5,  # of that time without a call
     "ack_low": 35e9,  # a delayed acknowledgment takes 40 ms
     "ack_high": 60e9,
     "acks": 5,

@@ -18,6 +18,7 @@ __all__ = ["Wait", "add_queues", "threads_waited_for"]
 _SHORTEST = 1_000_000  # picoseconds: a shorter wait for a lock is no queue
 _TURN = 2_000_000_000  # picoseconds: a thread that got its lock does what it locked for within this time
 _AFTER = 500_000_000  # picoseconds: a thread that waits has the lock within this time after its holder's call
+_FALSE_WAKE = 100_000_000  # picoseconds: a thread that waits again after a shorter time, and called nothing, had no lock
 _MOST = 8  # locks of a process that are of interest, the worst
 _REQUEST = re.compile(r"`?[A-Z]+`? /")  # of HTTP: it contains all that it waits for
 
@@ -25,6 +26,21 @@ _REQUEST = re.compile(r"`?[A-Z]+`? /")  # of HTTP: it contains all that it waits
 _LIKE_LOCKS: dict[str, Callable[[Wait], bool]] = {
     "cond": lambda wait: "/sem-" in wait.name or "/futex-" in wait.name,
     "openmp": lambda wait: wait.op == "lock",
+}
+
+_TELLING = ("io", "statement", "sleeps")  # calls that are known by their ends
+# What a holder does that is neither I/O nor a statement, by the kind of its wait.
+_DOES = {
+    "sleep": "sleeps",
+    "child": "waits for a process",
+    "resolve": "looks up host names",
+    "cond": "waits for a condition",
+    "join": "waits for a thread",
+    "lock": "waits for another lock",
+    "gil": "waits for the GIL",
+    "idle": "waits in poll",
+    "file": "does I/O",
+    "socket": "does I/O",
 }
 
 Interval = tuple[int, int]
@@ -51,9 +67,35 @@ class Wait(NamedTuple):
 class _Call(NamedTuple):
     t0: int
     t1: int
-    what: str  # io or statement
+    what: str  # io, statement, or the words of _DOES
     thing: str  # a file, or the text of a statement
     op: str
+    place: str | None
+
+
+class _Sum:
+    """Calls of one kind under a lock. `turns` are the waits for the lock that these calls explain."""
+
+    def __init__(self) -> None:
+        self.ops: set[str] = set()
+        self.things: dict[str, int] = defaultdict(int)
+        self.places: dict[str | None, int] = defaultdict(int)
+        self.count = self.time = 0
+        self.turns: set[tuple[int, int]] = set()
+
+    def add(self, call: _Call, held: int) -> None:
+        self.ops.add(call.op)
+        self.things[call.thing] += held
+        self.places[call.place] += held
+        self.count += 1
+        self.time += held
+
+    def row(self, share: float = 1.0) -> tuple[Any, ...]:
+        """Returns the columns of `under` from `thing` on. `share`: the part of the waits in which the holder is known."""
+        others = sum(time > LIMITS["by_the_way"] * self.time for time in self.things.values())
+        thing = max(self.things, key=self.things.__getitem__)
+        place = max(self.places, key=self.places.__getitem__)
+        return thing, max(others - 1, 0), ", ".join(sorted(self.ops)), self.count, int(self.time / share), len(self.turns), place
 
 
 def add_queues(
@@ -69,14 +111,17 @@ def add_queues(
     for wait in waits:
         if wait.dt >= _SHORTEST and (wait.kind == "lock" or (wait.kind in _LIKE_LOCKS and _LIKE_LOCKS[wait.kind](wait))):
             locks[wait.object].append(wait)
-        elif wait.kind in ("file", "socket") and wait.file is not None and wait.nest is None and wait.op != "lock":
-            calls[wait.thread].append(_Call(wait.t0, wait.t1, "io", wait.file, wait.op))
-    for _, thread, _, _, _, text, _, t0, t1, *_ in statements:
+        if wait.kind in _DOES and wait.nest is None:
+            is_io = wait.kind in ("file", "socket") and wait.file is not None and wait.op != "lock"
+            what, thing = ("io", str(wait.file)) if is_io else (_DOES[wait.kind], "")
+            calls[wait.thread].append(_Call(wait.t0, wait.t1, what, thing, wait.op, wait.place))
+    for _, thread, _, _, place, text, _, t0, t1, *_ in statements:
         if text is not None and not _REQUEST.match(text):
-            calls[thread].append(_Call(t0, t1, "statement", text, ""))
+            calls[thread].append(_Call(t0, t1, "statement", text, "", place))
     for each in calls.values():
         each.sort(key=lambda call: call.t0)
-    for lock, of_lock in sorted(locks.items(), key=lambda item: -sum(wait.dt for wait in item[1]))[:_MOST]:
+    for lock, each_wait in sorted(locks.items(), key=lambda item: -sum(wait.dt for wait in item[1]))[:_MOST]:
+        of_lock = _without_false_wakes(each_wait, calls) if "/futex-" in each_wait[0].name else each_wait
         merged = _merged((wait.t0, wait.t1) for wait in of_lock)
         waited = sum(b - a for a, b in merged)
         name = of_lock[0].name
@@ -88,8 +133,10 @@ def add_queues(
         for wait in of_lock:
             places[wait.place] += wait.dt
         threads = len({wait.thread for wait in of_lock})
-        insert("queue", [(p, lock, name, max(places, key=places.__getitem__), len(of_lock), threads, waited, scale[name])])
-        insert("under", _under(p, lock, of_lock, merged, calls))
+        computes, under = _under_known(of_lock, merged, calls) or (None, _under_likely(of_lock, merged, calls))
+        row = (p, lock, name, max(places, key=places.__getitem__), len(of_lock), threads, waited, scale[name], computes)
+        insert("queue", [row])
+        insert("under", [(p, lock, *row) for row in under])
 
 
 def threads_waited_for(waits: Sequence[Wait]) -> set[int]:
@@ -152,43 +199,91 @@ def _within(merged: Sequence[Interval], a: int, b: int) -> int:
     return total
 
 
-def _under(
-    p: int, lock: int, of_lock: Sequence[Wait], merged: Sequence[Interval], calls: Mapping[int, Sequence[_Call]]
-) -> list[tuple[Any, ...]]:
-    """Returns the calls that threads made while others waited for a lock, added up by file or statement.
+def _without_false_wakes(waits: Iterable[Wait], calls: Mapping[int, Sequence[_Call]]) -> list[Wait]:
+    """Returns the waits for a futex, each until its thread has the lock: another thread may be faster, so it waits again."""
+    last: dict[int, Wait] = {}
+    result = []
+    for wait in sorted(waits, key=lambda wait: wait.t0):
+        before = last.get(wait.thread)
+        if before is not None:
+            made = calls.get(wait.thread, ())
+            following = bisect_left(made, before.t1, key=lambda call: call.t0)
+            if wait.t0 - before.t1 < _FALSE_WAKE and not (following < len(made) and made[following].t0 < wait.t0):
+                wait = wait._replace(t0=before.t0, dt=wait.t1 - before.t0)
+            else:
+                result.append(before)
+        last[wait.thread] = wait
+    return result + list(last.values())
 
-    No event says who holds a lock. A thread that has just got it, and then calls something at once, calls it as the holder. So
-    does one at the end of whose calls the waits of others end: `turns`.
-    """
+
+def _own(of_lock: Iterable[Wait]) -> dict[int, list[Interval]]:
+    """Returns when each thread waited for a lock."""
     own: dict[int, list[Interval]] = defaultdict(list)
     for wait in of_lock:
         own[wait.thread].append((wait.t0, wait.t1))
-    ops: dict[tuple[str, str], set[str]] = defaultdict(set)
-    time: dict[tuple[str, str], int] = defaultdict(int)
-    count: dict[tuple[str, str], int] = defaultdict(int)
+    return own
+
+
+def _under_likely(
+    of_lock: Sequence[Wait], merged: Sequence[Interval], calls: Mapping[int, Sequence[_Call]]
+) -> list[tuple[Any, ...]]:
+    """Returns the calls that threads made while others waited for a lock, added up by file or statement.
+
+    The lock is held by threads that seldom wait for it. A thread that has just got it, and then calls something at once, calls it
+    as the holder. So does one at the end of whose calls the waits of others end: `turns`.
+    """
+    own = _own(of_lock)
+    sums: dict[tuple[str, str], _Sum] = defaultdict(_Sum)
     ends: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     for thread, made in calls.items():
         mine = _merged(own.get(thread, ()))
         for call in made:
-            held = _within(merged, call.t0, call.t1)
+            held = _within(merged, call.t0, call.t1) if call.what in _TELLING else 0
             if held and not _within(mine, call.t0, call.t1):  # a statement that waits for the lock itself is not under it
-                key = (call.what, call.thing)
-                ops[key].add(call.op)
-                time[key] += held
-                count[key] += 1
-                ends[*key, thread].append(call.t1)
-    turns: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
+                sums[call.what, call.thing].add(call, held)
+                ends[call.what, call.thing, thread].append(call.t1)
     for thread, got in own.items():
         made = calls.get(thread, ())
         starts = [call.t0 for call in made]
         for _, b in got:
             for call in made[bisect_left(starts, b) : bisect_left(starts, b + _TURN)]:
-                turns[call.what, call.thing].add((thread, b))
+                if (call.what, call.thing) in sums:
+                    sums[call.what, call.thing].turns.add((thread, b))
     for (what, thing, thread), ended in ends.items():
         # By chance, this part of the waits would end so soon after a call.
         after = min(_AFTER, LIMITS["by_chance"] * (max(ended) - min(ended)) / len(ended))
         for wait in of_lock:
             at = bisect_left(ended, wait.t1) - 1
             if wait.thread != thread and at >= 0 and wait.t0 < ended[at] and wait.t1 - ended[at] <= after:
-                turns[what, thing].add((wait.thread, wait.t1))
-    return [(p, lock, *key, ", ".join(sorted(ops[key])), count[key], held, len(turns[key])) for key, held in time.items()]
+                sums[what, thing].turns.add((wait.thread, wait.t1))
+    return [(what, *each.row()) for (what, _), each in sums.items()]
+
+
+def _under_known(
+    of_lock: Sequence[Wait], merged: Sequence[Interval], calls: Mapping[int, Sequence[_Call]]
+) -> tuple[float, list[tuple[Any, ...]]] | None:
+    """Returns the part of the time in which the holder makes no call, and its calls, of all files together.
+
+    No event says who holds a lock. A thread whose wait has ended is the holder until the next wait ends, or until it waits again.
+    Returns None if the holder is unknown for most of the time: a thread that seldom waits holds the lock.
+    """
+    own = _own(of_lock)
+    sums: dict[str, _Sum] = defaultdict(_Sum)
+    known = called = 0
+    for one, following in itertools.pairwise(sorted(of_lock, key=lambda wait: wait.t1)):
+        again = bisect_left(own[one.thread], (one.t1, one.t1))
+        until = min([following.t1, *(begun for begun, _ in own[one.thread][again : again + 1])])
+        known += _within(merged, one.t1, until)
+        made = calls.get(one.thread, ())
+        for number in range(bisect_left(made, one.t1, key=lambda call: call.t0), len(made)):
+            call = made[number]
+            if call.t1 > until:  # it began after the unlock
+                break
+            if held := _within(merged, call.t0, call.t1):
+                sums[call.what].add(call, held)
+                sums[call.what].turns.add((one.thread, one.t1))
+                called += held
+    share = known / sum(b - a for a, b in merged)
+    if share < LIMITS["known"]:
+        return None
+    return max(0.0, 1 - called / known), [(what, *each.row(share)) for what, each in sums.items()]

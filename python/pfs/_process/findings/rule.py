@@ -16,8 +16,8 @@ class Rule:
     """A fault that can be found.
 
     Attributes:
-        say: the sentence. It names columns of the row: {n:n} is a count, {x:t} a time, {x:f} a file, {x:q} a statement. {at} is
-            the place in words.
+        say: the sentence. It names columns of the row: {n:n} is a count, {x:t} a time, {x:f} a file, {x:q} a statement, {x:o} how
+            many others. {at} is the place in words, and {doing} that of the column `doing`.
         do: what to do about it.
         of: what the time is a part of: "wall" or "processor".
         is_bound: mending saves this much at most, for threads queue. Else the time says what the fault takes.

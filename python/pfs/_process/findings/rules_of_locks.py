@@ -7,10 +7,10 @@ from pfs._process.findings.rule import Rule
 __all__ = ["RULES_OF_LOCKS"]
 
 _UNDER = """
-select q.p, u.thing, u.ops, u.n, q.place, q.threads, min(u.dt, q.dt) * q.scale stake
+select q.p, u.thing, u.others, u.ops, u.n, q.place, q.threads, min(u.dt, q.dt) * q.scale stake
 from under u join queue q using (p, object)
 where u.what = '{what}' and u.turns >= :turns * q.waits and u.dt between :low * q.dt and :high * q.dt and q.threads > 1
-order by stake desc"""
+order by stake desc, others"""
 
 RULES_OF_LOCKS = (
     Rule(
@@ -26,9 +26,9 @@ RULES_OF_LOCKS = (
     Rule(
         "io_under_lock",
         _UNDER.format(what="io"),
-        "{thing:f}: {n:n} calls ({ops}) under the lock that {threads} threads wait for{at}",
+        "{thing:f}{others:o}: {n:n} calls ({ops}) under the lock that {threads} threads wait for{at}",
         "Do it after the unlock, or let one thread do it.",
-        ("io_under_lock",),
+        ("io_under_lock", "own_files"),
         "A thread reads, writes or syncs a file or a socket while it holds a lock, and others wait for the lock meanwhile.",
         "`pfs show PID blocked` names the lock, its holder and its line. In `events_waits_history_long`, the calls lie inside "
         "the waits of other threads.",
@@ -38,7 +38,7 @@ RULES_OF_LOCKS = (
     Rule(
         "statement_under_lock",
         _UNDER.format(what="statement"),
-        "{thing:q}: {n:n} times under the lock that {threads} threads wait for{at}",
+        "{thing:q}{others:o}: {n:n} times under the lock that {threads} threads wait for{at}",
         "Give each thread a connection, or hold the lock for less.",
         ("statement_under_lock",),
         "A thread runs statements of a database while it holds a lock, and others wait for the lock meanwhile.",
@@ -66,16 +66,27 @@ order by stake desc""",
     Rule(
         "lock_held",
         """
-select p, threads || ' threads' who, '; its holder computes or sleeps' does, place, dt * scale stake from queue q
-where threads > 1 and waits >= 5 and scale < 1 / :kept and not exists (
-  select 1 from under u where u.p = q.p and u.object = q.object and u.turns >= :turns * q.waits and u.dt > :low * q.dt)
+with does as (  -- the longest, of each lock
+  select u.p, u.object, u.what, u.place doing, u.n, max(u.dt) dt from under u join queue q using (p, object)
+  where u.what not in ('io', 'statement') and u.turns >= :turns * q.waits and u.dt between :low * q.dt and :high * q.dt
+  group by u.p, u.object)
+select q.p, threads || ' threads' who, doing, q.place, q.dt * scale stake,
+  '; its holder ' || coalesce(what, iif(computes > :computes, 'computes', 'computes or waits')) does
+from queue q left join does using (p, object) join total t using (p, name)
+where scale < 1 / :kept and threads > 1 and (  -- a thread that takes it again at once lets the others wait once
+  waits >= 5 or does.n >= 5 or (t.n >= :many and q.dt > :queued * (select wall from run)))
+and not exists (
+  select 1 from under u where u.p = q.p and u.object = q.object and u.what in ('io', 'statement')
+  and u.turns >= :turns * q.waits and u.dt > :low * q.dt)
 union all  -- the history has lost its waits
-select p, 'Threads', '', place, dt from total t join run r on dt > :queued * r.wall where kind = 'lock' and kept < :kept * dt
+select p, 'Threads', null, place, dt, '' from total t join run r on dt > :queued * r.wall
+where kind = 'lock' and kept < :kept * dt
 order by stake desc""",
-        "{who} queue for a lock{at}{does}",
-        "Compute before the lock is taken; hold it to store the result.",
-        ("lock_held", "bystander", "semaphore", "critical"),
-        "Threads wait for a lock, and its holder calls nothing that pfs records meanwhile: it computes.",
+        "{who} queue for a lock{at}{does}{doing}",
+        "Do it before the lock is taken; hold it to store the result.",
+        ("lock_held", "sleep_under_lock", "bystander", "semaphore", "critical", "written_outside"),
+        "Threads wait for a lock, and its holder computes meanwhile, or waits for something that is no I/O: it sleeps, or it "
+        "waits for a process or another lock. What pfs does not record counts as computing.",
         "`pfs show PID blocked` names the holder and the line at which it took the lock. `perf` or `py-spy` shows what it "
         "computes.",
         is_bound=True,
