@@ -156,12 +156,19 @@ from wait where kind = 'socket' and op in ('recv', 'send') and name not like '%/
 group by p, object, op having count(*) >= :many and count(*) * max(more) >= :calls and sum(bytes) > 0 and avg(bytes) < :small
   and avg(dt < :at_hand) > 0.5 and count(*) > :one_way * (
     select count(*) from wait o where o.p = wait.p and o.object = wait.object and o.op in ('recv', 'send') and o.op <> wait.op)
+union all  -- a stream of C that is flushed for each piece
+select f.p, f.name, flushes, f.write_bytes / flushes, 'flushes', dt * (1 - f.write_bytes / flushes / :block),
+  {at("f", "w.file = f.name and w.op = 'flush'")}
+from file f join (
+  select p, file, count(*) * max(more) flushes, sum(dt) * max(scale) dt
+  from wait where op = 'flush' and waited_for group by p, file having avg(dt > :called) > 0.5) x on x.p = f.p and x.file = f.name
+where flushes >= :calls and f.write_bytes < :small * flushes
 order by stake desc""",
         "{thing:f}: {n:n} {what} of {size:.0f} bytes{at}",
-        "Use a buffer of 64 KiB.",
-        ("tiny_io", "tiny_reads", "tiny_stream"),
-        "A file or a socket is read or written in many small calls. Each is a system call of a microsecond or less, of which pfs "
-        "adds some.",
+        "Use a buffer of 64 KiB, and flush it seldom.",
+        ("tiny_io", "tiny_reads", "tiny_stream", "flushed"),
+        "A file or a socket is read or written in many small calls, or flushed for each. Each is a system call of a microsecond "
+        "or less, of which pfs adds some.",
         "`file_summary_by_instance`: SUM_NUMBER_OF_BYTES_READ / COUNT_READ, likewise for WRITE.",
     ),
     Rule(
