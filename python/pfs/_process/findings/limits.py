@@ -20,6 +20,7 @@ LIMITS = {
     "absent": 2,  # ENOENT
     "in_progress": 115,  # EINPROGRESS: a connection that is made without waiting
     "misses": 1_000,  # files that are not there: a compiler looks for 500
+    "again": 0.3,  # of the calls of stat are for the file of the call before
     "threads": 200,
     "short": 2e9,  # how long a thread runs that has one task: half of them; a busy machine lets some wait
     "short_child": 100e9,  # likewise a process, on a busy machine: half of them

@@ -279,6 +279,25 @@ where kind = 'file' and error = :absent group by p having n >= :misses order by 
         "`call_sites`: ERRNO 2 of `open` and `stat`, with the first name. `strace -c` counts the errors.",
     ),
     Rule(
+        "stat_again",
+        f"""
+with o as (
+  select p, thread, op, file, place, dt, scale, more, waited_for, lag(op) over h before, lag(file) over h file_before
+  from wait where kind = 'file' window h as (partition by p, thread order by t0, event)),
+s as (
+  select *, before = 'stat' and file = file_before again from o
+  where op = 'stat' and file is not null and waited_for and file not in imported)
+select p, round(count(*) * max(more)) n, count(*) * 1.0 / sum(not again) each, max(file) thing,
+  sum(iif(again, dt, 0)) * max(scale) stake, {at("s", "w.op = 'stat'", "count(*)")} place
+from s group by p having sum(again) * max(more) >= :misses and sum(again) >= :again * count(*) order by stake desc""",
+        "{n:n} calls of stat{at}, {each:.1f} for each file such as {thing:f}",
+        "Ask once for each file and keep the answer; os.scandir() keeps it.",
+        ("stat_again",),
+        "The program asks for the type, the size and the time of a file one after the other, and each is a call of stat. One "
+        "call has all of them. One call for each file is no fault.",
+        "`events_waits_history_long`: OPERATION `stat` has the same OBJECT_NAME again and again. `strace -e %stat` shows them.",
+    ),
+    Rule(
         "thread_each",
         f"""
 with j as (
