@@ -65,11 +65,14 @@ constexpr bool IsOfRust(std::string_view name) {
   return false;
 }
 
+// The function of Rust's std below main() and below a thread: an optimizing compiler puts the user's closure into it.
+constexpr std::string_view kRustStart = "__rust_begin_short_backtrace";
+
 constexpr bool IsOfWrapper(std::string_view name) {
   for (const std::string_view prefix : kPrefixes) {
     if (name.starts_with(prefix)) return true;
   }
-  if (!name.starts_with('_')) return false;
+  if (!name.starts_with('_') || name.find(kRustStart) != name.npos) return false;
   for (const std::string_view part : kParts) {
     if (name.find(part) != name.npos) return true;
   }
@@ -79,6 +82,7 @@ static_assert(IsOfWrapper("_RNvXsa_NtCsjrHSEGnQ3l9_3std2fsNtB5_4FileNtNtB7_2io4R
 static_assert(IsOfWrapper("_ZN47_$LT$std..fs..File$u20$as$u20$std..io..Read$GT$4read17h0123456789abcdefE"));
 static_assert(IsOfWrapper("_ZN3std2io18default_read_exact17h0123456789abcdefE"));
 static_assert(!IsOfWrapper("_RNvXCs1234_4shopNtB2_3LogNtNtCs5678_3std2io5Write5write"));
+static_assert(!IsOfWrapper("_ZN3std3sys9backtrace28__rust_begin_short_backtrace17h0123456789abcdefE"));
 static_assert(!IsOfWrapper("_ZN51_$LT$shop..Log$u20$as$u20$std..io..Write$GT$5write17h0123456789abcdefE"));
 
 // Returns whether a name is one of the user's: names between commas, each of which may end in a `*` for any other characters.

@@ -26,6 +26,7 @@ STRANGERS = [
     ("faults/semaphore.c", "", "semaphore.c"),
     ("strangers/lines.cpp", "", "lines.cpp"),
     ("strangers/records.rs", "rust", "records.rs"),
+    ("strangers/locked.rs", "rust", "locked.rs"),
     ("faults/thread_each_message.py", "", "thread_each_message.py"),
     ("strangers/aio.py", "", "aio.py"),
     ("strangers/shop.py", "django", "shop.py"),
