@@ -19,6 +19,7 @@ from tests.python._recomputed.waits import (
     files_by_latency,
     io_by_thread,
     latest_file_io,
+    lock_waits,
     lost,
     memory_by_thread,
     memory_global,
@@ -32,6 +33,7 @@ __all__ = ["ORDER", "RECOMPUTED"]
 RECOMPUTED: dict[str, Model] = {
     **principals("user", "host"),
     **principals("host", "user"),
+    "innodb_lock_waits": lock_waits,
     "io_by_thread_by_latency": io_by_thread,
     "io_global_by_file_by_bytes": files_by_bytes,
     "io_global_by_file_by_latency": files_by_latency,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pfs
+from pfs._sql.views.declared import VIEWS
 from tests.python._recomputed.base import (
     FILE,
     ORDER,
@@ -242,3 +243,37 @@ def metrics(taken: pfs.Snapshot) -> list[Row]:
         {"Variable_name": name, "Variable_value": value, "Type": kind, "Enabled": state, ORDER: (kind, name)}
         for name, value, kind, state in counters
     ]
+
+
+def lock_waits(taken: pfs.Snapshot) -> list[Row]:
+    """Who waits for whom. A NULL stands for what only a transaction of a database has."""
+    known, made = threads(taken), []
+    for wait in base(taken, "blocked"):
+        waits, holds = known.get(wait["THREAD_ID"], {}), known.get(wait["HOLDER_THREAD_ID"], {})
+        seconds = None if wait["TIMER_WAIT"] is None else wait["TIMER_WAIT"] // 10**12
+        lock, session = str(wait["OBJECT_INSTANCE_BEGIN"]), holds.get("PROCESSLIST_ID")
+        minutes = divmod((seconds or 0) // 60, 60)
+        held = None if wait["HOLDER_THREAD_ID"] is None else "lock"
+        row: Row = dict.fromkeys(VIEWS["innodb_lock_waits"].columns)
+        made.append(
+            row
+            | {
+                "wait_age": None if seconds is None else f"{minutes[0]:02}:{minutes[1]:02}:{seconds % 60:02}",
+                "wait_age_secs": seconds,
+                "locked_table": wait["EVENT_NAME"],
+                "locked_table_name": wait["OBJECT_NAME"],
+                "locked_type": wait["EVENT_NAME"].split("/")[2],
+                "waiting_pid": waits.get("PROCESSLIST_ID") or wait["THREAD_ID"],
+                "waiting_query": waits.get("PROCESSLIST_INFO") or wait["SOURCE"],
+                "waiting_lock_id": lock,
+                "waiting_lock_mode": wait["OPERATION"],
+                "blocking_pid": session or wait["HOLDER_THREAD_ID"],
+                "blocking_query": holds.get("PROCESSLIST_INFO") or wait["HOLDER_EVENT_SOURCE"] or wait["HOLDER_SOURCE"],
+                "blocking_lock_id": lock,
+                "blocking_lock_mode": "read" if wait["READ_LOCKED_BY_COUNT"] else held,
+                "sql_kill_blocking_query": session and f"KILL QUERY {session}",
+                "sql_kill_blocking_connection": session and f"KILL {session}",
+                ORDER: -wait["TIMER_WAIT"],
+            }
+        )
+    return made

@@ -27,6 +27,18 @@ _USER = (
     " ELSE coalesce(t.PROCESSLIST_USER, '') || '@' || coalesce(t.PROCESSLIST_HOST, '') END"
 )
 
+_SECONDS = "(b.TIMER_WAIT // 1000000000000)"
+_NO_TRANSACTION = {
+    "trx_started": "CAST(NULL AS TIMESTAMP)",
+    "trx_age": "CAST(NULL AS VARCHAR)",
+    "trx_rows_locked": "CAST(NULL AS BIGINT)",
+    "trx_rows_modified": "CAST(NULL AS BIGINT)",
+}
+
+
+def _without_transaction(who: str) -> dict[str, str]:
+    return {f"{who}_{name}": null for name, null in _NO_TRANSACTION.items()}
+
 
 def _classes(by: str, name: str) -> list[View]:
     return declare(
@@ -205,5 +217,40 @@ WAITS: list[View] = [
         {"variable_name": "VARIABLE_NAME", "variable_value": "VARIABLE_VALUE"},
         "FROM performance_schema.global_status WHERE lower(VARIABLE_NAME) LIKE 'performance\\_schema\\_%lost' ESCAPE '\\'"
         " AND VARIABLE_VALUE != '0'",
+    ),
+    *declare(
+        "innodb_lock_waits",
+        "Threads that wait for a lock of the program, with the thread that holds it, the longest wait first. A pid is an Id of"
+        " SHOW PROCESSLIST. A thread without a statement has the line at which it is as its query. Columns about transactions"
+        " are NULL.",
+        {
+            "wait_started": "CAST(NULL AS TIMESTAMP)",
+            "wait_age": f"printf('%02d:%02d:%02d', {_SECONDS} // 3600, {_SECONDS} // 60 % 60, {_SECONDS} % 60)",
+            "wait_age_secs": f"CAST({_SECONDS} AS BIGINT)",
+            "locked_table": "b.EVENT_NAME",
+            "locked_table_schema": "CAST(NULL AS VARCHAR)",
+            "locked_table_name": "b.OBJECT_NAME",
+            "locked_table_partition": "CAST(NULL AS VARCHAR)",
+            "locked_table_subpartition": "CAST(NULL AS VARCHAR)",
+            "locked_index": "CAST(NULL AS VARCHAR)",
+            "locked_type": "split_part(b.EVENT_NAME, '/', 3)",
+            "waiting_trx_id": "CAST(NULL AS UBIGINT)",
+            **_without_transaction("waiting"),
+            "waiting_pid": "coalesce(w.PROCESSLIST_ID, b.THREAD_ID)",
+            "waiting_query": "$q(coalesce(w.PROCESSLIST_INFO, b.SOURCE))",
+            "waiting_lock_id": "CAST(b.OBJECT_INSTANCE_BEGIN AS VARCHAR)",
+            "waiting_lock_mode": "b.OPERATION",
+            "blocking_trx_id": "CAST(NULL AS UBIGINT)",
+            "blocking_pid": "coalesce(h.PROCESSLIST_ID, b.HOLDER_THREAD_ID)",
+            "blocking_query": "$q(coalesce(h.PROCESSLIST_INFO, b.HOLDER_EVENT_SOURCE, b.HOLDER_SOURCE))",
+            "blocking_lock_id": "CAST(b.OBJECT_INSTANCE_BEGIN AS VARCHAR)",
+            "blocking_lock_mode": "CASE WHEN b.READ_LOCKED_BY_COUNT > 0 THEN 'read'"
+            " WHEN b.HOLDER_THREAD_ID IS NOT NULL THEN 'lock' END",
+            **_without_transaction("blocking"),
+            "sql_kill_blocking_query": "'KILL QUERY ' || h.PROCESSLIST_ID",
+            "sql_kill_blocking_connection": "'KILL ' || h.PROCESSLIST_ID",
+        },
+        "FROM performance_schema.blocked AS b LEFT JOIN performance_schema.threads AS w ON w.THREAD_ID = b.THREAD_ID"
+        " LEFT JOIN performance_schema.threads AS h ON h.THREAD_ID = b.HOLDER_THREAD_ID ORDER BY b.TIMER_WAIT DESC NULLS LAST",
     ),
 ]
