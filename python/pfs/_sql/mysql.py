@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["parsed", "translated"]
 
+_MOST_ROWS = 2**63 - 1  # for DuckDB
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())  # without a handler, Python prints its warnings
 
 
@@ -73,13 +74,49 @@ def _translated(node: Any) -> Any:
         return exp.CurrentDate()
     if isinstance(node, exp.UtcTime | exp.CurrentTime):
         return exp.cast(exp.CurrentTime(), "time")
+    if isinstance(node, exp.Collate):
+        return (
+            node.this
+            if not node.expression.name.lower().endswith("_ci")
+            else exp.Collate(this=node.this, expression=exp.var("nocase"))
+        )
+    if isinstance(node, exp.Join) and (node.text("kind") + node.text("method")).upper() == "STRAIGHT_JOIN":
+        node.set("method", None)
+        node.set("kind", None if node.args.get("on") or node.args.get("using") else "CROSS")
+    if isinstance(node, exp.Select):
+        return _grouped(node)
+    if isinstance(node, exp.Limit | exp.Offset) and node.expression.name.isdecimal():
+        node.expression.set("this", str(min(int(node.expression.name), _MOST_ROWS)))
+    if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval) and _is_text(node.this):
+        node.set("this", exp.cast(node.this, "timestamp"))
     if type(node) is exp.Like:
-        found = exp.ILike(this=node.this, expression=node.expression)
+        found = exp.ILike(**node.args)  # with its NOT
         has_escapes = isinstance(node.expression, exp.Literal) and "\\" in node.expression.name
         if has_escapes and not isinstance(node.parent, exp.Escape):
             return exp.Escape(this=found, expression=exp.Literal.string("\\"))  # MySQL has it without being told
         return found
     return node
+
+
+def _is_text(node: Any) -> bool:
+    return bool(node.is_string)
+
+
+def _grouped(select: Any) -> Any:
+    """Returns a SELECT with ROLLUP, and with HAVING, as DuckDB has them."""
+    from sqlglot import exp
+
+    group, having = select.args.get("group"), select.args.get("having")
+    if group is not None and any(not each.expressions for each in group.args.get("rollup") or ()):
+        keys = group.expressions
+        group.set("rollup", [exp.Rollup(expressions=keys)])
+        group.set("expressions", [])
+        if select.args.get("order") is None:  # MySQL has a sum behind its rows
+            select.set("order", exp.Order(expressions=[exp.Ordered(this=key.copy(), nulls_first=False) for key in keys]))
+    if having is not None and group is None and not any(part.find(exp.AggFunc) for part in (having, *select.expressions)):
+        select.set("having", None)
+        return select.where(having.this, copy=False)  # of rows: MySQL has no groups without GROUP BY
+    return select
 
 
 def _now(digits: object) -> Any:

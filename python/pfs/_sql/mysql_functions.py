@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,17 +25,21 @@ _EXPRESSIONS = {
     "INET_NTOA": "concat_ws('.', x >> 24 & 255, x >> 16 & 255, x >> 8 & 255, x & 255)",
     "IS_IPV4": "regexp_full_match(x, '((25[0-5]|2[0-4]\\d|1?\\d?\\d)(\\.|$)){4}')",
     "JSON_ARRAYAGG": "json_group_array(x)",
+    "JSON_KEYS": "to_json(json_keys(x))::varchar",
     "JSON_LENGTH": "case json_type(x) when 'OBJECT' then len(json_keys(x)) else greatest(json_array_length(x)::int, 1) end",
     "JSON_UNQUOTE": "x::json ->> '$'",
     "LOAD_FILE": "null::varchar",
     "MAKEDATE": "(make_date(x, 1, 1) + to_days(y - 1))::date",
     "MID": "substring(x, y, z)",
+    "NAME_CONST": "y",
     "OCT": "printf('%o', x::bigint)",
     "OCTET_LENGTH": "strlen(x::varchar)",
     "PERIOD_ADD": "strftime(strptime(x::varchar, '%Y%m') + to_months(y), '%Y%m')::bigint",
+    "PERIOD_DIFF": "(x // 100 * 12 + x % 100) - (y // 100 * 12 + y % 100)",
     "QUOTE": "'''' || replace(replace(x, '\\', '\\\\'), '''', '\\''') || ''''",
     "REGEXP_SUBSTR": "nullif(regexp_extract(x, y, 0, 'i'), '')",
     "SEC_TO_TIME": "to_seconds(x)",
+    "STD": "stddev_pop(x)",
     "SLEEP": "0",  # a statement that only waits would keep others from theirs
     "STRCMP": "sign((lower(x) > lower(y))::int - (lower(x) < lower(y))::int)::bigint",
     # Named locks: each is free, because nobody needs to wait for another here.
@@ -53,6 +58,7 @@ _OF_TIMES = {
     "QUARTER": "quarter(x)",
     "SUBDATE": "x - to_days(y)",
     "TIME": "cast(x as time)",
+    "TO_SECONDS": "(epoch(x) + 62167219200)::bigint",
     "UNIX_TIMESTAMP": "epoch(x)::bigint",
     "WEEK": "strftime(x, '%U')::bigint",
     "WEEKDAY": "(dayofweek(x) + 6) % 7",
@@ -60,10 +66,12 @@ _OF_TIMES = {
 }
 # And for those of a time of the day.
 _OF_CLOCKS = {
+    "ADDTIME": "x + y",
     "HOUR": "hour(x)",
     "MICROSECOND": "microsecond(x) % 1000000",
     "MINUTE": "minute(x)",
     "SECOND": "second(x)",
+    "SUBTIME": "x - y",
     "TIMEDIFF": "x - y",
     "TIME_FORMAT": "strftime(timestamp '2000-01-01' + x, y)",
     "TIME_TO_SEC": "epoch(x)::bigint",
@@ -86,6 +94,22 @@ def written(node: Any) -> Any:
         if node.expression.name == "0000-01-01":  # sqlglot's TO_DAYS is a day too late
             node.expression.this.set("this", "0000-01-02")
         return node
+    if isinstance(node, exp.TimestampDiff):  # whole units: DuckDB's date_diff() counts their borders
+        this, start = (_moment(each) for each in (node.this, node.expression))
+        return exp.Anonymous(this="date_sub", expressions=[exp.Literal.string(node.text("unit")), start, this])
+    if isinstance(node, exp.Length) and node.args.get("binary"):
+        return exp.func("strlen", exp.cast(node.this, "text"))
+    if isinstance(node, exp.UnixToTime) and (form := node.args.get("format")) is not None:
+        node.set("format", None)
+        return exp.TimeToStr(this=exp.cast(node, "timestamp"), format=form)
+    if isinstance(node, exp.ConvertTimezone):
+        for zone in ("source_tz", "target_tz"):
+            node.set(zone, _zone(node.args.get(zone)))
+        return node
+    if isinstance(node, exp.Cast) and node.to.is_type(*exp.DataType.TEXT_TYPES) and node.to.expressions:
+        return exp.Left(this=exp.cast(node.this, "text"), expression=exp.Literal.number(node.to.expressions[0].name))
+    if isinstance(node, exp.Atan) and (other := node.args.get("expression")) is not None:
+        return exp.func("atan2", node.this, other)
     if isinstance(node, exp.Week) and node.args.get("mode") is not None:
         return node  # DuckDB knows weeks that begin on Mondays, as most modes have them
     for known, kind_of in _SETS:
@@ -105,6 +129,20 @@ def _arguments(node: Any) -> list[Any]:
         return list(node.expressions)
     given = [node.this, *(node.expressions if node.args.get("expressions") else [node.args.get("expression")])]
     return [each.this if isinstance(each, exp.TsOrDsToDate) else each for each in given if each is not None]
+
+
+def _moment(node: Any) -> Any:
+    return exp.cast(node, "timestamp") if _is_text(node) else node
+
+
+def _zone(node: Any) -> Any:
+    """Returns a zone of time as DuckDB has it: it knows no '+02:00', but hours with the other sign."""
+    if not _is_text(node):
+        return node
+    found = re.fullmatch(r"([+-])0?(\d{1,2}):00", node.name)
+    if node.name.upper() == "SYSTEM" or (found and found[2] == "0"):
+        return exp.Literal.string("UTC")
+    return exp.Literal.string(f"Etc/GMT{'-' if found[1] == '+' else '+'}{found[2]}") if found else node
 
 
 def _is_text(node: Any) -> bool:
