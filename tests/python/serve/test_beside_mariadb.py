@@ -84,8 +84,9 @@ def statements(kind: str) -> list[str]:
 
 
 @pytest.mark.needs("mariadb")
-def test_answers_are_alike(pair: Pair) -> None:
-    wrong = [(each, *answers) for each in statements("alike") if not (answers := pair.ask(each))[0].is_like(answers[1])]
+@pytest.mark.parametrize("kind", ["alike", "others"])
+def test_answers_are_alike(pair: Pair, kind: str) -> None:
+    wrong = [(each, *answers) for each in statements(kind) if not (answers := pair.ask(each))[0].is_like(answers[1])]
     assert not wrong, "\n".join(map(str, wrong))
 
 

@@ -170,10 +170,12 @@ _REPLICA = (
 )
 _SLAVE = _REPLICA.format(source="Master", replica="Slave")
 _BINLOG = "File Position:u Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set"
+_EVENTS = "Log_name Pos:u Event_type Server_id:u End_log_pos:u Info"
 # By what follows SHOW: the columns of an answer that is empty, because a program has nothing of the kind.
 NOTHING = {
     "ALL SLAVES STATUS": f"Connection_name Slave_SQL_State {_SLAVE}",
     "BINARY LOG STATUS": _BINLOG,
+    "BINLOG EVENTS": _EVENTS,
     "BINLOG STATUS": _BINLOG,
     "ENGINE": "Type Name Status",
     "MASTER STATUS": _BINLOG,
@@ -181,6 +183,7 @@ NOTHING = {
     "PRIVILEGES": "Privilege Context Comment",
     "PROFILE": "Status Duration:d",
     "PROFILES": "Query_ID:u Duration:d Query",
+    "RELAYLOG EVENTS": _EVENTS,
     "REPLICA STATUS": _REPLICA.format(source="Source", replica="Replica"),
     "REPLICAS": "Server_Id:u Host Port:u Source_Id:u Replica_UUID",
     "SLAVE HOSTS": "Server_id:u Host Port:u Master_id:u Slave_UUID",

@@ -36,13 +36,23 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Context"]
 
 _DENIED, _UNKNOWN_DATABASE, _UNKNOWN_TABLE, _UNKNOWN_COLUMN, _NO_SUCH_PROCEDURE, _NO_MEMORY = 1142, 1049, 1146, 1054, 1305, 1041
-_NO_DATABASE, _NO_SQL, _UNKNOWN, _NOT_IN_GROUP, _NO_BINARY_LOG = 1046, 1064, 1105, 1055, 1381
+_NO_DATABASE, _NO_SQL, _UNKNOWN, _NO_BINARY_LOG = 1046, 1064, 1105, 1381
 _CODES: tuple[tuple[type[Error], int], ...] = (
     (UnknownTable, _UNKNOWN_TABLE),
     (UnknownColumn, _UNKNOWN_COLUMN),
     (OperationNotAllowed, _DENIED),
     (InvalidValue, _NO_SQL),
 )
+# By words of DuckDB.
+_CODES_OF_WORDS = {
+    "Ambiguous reference to column": 1052,
+    "aggregate function calls cannot be nested": 1111,
+    "clause cannot contain aggregates": 1111,
+    "More than one row returned by a subquery": 1242,
+    "Set operations can only apply to expressions with the same number": 1222,
+    "must appear in the GROUP BY clause": 1055,
+}
+_NO_CREATED = {"CREATE PROCEDURE": 1305, "CREATE FUNCTION": 1305, "CREATE TRIGGER": 1360, "CREATE EVENT": 1539}
 _MOST_DESCRIBED = 256
 _LONG = 10_000  # characters that sqlglot parses in 0.1 s
 _COLLATIONS = {"latin1": 8, "utf8mb3": 33, "utf8": 33, "ascii": 11}  # of answers; others are utf8mb4's, or that of bytes
@@ -51,7 +61,10 @@ _WITHOUT_COLUMNS = {
     "CREATE", "DROP", "ALTER", "REPLACE", "CALL", "KILL", "LOCK", "FLUSH", "UNLOCK", "DO", "PREPARE", "DEALLOCATE",
 }  # fmt: skip
 # Statements that change a server, or that take its locks. sqlglot does not know all of them.
-_OF_ADMINISTRATORS = {"INSTALL", "LOAD", "LOCK", "OPTIMIZE", "REPAIR", "RESET", "SHUTDOWN", "UNINSTALL"}
+_OF_ADMINISTRATORS = {
+    "ALTER", "CHANGE", "CREATE", "DROP", "INSTALL", "LOAD", "LOCK", "OPTIMIZE", "PURGE", "RENAME", "REPAIR", "REPLACE", "RESET",
+    "REVOKE", "SHUTDOWN", "STOP", "UNINSTALL",
+}  # fmt: skip
 _OF_PREPARED = {"PREPARE", "EXECUTE", "DEALLOCATE"}
 _GUESSES: tuple[object, ...] = (None, 1, "1")  # values of parameters that nobody knows yet
 
@@ -93,6 +106,7 @@ class Client:
     def reset(self) -> None:
         """Forgets all that the client has set."""
         self.variables = Session(self._context.variables, self._context.source)
+        self.variables.own["pseudo_thread_id"] = self._number
         self._users: dict[str, Value | None] = {}
         self._is_in_transaction = False
         self._counts = {"FOUND_ROWS": 0, "ROW_COUNT": -1}
@@ -188,6 +202,8 @@ class Client:
         if is_about_warnings:
             self.warnings = before
         found = await self._guarded(statement, values, describe=False)
+        if not is_about_warnings:
+            self.variables.own["warning_count"] = len(self.warnings)
         self._counts = (
             {"FOUND_ROWS": found.count, "ROW_COUNT": -1} if found.columns else {**self._counts, "ROW_COUNT": found.changed}
         )
@@ -200,9 +216,8 @@ class Client:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), _UNKNOWN)
             if str(error).startswith("Out of Memory"):  # DuckDB's words
                 code = _NO_MEMORY
-            if is_not_in_group(error):
-                code = _NOT_IN_GROUP
-            elif "Function with name" in str(error) and "does not exist" in str(error):
+            code = next((known for words, known in _CODES_OF_WORDS.items() if words in str(error)), code)
+            if "Function with name" in str(error) and "does not exist" in str(error):
                 code = _NO_SUCH_PROCEDURE
             raise Refusal(code, str(error)) from None
         except RecursionError:
@@ -313,6 +328,8 @@ class Client:
         if kind in ("CREATE DATABASE", "CREATE SCHEMA") and (name := show.text("target").lower()) in SCHEMAS:
             text = f"CREATE DATABASE `{name}` /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci */"
             return text_answer(["Database", "Create Database"], [(name, text)])
+        if kind in _NO_CREATED:
+            raise Refusal(_NO_CREATED[kind], f"{kind.removeprefix('CREATE ')} {show.text('target')} does not exist")
         if kind in ("CREATE TABLE", "CREATE VIEW", "COLUMNS", "INDEX"):
             table = show.text("target").lower()
             columns = await asyncio.to_thread(information.types, schema, table)
@@ -323,6 +340,8 @@ class Client:
                 return text_answer(names, rows)
         if kind in ("TABLES", "TABLE STATUS") and not schema:
             raise Refusal(_NO_DATABASE, "No database selected")
+        if kind in ("TABLES", "TABLE STATUS", "TRIGGERS", "EVENTS", "OPEN TABLES") and schema and schema not in SCHEMAS:
+            raise Refusal(_UNKNOWN_DATABASE, f"Unknown database '{schema}'")
         select = select_of(show, schema)
         if select is None:
             raise Refusal(_NO_SQL, f"SHOW {kind} is no statement that pfs answers")

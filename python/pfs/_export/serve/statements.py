@@ -37,7 +37,9 @@ _COMMENT = re.compile(
     r"""|/\*.*?\*/|--\s[^\n]*+|\#[^\n]*+""",
     re.DOTALL,
 )
-_SYNONYMS = {"FIELDS": "COLUMNS", "KEYS": "INDEX", "INDEXES": "INDEX", "SCHEMAS": "DATABASES"}  # after SHOW
+_SYNONYMS = {  # after SHOW
+    "FIELDS": "COLUMNS", "INDEXES": "INDEX", "KEYS": "INDEX", "LOCAL": "SESSION", "SCHEMA": "DATABASE", "SCHEMAS": "DATABASES",
+}  # fmt: skip
 _SHOWS = ("SHOW", "DESCRIBE", "DESC")
 _COLUMNS_OF_SHOW = {TokenType.CHARACTER_SET, TokenType.COLLATE, TokenType.DEFAULT, TokenType.TABLE, TokenType.DATABASE}
 _HINTS = _BEFORE_ITEMS - {"ALL", "DISTINCT", "DISTINCTROW"}  # they change no answer
@@ -241,8 +243,10 @@ def _of_show(tokens: Sequence[Token]) -> list[Token]:
     """Returns the words of a SHOW that sqlglot knows for those that mean the same: also for DESCRIBE with a pattern."""
     made = [*tokens]
     if _words(made[0])[0] != "SHOW":
-        if len(made) < 3 or made[-1].token_type != TokenType.STRING:
+        is_name = [token.token_type == TokenType.DOT for token in made[2:]] in ([False], [True, False, False])
+        if len(made) < 3 or not (made[-1].token_type == TokenType.STRING or (is_name and _is_name(made[1]))):
             return made
+        made[-1] = _token(TokenType.STRING, made[-1].text, made[-1])
         begin = MySQL().tokenize("SHOW COLUMNS FROM")
         made = [*begin, *made[1:-1], _token(TokenType.LIKE, "LIKE", made[-1]), made[-1]]
     for place in (1, 2):
@@ -251,6 +255,11 @@ def _of_show(tokens: Sequence[Token]) -> list[Token]:
             (word,) = MySQL().tokenize(known)
             made[place] = _token(word.token_type, word.text, made[place])
     behind = next((place for place, token in enumerate(made) if token.token_type == TokenType.WHERE), len(made))
+    made[:behind] = [
+        _token(TokenType.FROM, "FROM", token) if token.token_type == TokenType.IN else token for token in made[:behind]
+    ]
+    if [token.text.upper() for token in made[3:6]] == ["IF", "NOT", "EXISTS"]:
+        del made[3:6]
     for place in range(behind + 1, len(made) - 1):
         if made[place].token_type in _COLUMNS_OF_SHOW:  # sqlglot knows it as another word
             made[place] = _token(TokenType.IDENTIFIER, made[place].text, made[place])
@@ -260,6 +269,10 @@ def _of_show(tokens: Sequence[Token]) -> list[Token]:
             made[place + 1 : place + 4] = [table, _token(TokenType.FROM, "FROM", dot), schema]
             break
     return made
+
+
+def _is_name(token: Token) -> bool:
+    return token.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
 
 
 def _words(token: Token) -> list[str]:
