@@ -177,6 +177,12 @@ def test_a_full_file_system_is_told(many: Path, tmp_path: Path) -> None:
     ((program, (count, reason)),) = unrecorded(report).items()
     assert (program, count) == (None, 11)
     assert re.fullmatch(r".*a file in \S*/run-\w+: No space left on device", reason), reason
+    # Without a report one line says it of the first process, while the program runs.
+    command = [*before, *PFS, "run", "--no-report", "--", "sh", "-c", "/bin/true; echo end >&2"]
+    done = subprocess.run(command, env=os.environ | {"PFS_DIR": str(full)}, capture_output=True, text=True, timeout=240)
+    said, end = sorted(done.stderr.splitlines(), reverse=True)
+    assert re.fullmatch(r"pfs run: not recorded: .*a file in \S*/run-\w+: No space left on device", said), said
+    assert end == "end"
 
 
 def test_a_segment_that_the_program_removes_is_counted(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
 from pfs._base import paths
@@ -43,6 +43,19 @@ _NOTE = re.compile(r"(\d+)(-\d+)?\.unseen")
 _SEGMENT = re.compile(r"(\d+)\D.*pfs")
 
 
+def _note(path: str) -> tuple[str, str] | None:
+    """Returns what a process says about itself: what kind of note it is, and a text. None if a stranger may have written it."""
+    if os.lstat(path).st_uid not in paths.readable_by(os.lstat(os.path.dirname(path))):
+        return None
+    kind, _, what = os.readlink(path).partition(" ")
+    return kind, what
+
+
+def _of_segment(why: str) -> str:
+    """Returns why there is no segment, with its folder instead of its name."""
+    return re.sub(r"(?:the file )?(\S*)/[^/ ]+\.pfs", r"a file in \1", why)
+
+
 class Watch:
     """Follows the processes whose segments are in a folder, while it is entered.
 
@@ -51,13 +64,14 @@ class Watch:
         ended: when processes ended, by their numbers: nanoseconds of the monotonic clock. Only of those that the system tells of.
     """
 
-    def __init__(self, folder: str, takes: bool) -> None:
-        """`takes`: segments of dead processes may be removed."""
+    def __init__(self, folder: str, takes: bool, says: Callable[[str], None] | None = None) -> None:
+        """`takes`: segments of dead processes may be removed. `says`: tells at once why the first process without a segment has
+        none."""
         self.report: Report | None = None
         self.ended: dict[int, int] = {}
         self._alive: dict[int, int] = {}  # processes by the descriptors that tell of their ends
         self._poll = select.epoll()
-        self._folder, self._takes = folder, takes
+        self._folder, self._takes, self._says = folder, takes, says
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._watch = self._stop = self._parents = -1
         self._thread: threading.Thread | None = None
@@ -166,6 +180,9 @@ class Watch:
                 self._on(of_user, _CREATE, other)
         elif _NOTE.fullmatch(name):
             (self._notes.discard if mask & _DELETE else self._notes.add)(path)
+            if self._says is not None and not mask & _DELETE:
+                with contextlib.suppress(OSError):
+                    self._say(path, self._says)
 
     def _follow(self, pid: int) -> None:
         """Waits for the end of a process, too. Of some it hears nothing: they are of another user, or there are too many."""
@@ -183,18 +200,23 @@ class Watch:
                     self._read_note(path)
                     self._notes.discard(path)
 
+    def _say(self, path: str, says: Callable[[str], None]) -> None:
+        if (note := _note(path)) is not None and note[0] == "segment":
+            self._says = None
+            says(_of_segment(note[1]))
+
     def _read_note(self, path: str) -> None:
-        folder, name = os.path.split(path)
         try:
-            if os.lstat(path).st_uid not in paths.readable_by(os.lstat(folder)):
+            note = _note(path)
+            if note is None:
                 return
-            kind, _, what = os.readlink(path).partition(" ")
             os.unlink(path)
         except OSError:
             return
+        kind, what = note
         if kind == "segment":
-            self._without.add(int(name.split(".")[0]))
-            self._unrecorded["", re.sub(r"(?:the file )?(\S*)/[^/ ]+\.pfs", r"a file in \1", what)] += 1
+            self._without.add(int(os.path.basename(path).split(".")[0]))
+            self._unrecorded["", _of_segment(what)] += 1
         else:
             self._unrecorded[what, REASONS.get(kind, kind)] += 1
 

@@ -21,7 +21,7 @@ from pfs._process.run import launch
 from pfs._process.run import program as programs
 from pfs._process.run.watch import Watch
 from pfs._read.places import own_names
-from pfs._read.show import some, storable
+from pfs._read.show import plain, some, storable
 from pfs._ui.cli.findings import fail_on_option, failing
 from pfs._ui.cli.options import Interval, some_of
 from pfs._ui.cli.recording import contended_option, only_option, python_option
@@ -195,7 +195,11 @@ def run(
             keeps_dead=reads or keep,
             wrappers=own_names.parse(names or "", "").wrappers,
         )
-        with Watch(folder, takes=reads and not keep) as watch:
+
+        def say(why: str) -> None:  # without a report nothing else tells
+            click.echo(f"pfs run: not recorded: {plain(storable(why))}", err=True)
+
+        with Watch(folder, takes=reads and not keep, says=None if shows else say) as watch:
             before = launch.Took.so_far()
             try:
                 child = subprocess.Popen(words, env=environment, close_fds=False)
