@@ -410,11 +410,23 @@ TEST_F(OwnProcess, truncate_is_allowed_where_declared) {
 }
 
 TEST(Nearest, takes_the_fewest_edits) {
-  const std::vector<std::string_view> names{"ENABLED", "TIMED", "NAME"};
+  const std::vector<std::string_view> names{"ENABLED", "TIMED", "NAME", "mutex_instances"};
   const auto same = [](std::string_view name) { return name; };
+  EXPECT_EQ(Nearest("mutex", names, same), "mutex_instances");
   EXPECT_EQ(Nearest("enabld", names, same), "ENABLED");
   EXPECT_EQ(Nearest("tmed", names, same), "TIMED");
-  EXPECT_EQ(Nearest(std::string(100000, 'x'), names, same).empty(), false);
+  EXPECT_EQ(Nearest("enable", names, same), "ENABLED");
+  EXPECT_EQ(Nearest("tim", names, same), "TIMED");
+  EXPECT_EQ(NearestHint("tmed", names, same), ": the nearest is 'TIMED'");
+}
+
+TEST(Nearest, no_name_is_better_than_a_random_one) {
+  const std::vector<std::string_view> names{"ENABLED", "TIMED", "NAME"};
+  const auto same = [](std::string_view name) { return name; };
+  for (const std::string& typed : {std::string(100000, 'x'), std::string("processor"), std::string("x"), std::string()}) {
+    EXPECT_EQ(Nearest(typed, names, same), "") << typed.substr(0, 20);
+    EXPECT_EQ(NearestHint(typed, names, same), "") << typed.substr(0, 20);
+  }
 }
 
 // ok(), which every declaration is built with, finds a mistake in a declaration.

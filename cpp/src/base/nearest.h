@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,8 +26,8 @@ inline size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// Returns an empty text if there are no names. Input that is longer than any name is cut: pasted text must not cost
-// seconds.
+// Returns an empty text if no name is like the typed one, because half of the longer of both would have to change. A name that
+// begins with the typed one is like it. Input that is longer than any name is cut: pasted text must not cost seconds.
 template <typename Range, typename NameOf>
 std::string_view Nearest(std::string_view typed, const Range& range, NameOf name_of) {
   typed = typed.substr(0, 128);
@@ -34,13 +35,22 @@ std::string_view Nearest(std::string_view typed, const Range& range, NameOf name
   size_t best_distance = 0;
   for (const auto& item : range) {
     const std::string_view name = name_of(item);
-    const size_t distance = EditDistance(typed, name);
+    size_t distance = EditDistance(typed, name);
+    if (typed.size() >= 3 && EqualsIgnoringCase(name.substr(0, typed.size()), typed)) distance = std::min(distance, typed.size() / 2);
+    if (2 * distance >= std::max(typed.size(), name.size())) continue;
     if (best.empty() || distance < best_distance) {
       best = name;
       best_distance = distance;
     }
   }
   return best;
+}
+
+// Returns the end of a message about an unknown name: ": the nearest is 'name'", or `otherwise`, which says where all are.
+template <typename Range, typename NameOf>
+std::string NearestHint(std::string_view typed, const Range& range, NameOf name_of, std::string_view otherwise = {}) {
+  const std::string_view nearest = Nearest(typed, range, name_of);
+  return nearest.empty() ? std::string(otherwise) : ": the nearest is '" + std::string(nearest) + "'";
 }
 
 }  // namespace perfschema

@@ -87,13 +87,13 @@ Status CheckText(TextOptionId id, std::string_view value) {
   return id == TextOptionId::digest_normalizer ? Normalizer::Make(value, &checked) : Status();
 }
 
-// Returns the name of an option that is most like `name`.
-std::string NearestOption(std::string_view name) {
+// Returns the end of a message about an option that does not exist.
+std::string HintOfOption(std::string_view name) {
   std::vector<std::string> names{"performance_schema_instrument"};
   for (const OptionTraits& traits : kOptions) names.emplace_back(traits.name);
   for (const TextOptionTraits& traits : kTextOptions) names.emplace_back(traits.name);
   for (const ConsumerTraits& traits : kConsumers) names.push_back("performance_schema_consumer_" + std::string(traits.name));
-  return std::string(Nearest(name, names, [](const std::string& one) { return std::string_view(one); }));
+  return NearestHint(name, names, [](const std::string& one) { return std::string_view(one); });
 }
 
 // Words that a preset of instruments takes besides ON and OFF.
@@ -185,8 +185,8 @@ Status Options::Set(std::string_view name, std::string_view value) {
     is_set[i] = true;
     return {};
   }
-  return Status(Code::kNotFound, "unknown option '" + std::string(name) + "': the nearest is '" + NearestOption(name) +
-                                     "'; global_variables lists all of them");
+  return Status(Code::kNotFound,
+                "unknown option '" + std::string(name) + "'" + HintOfOption(name) + "; global_variables lists all of them");
 }
 
 Status Options::Parse(std::string_view text) {

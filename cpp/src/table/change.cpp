@@ -22,9 +22,10 @@ Status FindColumn(const NamedTable& table, const std::string& name, size_t* inde
     *index = i;
     return {};
   }
-  const std::string_view nearest = Nearest(name, columns.get(), [](const Column& column) { return column.name.view(); });
-  return Status(Code::kNotFound,
-                std::string(table.name) + " has no column '" + name.substr(0, 128) + "': the nearest is '" + std::string(nearest) + "'");
+  const std::string hint = NearestHint(
+      name, columns.get(), [](const Column& column) { return column.name.view(); },
+      ": pfs describe " + std::string(table.name) + " lists all");
+  return Status(Code::kNotFound, std::string(table.name) + " has no column '" + name.substr(0, 128) + "'" + hint);
 }
 
 std::string LegalValues(const SqlType& type) {
@@ -48,9 +49,7 @@ Status BadValue(const NamedTable& table, const Column& column, const std::string
   const std::string shown = value == nullptr ? "NULL" : "'" + value->substr(0, 128) + "'";
   std::string message = Of(table, column) + " takes " + LegalValues(column.type) + ", not " + shown;
   const std::span<const std::string_view> values = column.type.values;
-  if (value != nullptr && values.size() > 2) {
-    message += ": the nearest is '" + std::string(Nearest(*value, values, [](std::string_view v) { return v; })) + "'";
-  }
+  if (value != nullptr && values.size() > 2) message += NearestHint(*value, values, [](std::string_view v) { return v; });
   return Status(Code::kInvalidArgument, message);
 }
 

@@ -75,8 +75,9 @@ Status FindTable(std::string_view name, const NamedTable** table) {
     *table = &named;
     return {};
   }
-  const std::string_view nearest = Nearest(name, AllTables(), [](const NamedTable& named) { return named.name; });
-  return Status(Code::kNotFound, "unknown table '" + std::string(name.substr(0, 128)) + "': the nearest is '" + std::string(nearest) + "'");
+  const std::string hint = NearestHint(
+      wanted, AllTables(), [](const NamedTable& named) { return named.name; }, ": pfs describe lists all");
+  return Status(Code::kNotFound, "unknown table '" + std::string(name.substr(0, 128)) + "'" + hint);
 }
 
 std::string OperationNames(uint32_t operations) {

@@ -172,7 +172,9 @@ def chosen(
     wanted = listed(columns)
     for name in wanted or ():
         if name.lower() not in spelled:
-            raise UnknownColumn(f"{table} has no column '{name}'{hint(name, known)}; legal are {', '.join(known)}")
+            raise UnknownColumn(
+                f"{table} has no column '{name}'{hint(name, known, is_listed=True)}; legal are {', '.join(known)}"
+            )
     check(unit, limit)
     condition = Condition(table, known, where) if where else None
     orders = order_of(table, known, order) if order else []

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 __all__ = ["hint", "nearest"]
 
-_LIKE = 0.3  # `x` is not like MAX_TOTAL_MEMORY
+_LIKE = 0.5  # below that the nearest name is a random one
 _SHOWN = 12
 
 
@@ -25,9 +25,12 @@ def nearest(name: str, names: Sequence[str]) -> str:
     return folded[found[0]] if found else ""
 
 
-def hint(name: str, names: Sequence[str]) -> str:
-    """Returns the end of a message about a name that does not exist: the nearest one, or what is legal. "" if nothing is."""
+def hint(name: str, names: Sequence[str], is_listed: bool = False) -> str:
+    """Returns the end of a message about a name that does not exist: the nearest one, or what is legal. "" if nothing is, or if
+    the message lists the legal ones itself."""
     if near := nearest(name, names):
         return f": the nearest is '{near}'"
+    if is_listed:
+        return ""
     more = len(names) - _SHOWN
     return f": legal are {', '.join(names[:_SHOWN])}{f' and {more} more' if more > 0 else ''}" if names else ""

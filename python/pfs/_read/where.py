@@ -294,9 +294,8 @@ def order_of(table: str, columns: Sequence[str], order: str | Sequence[str], sai
         direction = direction.strip().lower()
         known = next((column for column in columns if column.lower() == name.lower()), None)
         if known is None:
-            raise UnknownColumn(
-                f"{said} {order!r}: {table} has no column '{name}'{hint(name, columns)}; legal are {', '.join(columns)}"
-            )
+            near = hint(name, columns, is_listed=True)
+            raise UnknownColumn(f"{said} {order!r}: {table} has no column '{name}'{near}; legal are {', '.join(columns)}")
         if direction not in ("", "asc", "desc"):
             raise InvalidValue(f"{said} {order!r} of {table}: '{direction}' is not legal behind {known}: legal are asc and desc")
         found.append((known, direction == "desc"))
