@@ -228,6 +228,39 @@ def test_percona_toolkit(place: Served, command: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def watched(*command: str) -> str:
+    done = subprocess.run(
+        [tool(command[0]), *command[1:]],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "TERM": "xterm"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_mytop(place: Served) -> None:
+    """It leaves out the row that has the number of its connection."""
+    shown = watched("mytop", "-b", "--nocolor", "--socket", place.path, "-u", "me")
+    assert re.search(r"^ +1 python/", shown, re.MULTILINE), shown
+    assert "Queries: 7.0 " in shown
+
+
+@pytest.mark.parametrize("mode", ["Q", "C", "M", "T"])
+def test_innotop(place: Served, mode: str) -> None:
+    shown = watched("innotop", "--nonint", "--count", "1", "--mode", mode, "--socket", place.path, "-u", "me", "-p", "x")
+    assert {"Q": "mysql_thread_id", "C": "Com_select"}.get(mode, "") in shown
+
+
+def test_mysqltuner(place: Served) -> None:
+    memory = ("--forcemem", "1000", "--forceswap", "100")
+    at = ("--host", "127.0.0.1", "--port", place.port, "--user", "me", "--pass", "hush")
+    shown = watched("mysqltuner", *at, *memory, "--nocolor", "--skippassword")
+    assert "(7 q [" in shown, shown
+
+
 @pytest.mark.parametrize("arguments", ["status", "ping", "variables", "extended-status"])
 def test_mariadb_admin(place: Served, arguments: str) -> None:
     done = subprocess.run(

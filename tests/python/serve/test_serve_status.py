@@ -19,7 +19,7 @@ from tests.python._programs.subject import subject
 pytest.importorskip("sqlglot", reason="needs perfschema[mysql]")
 pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 
-from tests.python.serve.serving import ask, connected, serving
+from tests.python.serve.serving import ask, connected, served, serving
 
 # Two sessions, of which one runs a statement; 9 others have ended; 70 bytes there and 30 back; 3 files open, one closed again.
 BUSY = """
@@ -61,6 +61,16 @@ def numbers(client: Any, table: str = "global_status") -> dict[str, int]:
     names = ", ".join(f"'{name}'" for name in (*WANTED, "Uptime"))
     rows = ask(client, f"select variable_name, variable_value from {table} where variable_name in ({names})")
     return {name: int(value) for name, value in rows}
+
+
+def test_tools_find_what_they_divide_by(folder: Path) -> None:
+    """A program without sessions has one connection, whose number no row of the process list has, and a status of no InnoDB."""
+    with served(folder) as (_, path), connected(path) as client:
+        assert ask(client, "select variable_value from global_status where variable_name = 'connections'") == [("1",)]
+        ((own, threads),) = ask(client, "select connection_id(), (select group_concat(id) from information_schema.processlist)")
+        assert str(own) not in threads.split(",")
+        ((kind, _, text),) = ask(client, "show engine innodb status")
+        assert (kind, "innodb_lock_waits" in text) == ("InnoDB", True)
 
 
 def test_the_numbers_of_a_server(folder: Path, tmp_path: Path) -> None:

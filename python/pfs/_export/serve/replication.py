@@ -38,6 +38,7 @@ def _retries(kind: str) -> str:
 _ERROR = "LAST_ERROR_NUMBER LAST_ERROR_MESSAGE LAST_ERROR_TIMESTAMP"
 _BUFFER, _QUEUE, _APPLY = (("START_" + what, "END_" + what) for what in ("BUFFER", "QUEUE", "APPLY"))
 TABLES: dict[str, str] = {
+    "replication_applier_status": "CHANNEL_NAME SERVICE_STATE REMAINING_DELAY COUNT_TRANSACTIONS_RETRIES",
     "replication_applier_status_by_coordinator": f"CHANNEL_NAME THREAD_ID SERVICE_STATE {_ERROR}"
     f" {_transaction('LAST_PROCESSED', *_BUFFER)} {_transaction('PROCESSING', _BUFFER[0])}",
     "replication_applier_status_by_worker": f"CHANNEL_NAME WORKER_ID THREAD_ID SERVICE_STATE {_ERROR}"

@@ -22,6 +22,8 @@ from pfs.errors import Error
 __all__ = ["open_tcp", "open_unix", "serve"]
 
 _TOO_MANY = 1040
+# The process list has the program's threads, and tools leave out the row with their own number: none has it.
+_FIRST_CONNECTION = 10**9
 
 
 class _Server:
@@ -30,11 +32,11 @@ class _Server:
         self._password = Password(password)
         self._tls = context_of_tls()
         self._clients = 0
-        self._last = 0
+        self._last = _FIRST_CONNECTION
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._clients += 1
-        self._last = self._last % 0xFFFFFFFF + 1
+        self._last = self._last + 1 if self._last < 0xFFFFFFFF else _FIRST_CONNECTION
         stream = Stream(reader, writer)
         client = Client(self._context, self._last, stream)
         patience = asyncio.get_running_loop().call_later(PATIENCE, _hang_up, client, stream)

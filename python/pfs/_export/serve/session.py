@@ -250,6 +250,9 @@ class Client:
             who = f"{self.user}@{self._host}"
             granted = "GRANT SELECT, PROCESS, REPLICATION CLIENT, SHOW VIEW ON *.* TO `{}`@`{}`".format(*who.split("@", 1))
             return text_answer([f"Grants for {who}"], [(granted,)])
+        if word == "SHOW" and statement.is_of(["ENGINE INNODB STATUS"]):
+            about = "pfs has no InnoDB. sys.innodb_lock_waits has the threads that wait for locks, and who holds them."
+            return text_answer(["Type", "Name", "Status"], [("InnoDB", "", about)])
         if word == "SHOW" and (kind := statement.is_of(NOTHING)):
             return await self._show(exp.Show(this=kind), describe)
         if len(statement.text) > _LONG:

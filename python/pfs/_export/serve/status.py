@@ -16,8 +16,12 @@ def _sum(table: str, column: str) -> Callable[[Source], int]:
 
 
 def _connections(source: Source) -> int:
-    """Counts sessions of users. The account without a user is that of the program's own threads."""
-    return sum(int(total or 0) for user, total in source.rows("accounts", ["USER", "TOTAL_CONNECTIONS"]) if user is not None)
+    """Counts sessions of users, and where there are none the client that asks: tools divide by it.
+
+    The account without a user is that of the program's own threads.
+    """
+    totals = source.rows("accounts", ["USER", "TOTAL_CONNECTIONS"])
+    return max(1, sum(int(total or 0) for user, total in totals if user is not None))
 
 
 def _connected(source: Source) -> int:
@@ -40,8 +44,9 @@ def _commands(word: str) -> Callable[[Source], int]:
 _OF_STATEMENTS = "events_statements_summary_global_by_event_name"
 # Clients divide by these, and a program has none of it.
 _NOTHING = (
-    "Aborted_clients Aborted_connects Key_blocks_used Key_read_requests Key_reads Key_write_requests Key_writes Open_tables"
-    " Opened_tables Slow_queries Table_locks_immediate Table_locks_waited Threads_cached Threads_created"
+    "Aborted_clients Aborted_connects Binlog_cache_disk_use Binlog_cache_use Key_blocks_unused Key_blocks_used Key_read_requests"
+    " Key_reads Key_write_requests Key_writes Max_used_connections Open_tables Opened_tables Slow_queries Table_locks_immediate"
+    " Table_locks_waited Threads_cached Threads_created"
 )
 _STATEMENTS = _sum(_OF_STATEMENTS, "COUNT_STAR")
 _STATUS: dict[str, Callable[[Source], int]] = {
@@ -55,9 +60,12 @@ _STATUS: dict[str, Callable[[Source], int]] = {
             "CREATED_TMP_DISK_TABLES",
             "CREATED_TMP_TABLES",
             "SELECT_FULL_JOIN",
+            "SELECT_RANGE_CHECK",
             "SELECT_SCAN",
             "SORT_MERGE_PASSES",
+            "SORT_RANGE",
             "SORT_ROWS",
+            "SORT_SCAN",
         )
     },
     "Open_files": _sum("file_instances", "OPEN_COUNT"),

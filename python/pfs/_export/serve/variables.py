@@ -69,7 +69,13 @@ _SESSION: dict[str, Value] = {
     "unique_checks": True,
     "wait_timeout": 28800,
 }
+# Sizes of what a program has none of: tools add them up.
+_SIZES = (
+    "innodb_buffer_pool_size innodb_log_buffer_size join_buffer_size key_buffer_size query_cache_size read_buffer_size"
+    " read_rnd_buffer_size sort_buffer_size thread_stack"
+)
 _SERVER: dict[str, Value] = {
+    **dict.fromkeys(_SIZES.split(), 0),
     "basedir": "",
     "back_log": 100,
     "character_set_database": "utf8mb4",
