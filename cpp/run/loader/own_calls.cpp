@@ -23,9 +23,10 @@ PFS_IN_EVERY_PROCESS bool BeginsWith(const char* text, const char* with) {
   return *with == 0;
 }
 
-// Before glibc 2.34, functions of threads are in a library of their own.
+// Before glibc 2.34, functions of threads and those that look for symbols are in libraries of their own.
 PFS_IN_EVERY_PROCESS bool IsOfCLibrary(const char* name) {
-  return BeginsWith(name, "libc.so.6") || BeginsWith(name, "libpthread.so.0") || BeginsWith(name, "ld-linux-");
+  return BeginsWith(name, "libc.so.6") || BeginsWith(name, "libpthread.so.0") || BeginsWith(name, "libdl.so.2") ||
+         BeginsWith(name, "ld-linux-");
 }
 
 PFS_IN_EVERY_PROCESS std::span<const ElfW(Phdr)> SegmentsOf(const link_map& object) {
@@ -72,7 +73,11 @@ PFS_IN_EVERY_PROCESS CLibrary::CLibrary() {
 PFS_IN_EVERY_PROCESS bool CLibrary::Has(const void* address) const {
   const auto at = reinterpret_cast<uintptr_t>(address);
   for (size_t i = 0; i < count_; ++i) {
-    if (at - parts_[i].begin < parts_[i].end - parts_[i].begin) return true;
+    if (at - parts_[i].begin >= parts_[i].end - parts_[i].begin) continue;
+    // Old linkers leave 2 MiB between code and variables. The system may put another library there.
+    for (const ElfW(Phdr) & segment : SegmentsOf(*parts_[i].object)) {
+      if (segment.p_type == PT_LOAD && at - (parts_[i].begin + segment.p_vaddr) < segment.p_memsz) return true;
+    }
   }
   return false;
 }
@@ -150,7 +155,9 @@ void CLibrary::BindCallsHere(const link_map& object) const {
   Bind(object, [&](const void* now, const char* text) -> void* {
     const SymbolName name{std::string_view(text)};
     void* const ours = g_came_late && name.hash == kSearch.hash ? reinterpret_cast<void*>(&pfs_run_late_dlsym) : own.FindFunction(name);
-    if (ours == nullptr || now == ours || Has(now)) return ours;
+    if (ours == nullptr || now == ours) return ours;
+    if (g_came_late && LacksFunction(text)) return nullptr;  // it came after this library, as librt may before glibc 2.34
+    if (Has(now)) return ours;
     const link_map* giver = MapOf(now);
     if (giver == &object) {  // it has not been called yet
       if (!g_came_late) return ours;

@@ -36,7 +36,7 @@ class CLibrary {
   void Bind(const link_map& object, Find find) const;
   bool SetRelocated(const link_map& object, int protection) const;
 
-  static constexpr size_t kMostParts = 3;
+  static constexpr size_t kMostParts = 4;
   struct Part {
     const link_map* object;
     uintptr_t begin, end;
@@ -44,5 +44,8 @@ class CLibrary {
   size_t count_ = 0;
   Part parts_[kMostParts];
 };
+
+// Returns whether the name is one of functions.def, and no function of it was found. REQUIRES: they have been looked for.
+bool LacksFunction(const char* name);
 
 }  // namespace perfschema::run

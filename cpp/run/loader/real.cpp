@@ -76,6 +76,9 @@ __attribute__((visibility("hidden"))) unsigned long long __isoc23_strtoull(const
 }
 }
 
+extern "C" void* pfs_real_all[] __attribute__((visibility("hidden")));
+extern "C" void* pfs_own_all[] __attribute__((visibility("hidden")));
+
 namespace perfschema::run {
 
 namespace {
@@ -124,6 +127,14 @@ PFS_IN_EVERY_PROCESS bool IsInCLibrary(const void* function) {
   return function != reinterpret_cast<void*>(NoSuchFunction) && function != reinterpret_cast<void*>(NoPointer);
 }
 
+bool LacksFunction(const char* name) {
+  const std::string_view wanted(name);
+  for (size_t i = 0; i < kFunctions; ++i) {
+    if (wanted == kNames + kPlaces[i].at) return !IsInCLibrary(pfs_real_all[i]);
+  }
+  return false;
+}
+
 PFS_SET_IN_EVERY_PROCESS pid_t g_own_pid = 0;
 PFS_IN_EVERY_PROCESS void RememberPid() {
   g_own_pid = getpid();
@@ -155,9 +166,6 @@ bool SharesParentsMemory() {
 
 // The first of all constructors: those of the C++ library inside call functions.
 asm(".pushsection .init_array.00000,\"aw\"\n.balign 8\n.quad pfs_run_find_all\n.popsection\n");
-
-extern "C" void* pfs_real_all[] __attribute__((visibility("hidden")));
-extern "C" void* pfs_own_all[] __attribute__((visibility("hidden")));
 
 PFS_IN_EVERY_PROCESS void pfs_run_find_all() {
   using namespace perfschema::run;
