@@ -25,7 +25,7 @@
 #include "snapshot/kernel_threads.h"
 
 // What the new thread runs, in the rest of a page of the C library's code. %rdi: the Mail. It waits for three seconds at most. It runs
-// dlopen(), dlsym() and the function, and then tells the result.
+// dlopen(), dlsym() and the function, and then tells the result. A program without dlerror() gets libdl, which the library needs, first.
 asm(R"(
 .pushsection .rodata
 .globl pfs_helper_begin, pfs_helper_end
@@ -71,8 +71,14 @@ pfs_helper_begin:
   mov 32(%rbx), %rax
   test %rax, %rax
   jne 4f
+  cmpq $0, 80(%rbx)
+  jne 8f
+  lea 10f(%rip), %rdi
+  mov 88(%rbx), %esi
+  call *8(%rbx)
+8:
   mov %rsp, %rdi
-  mov $2, %esi
+  mov 88(%rbx), %esi
   call *8(%rbx)
   test %rax, %rax
   je 5f
@@ -89,7 +95,11 @@ pfs_helper_begin:
   mov $4, %ebp
   jmp 6f
 5:
-  call *80(%rbx)
+  mov 80(%rbx), %rax
+  test %rax, %rax
+  je 8f
+  call *%rax
+8:
   mov %rax, 64(%rbx)
   movq $5, 40(%rbx)
   mov $7, %eax
@@ -113,6 +123,8 @@ pfs_helper_begin:
   ret
 9:
   .string "pfs"
+10:
+  .string "libdl.so.2"
 pfs_helper_end:
 .popsection
 )");
@@ -128,9 +140,9 @@ using Clock = std::chrono::steady_clock;
 struct Mail {
   static constexpr uint64_t kMagic = 0x6a6f696e2d706673;
   enum State : uint64_t { kNone, kWaits, kTold, kGaveUp, kDone, kFailed, kFailedAndEnded };
-  uint64_t magic, open, search, detach, function, state, scratch, descriptor, result, thread, error;
+  uint64_t magic, open, search, detach, function, state, scratch, descriptor, result, thread, error, mode;
 };
-static_assert(offsetof(Mail, function) == 32 && offsetof(Mail, state) == 40 && offsetof(Mail, error) == 80);
+static_assert(offsetof(Mail, function) == 32 && offsetof(Mail, state) == 40 && offsetof(Mail, error) == 80 && offsetof(Mail, mode) == 88);
 // Parts of that scratch memory: the path, the name of the function, its argument.
 constexpr uint64_t kNamePlace = 64, kTextPlace = 128, kScratchBytes = 16384;
 
@@ -186,6 +198,7 @@ class Target {
 
  private:
   std::string PathOf(uint64_t what) const;
+  Status FindCLibrary();
   Status FindPlaces();
   Status Hand();
   int OpenMemory(const std::string& path) const;
@@ -228,20 +241,11 @@ Status Target::Look() {
     objects_.push_back(std::move(object));
   }
   for (const MappedObject& object : objects_) {
-    if (c_library_ == nullptr && (IsNamed(object.path, "libc.so.6") || IsNamed(object.path, "libc-2."))) c_library_ = &object;
     for (const char* const name : {"__asan_init", "__tsan_init", "__msan_init", "__hwasan_init"}) {
       if (object.Find(name) != nullptr) return Refused("it was built with a sanitizer, whose library must be loaded first");
     }
   }
-  if (c_library_ == nullptr) return Refused("it has no glibc: it is static, or a program of Go or musl");
-  const auto find = [&](const char* name) {
-    const ExportedSymbol* const found = c_library_->Find(name);
-    return found != nullptr ? found->begin : 0;
-  };
-  mail_ = {Mail::kMagic, find("dlopen"), find("dlsym"), find("pthread_detach"), 0, 0, 0, 0, 0, 0, find("dlerror")};
-  create_ = find("pthread_create");
-  if (mail_.open == 0 || mail_.search == 0 || mail_.detach == 0 || mail_.error == 0 || create_ == 0)
-    return Refused("its glibc is older than 2.34");
+  if (Status bad = FindCLibrary(); !bad.ok()) return bad;
   for (const MappedObject& object : objects_) {
     const ExportedSymbol* const function = object.Find(wanted_.function);
     if (function != nullptr) mail_.function = function->begin;
@@ -249,9 +253,47 @@ Status Target::Look() {
     if (is_allocator && &object == &objects_[0]) return Refused("its allocator is a part of the program, which has no safe point then");
     if (is_allocator || IsNamed(object.path, "ld-")) unsafe_.AddObject(memory_, object);
   }
-  unsafe_.AddCLibrary(memory_, *c_library_);
   if (!unsafe_.is_complete()) return Refused("its C library or its allocator is larger than pfs reads, or damaged");
   return FindPlaces();
+}
+
+// Finds the functions that are to be called. Before glibc 2.34 they are in three libraries, of which a program has the first, and threads
+// need the second. A function of the first opens the third where it is absent, and says nothing of errors.
+Status Target::FindCLibrary() {
+  const MappedObject *threads = nullptr, *loader = nullptr;
+  for (const MappedObject& object : objects_) {
+    const auto is = [&](const char* name, const char* old_name) { return IsNamed(object.path, name) || IsNamed(object.path, old_name); };
+    if (c_library_ == nullptr && is("libc.so.6", "libc-2.")) c_library_ = &object;
+    if (threads == nullptr && is("libpthread.so.0", "libpthread-2.")) threads = &object;
+    if (loader == nullptr && is("libdl.so.2", "libdl-2.")) loader = &object;
+  }
+  if (c_library_ == nullptr) return Refused("it has no glibc: it is static, or a program of Go or musl");
+  const auto find_in = [](const MappedObject* object, const char* name) {
+    const ExportedSymbol* const found = object != nullptr ? object->Find(name) : nullptr;
+    return found != nullptr ? found->begin : 0;
+  };
+  const bool is_one = find_in(c_library_, "pthread_create") != 0;
+  if (is_one || find_in(loader, "dlopen") == 0) loader = c_library_;
+  if (is_one) threads = c_library_;
+  constexpr uint64_t kNow = 2, kOpenedByCall = 0x80000000;  // RTLD_NOW, __RTLD_DLOPEN
+  mail_.magic = Mail::kMagic;
+  mail_.open = find_in(loader, "dlopen");
+  mail_.search = find_in(loader, "dlsym");
+  mail_.error = find_in(loader, "dlerror");
+  mail_.mode = kNow;
+  if (mail_.open == 0) {
+    mail_.open = find_in(loader, "__libc_dlopen_mode");
+    mail_.search = find_in(loader, "__libc_dlsym");
+    mail_.mode = kNow | kOpenedByCall;
+  }
+  mail_.detach = find_in(threads, "pthread_detach");
+  create_ = find_in(threads, "pthread_create");
+  if (mail_.open == 0 || mail_.search == 0) return Refused("its C library cannot load another one");
+  if (mail_.detach == 0 || create_ == 0) return Refused("its glibc is older than 2.34, and it has no libpthread: it can make no thread");
+  unsafe_.AddCLibrary(memory_, *c_library_);
+  if (threads != c_library_) unsafe_.AddCLibrary(memory_, *threads);
+  if (loader != c_library_) unsafe_.AddObject(memory_, *loader);
+  return {};
 }
 
 // Finds the rest of a page of code, and of one of variables.
@@ -368,8 +410,8 @@ Status Target::Await(CallResult* result) {
       result->rc = static_cast<int>(memory_.Get<int64_t>(mail_at_ + offsetof(Mail, result)));
       return {};
     } else if (now == Mail::kFailed) {
-      char text[256] = "";
-      (void)memory_.Read(memory_.Get<uint64_t>(mail_at_ + offsetof(Mail, result)), text, sizeof text - 1);
+      char text[256] = "it has no libdl that says why";
+      if (mail_.error != 0) (void)memory_.Read(memory_.Get<uint64_t>(mail_at_ + offsetof(Mail, result)), text, sizeof text - 1);
       return Refused("its dynamic linker refuses: " + Printable(text));
     } else if (now == Mail::kGaveUp || now == Mail::kFailedAndEnded) {
       return {Code::kState, "this process was too slow for the thread that was to record it: not now"};

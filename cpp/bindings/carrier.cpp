@@ -116,8 +116,7 @@ void UnsafeCode::AddCLibrary(const ProcessMemory& memory, const MappedObject& li
   }
   for (const MappedObject::Part& part : library.parts) {
     if ((part.flags & PF_X) == 0) continue;
-    c_begin_ = part.begin;
-    c_end_ = part.end;
+    c_library_.push_back(part);
     if (part.end - part.begin > bytes_left_) {
       is_complete_ = false;
       return;
@@ -125,13 +124,19 @@ void UnsafeCode::AddCLibrary(const ProcessMemory& memory, const MappedObject& li
     std::string text(part.end - part.begin, '\0');
     constexpr std::string_view kReturn("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9);  // rt_sigreturn()
     const size_t at = memory.Read(part.begin, text.data(), text.size()) ? text.find(kReturn) : std::string::npos;
-    if (at != std::string::npos) restorer_ = part.begin + at;
+    if (at != std::string::npos) restorers_.push_back(part.begin + at);
   }
 }
 
 bool UnsafeCode::Has(uint64_t address) const {
   return std::ranges::any_of(codes_, [=](const Code& code) { return address - code.begin < code.end - code.begin; });
 }
+
+bool UnsafeCode::IsInCLibrary(uint64_t address) const {
+  return std::ranges::any_of(c_library_, [=](const MappedObject::Part& part) { return address - part.begin < part.end - part.begin; });
+}
+
+bool UnsafeCode::IsRestorer(uint64_t address) const { return std::ranges::find(restorers_, address) != restorers_.end(); }
 
 bool UnsafeCode::IsReturnAddress(uint64_t address) const {
   if (address < first_ || address > last_) return false;  // most words
@@ -250,7 +255,7 @@ bool IsStackSafe(const Carried& carried, const std::vector<MappedRange>& ranges,
   if (range->path != "[stack]" && sp - range->begin < 2 * kStackNeeded) return false;
   const Calls calls = carried.frames.Walk(registers, *range);
   for (const uint64_t address : calls.returns) {
-    if (address == carried.restorer || carried.unsafe.IsReturnAddress(address)) return false;
+    if (carried.unsafe.IsRestorer(address) || carried.unsafe.IsReturnAddress(address)) return false;
   }
   if (calls.end == Calls::kWhole || (calls.end == Calls::kNeedsRegister && !is_stopped)) return true;
   std::vector<uint64_t> words(std::min(range->end - calls.rest, kMostStack) / sizeof(uint64_t));
@@ -258,7 +263,8 @@ bool IsStackSafe(const Carried& carried, const std::vector<MappedRange>& ranges,
   constexpr size_t kSegments = offsetof(SignalFrame, cs) / sizeof(uint64_t);
   for (size_t i = 0; i < words.size(); ++i) {
     if (carried.unsafe.IsReturnAddress(words[i])) return false;
-    const bool is_frame = words[i] == carried.restorer && i + kSegments < words.size() && (words[i + kSegments] & 0xffff) == kCodeSegment;
+    const bool is_frame =
+        carried.unsafe.IsRestorer(words[i]) && i + kSegments < words.size() && (words[i + kSegments] & 0xffff) == kCodeSegment;
     if (is_frame) return false;
   }
   return true;
@@ -393,8 +399,10 @@ void HurryUp() {
   (void)prctl(PR_SET_TIMERSLACK, 1);
 }
 
-// Returns whether the thread carries the call now.
-bool TryThread(const Carried& carried, const Waiting& waiting, double* stopped) {
+// Stops a thread, and calls act(registers, rank of its system call) if it is at a safe point. Returns false if it is not, or what act()
+// returns: the thread has gone on then.
+template <typename Act>
+bool AtSafePoint(const Carried& carried, const Waiting& waiting, double* stopped, Act act) {
   const std::vector<MappedRange> ranges = carried.memory.Ranges();
   const bool must_check = carried.checks_thread;
   // First from outside: a thread that cannot carry is not stopped.
@@ -415,30 +423,41 @@ bool TryThread(const Carried& carried, const Waiting& waiting, double* stopped) 
     if (is_in_call ? rank == kNever : carried.unsafe.IsInCLibrary(now.rip)) return false;
     if (!IsStackSafe(carried, ranges, RegistersOf(now), true)) return false;
   }
-  if (HasPendingSignal(carried.pid, waiting.thread) || !GiveFrame(carried, waiting.thread, now, rank)) return false;
+  if (HasPendingSignal(carried.pid, waiting.thread) || !act(now, rank)) return false;
   thread.Detach();
   *stopped = std::chrono::duration<double>(Clock::now() - thread.since).count();
   return true;
 }
 
-}  // namespace
-
-Status Carry(const Carried& carried, double seconds, double* stopped) {
+// Tries one thread after the other until act(thread, registers, rank) returns true at a safe point of it. Returns false if the time is
+// over.
+template <typename Act>
+bool TryThreads(const Carried& carried, double seconds, double* stopped, Act act) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
     for (const Waiting& waiting : ThreadsOf(carried.pid)) {
-      bool is_carried = false;
+      bool is_done = false;
       // A thread of its own traces: when that ends, what it traces goes on, also what did not stop in time.
       std::thread([&] {
         HurryUp();
-        is_carried = TryThread(carried, waiting, stopped);
+        is_done =
+            AtSafePoint(carried, waiting, stopped, [&](const user_regs_struct& now, Rank rank) { return act(waiting.thread, now, rank); });
       }).join();
-      if (is_carried) return {};
+      if (is_done) return true;
       if (Clock::now() > end) break;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   } while (Clock::now() < end);
-  return {Code::kState, "no thread of it was at a safe point: not now"};
+  return false;
+}
+
+}  // namespace
+
+Status Carry(const Carried& carried, double seconds, double* stopped) {
+  const bool is_carried = TryThreads(carried, seconds, stopped, [&](pid_t thread, const user_regs_struct& now, Rank rank) {
+    return GiveFrame(carried, thread, now, rank);
+  });
+  return is_carried ? Status() : Status(Code::kState, "no thread of it was at a safe point: not now");
 }
 
 }  // namespace perfschema::bindings

@@ -1,4 +1,5 @@
-// bindings/carrier.h: makes a thread of another process call pthread_create() once, at a safe point.
+// bindings/carrier.h: stops a thread of another process at a safe point. It makes that thread call pthread_create() once, or changes a
+// variable while nothing runs there.
 #pragma once
 
 #include <sys/types.h>
@@ -19,6 +20,7 @@ class UnsafeCode {
  public:
   // All code of an object.
   void AddObject(const ProcessMemory& memory, const MappedObject& object);
+  // Also libpthread, which was a library of its own before glibc 2.34.
   void AddCLibrary(const ProcessMemory& memory, const MappedObject& library);
   // Returns false if code could not be read, or is too much.
   bool is_complete() const { return is_complete_; }
@@ -27,9 +29,11 @@ class UnsafeCode {
   // Returns whether it is there, behind a call.
   bool IsReturnAddress(uint64_t address) const;
   // Returns whether a thread that runs, and waits in no system call, may have a lock here: in all of the C library.
-  bool IsInCLibrary(uint64_t address) const { return address - c_begin_ < c_end_ - c_begin_; }
-  // Returns where handlers of signals return to, or 0.
-  uint64_t restorer() const { return restorer_; }
+  bool IsInCLibrary(uint64_t address) const;
+  // Returns whether handlers of signals return to that address.
+  bool IsRestorer(uint64_t address) const;
+  // Returns where they return to, or 0.
+  uint64_t restorer() const { return restorers_.empty() ? 0 : restorers_[0]; }
 
  private:
   struct Code {
@@ -39,7 +43,8 @@ class UnsafeCode {
   void Add(const ProcessMemory& memory, uint64_t begin, uint64_t end);
   std::vector<Code> codes_;
   uint64_t first_ = ~uint64_t{0}, last_ = 0;
-  uint64_t c_begin_ = 0, c_end_ = 0, restorer_ = 0;
+  std::vector<MappedObject::Part> c_library_;
+  std::vector<uint64_t> restorers_;
   uint64_t bytes_left_ = 64 << 20;
   bool is_complete_ = true;
 };
