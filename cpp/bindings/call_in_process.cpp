@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "carrier.h"
@@ -141,6 +142,7 @@ struct Mail {
   static constexpr uint64_t kMagic = 0x6a6f696e2d706673;
   enum State : uint64_t { kNone, kWaits, kTold, kGaveUp, kDone, kFailed, kFailedAndEnded };
   uint64_t magic, open, search, detach, function, state, scratch, descriptor, result, thread, error, mode;
+  uint64_t was_alone;  // it had never had another thread before that of the first join
 };
 static_assert(offsetof(Mail, function) == 32 && offsetof(Mail, state) == 40 && offsetof(Mail, error) == 80 && offsetof(Mail, mode) == 88);
 // Parts of that scratch memory: the path, the name of the function, its argument.
@@ -203,6 +205,7 @@ class Target {
   Status Hand();
   int OpenMemory(const std::string& path) const;
   Status Await(CallResult* result);
+  void ForgetThread(const Carried& carried) const;
   bool IsFree(const Mail& mail) const;
   uint64_t state() const { return memory_.Get<uint64_t>(mail_at_ + offsetof(Mail, state)); }
 
@@ -212,6 +215,7 @@ class Target {
   std::vector<MappedObject> objects_;
   const MappedObject* c_library_ = nullptr;
   Mail mail_{};
+  std::vector<uint64_t> single_threaded_;
   uint64_t create_ = 0, code_at_ = 0, mail_at_ = 0, restorer_ = 0;
   UnsafeCode unsafe_;
 };
@@ -293,6 +297,10 @@ Status Target::FindCLibrary() {
   unsafe_.AddCLibrary(memory_, *c_library_);
   if (threads != c_library_) unsafe_.AddCLibrary(memory_, *threads);
   if (loader != c_library_) unsafe_.AddObject(memory_, *loader);
+  for (const MappedObject* const object : {c_library_, std::as_const(objects_).data()}) {
+    if (object->single_threaded != 0) single_threaded_.push_back(object->single_threaded);  // a program may have a copy
+  }
+  mail_.was_alone = !single_threaded_.empty() && memory_.Get<uint8_t>(single_threaded_[0]) == 1;
   return {};
 }
 
@@ -316,6 +324,7 @@ Status Target::FindPlaces() {
         const bool is_free =
             memory_.Read(begin, &there, sizeof there) && (std::memcmp(&there, &kEmpty, sizeof there) == 0 || there.magic == Mail::kMagic);
         if (is_free) mail_at_ = begin;
+        if (is_free && there.magic == Mail::kMagic) mail_.was_alone |= there.was_alone;
       }
     }
   };
@@ -341,10 +350,20 @@ Status Target::CallThere(CallResult* result) {
   if (!memory_.Write(mail_at_, &mail_, sizeof mail_) || !memory_.Write(code_at_, code.data(), code.size())) {
     return Refused("the system does not let this user write to its memory");
   }
+  const bool was_alone = mail_.was_alone != 0 && ThreadsInProc(static_cast<uint64_t>(wanted_.pid)).size() == 1;
   CallFrames frames(memory_, objects_);
   const Carried carried{memory_, wanted_.pid, create_, restorer_, code_at_, mail_at_, unsafe_, frames, wanted_.checks_thread};
   if (Status bad = Carry(carried, wanted_.seconds, &result->stopped_seconds); !bad.ok()) return bad;
-  return Await(result);
+  const Status status = Await(result);
+  if (was_alone) ForgetThread(carried);
+  return status;
+}
+
+// Lets a program of one thread lock as before: glibc does so with atomic instructions once there was another thread.
+void Target::ForgetThread(const Carried& carried) const {
+  constexpr int kMostNaps = 500;
+  for (int naps = 0; naps < kMostNaps && ThreadsInProc(static_cast<uint64_t>(wanted_.pid)).size() > 1; ++naps) Nap();
+  (void)WriteIfAlone(carried, single_threaded_, wanted_.seconds / 4);
 }
 
 // Opens what the process says is the memory for the library. It may say any number: of a file that it may only read, and that this process

@@ -460,6 +460,21 @@ Status Carry(const Carried& carried, double seconds, double* stopped) {
   return is_carried ? Status() : Status(Code::kState, "no thread of it was at a safe point: not now");
 }
 
+bool WriteIfAlone(const Carried& carried, const std::vector<uint64_t>& places, double seconds) {
+  double stopped;
+  return TryThreads(carried, seconds, &stopped, [&](pid_t thread, const user_regs_struct& now, Rank rank) {
+    // The one that could make another thread stands.
+    if (ThreadsInProc(static_cast<uint64_t>(carried.pid)).size() != 1) return false;
+    // The system makes most calls again by itself. Others would tell the program that they were interrupted.
+    user_regs_struct before = AsBefore(now, rank);
+    before.orig_rax = ~0ull;
+    const bool is_told = static_cast<long>(now.orig_rax) >= 0 && static_cast<long>(now.rax) == -EINTR;
+    if (is_told && !GetSet(PTRACE_SETREGSET, thread, NT_PRSTATUS, &before, sizeof before)) return false;
+    constexpr char kYes = 1;
+    return std::ranges::all_of(places, [&](uint64_t place) { return carried.memory.Write(place, &kYes, 1); });
+  });
+}
+
 }  // namespace perfschema::bindings
 
 #endif

@@ -62,4 +62,8 @@ struct Carried {
 // Returns kState if there was no safe point in that time. `stopped`: seconds that the thread stood.
 Status Carry(const Carried& carried, double seconds, double* stopped);
 
+// Writes 1 to bytes at these places while the only thread of the process stands at a safe point. Returns false if it had several, or no
+// such point in that time: nothing is changed.
+bool WriteIfAlone(const Carried& carried, const std::vector<uint64_t>& places, double seconds);
+
 }  // namespace perfschema::bindings

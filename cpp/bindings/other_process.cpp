@@ -118,6 +118,10 @@ bool MappedObject::ReadFunctions(const ProcessMemory& memory, uint64_t base, uin
   constexpr size_t kLongest = 64;  // those that are looked for are shorter
   for (const Elf64_Sym& symbol : table) {
     const auto type = ELF64_ST_TYPE(symbol.st_info);
+    if (symbol.st_shndx != SHN_UNDEF && type == STT_OBJECT && symbol.st_size == 1 && symbol.st_name < text.size() &&
+        std::strcmp(text.c_str() + symbol.st_name, "__libc_single_threaded") == 0) {
+      single_threaded = base + symbol.st_value;
+    }
     if (symbol.st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_GNU_IFUNC) || symbol.st_name >= text.size()) continue;
     const size_t length = strnlen(text.c_str() + symbol.st_name, kLongest);
     if (length == kLongest) continue;

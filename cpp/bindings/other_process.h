@@ -80,7 +80,8 @@ class MappedObject {
     uint32_t flags;  // PF_X ...
   };
   std::vector<Part> parts;
-  uint64_t frames = 0;  // where its .eh_frame_hdr is, if it has one
+  uint64_t frames = 0;           // where its .eh_frame_hdr is, if it has one
+  uint64_t single_threaded = 0;  // where its variable __libc_single_threaded is, if it exports one
 
   // Returns the function of that name, or nullptr.
   const ExportedSymbol* Find(std::string_view name) const;

@@ -236,6 +236,30 @@ def test_a_child_that_was_not_recorded_is_joined(folder: Path) -> None:
             os.kill(child, signal.SIGKILL)
 
 
+@pytest.mark.parametrize("flags", ["-pie", "-no-pie -fno-pic"])  # the variable is the C library's, or a copy in the program
+def test_a_program_of_one_thread_is_one_again(flags: str, tmp_path: Path) -> None:
+    """The C library locks with atomic instructions once a program had two threads, which costs more. It had: that of the join."""
+    subprocess.run(["cc", "-O1", *flags.split(), "-o", tmp_path / "alone", JOINED / "alone.c", "-lpthread"], check=True)
+    with running(tmp_path / "alone") as process:
+
+        def do(line: str) -> int:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            return int(process.stdout.readline())
+
+        never = do("work 20000")
+        for call in (pfs.join, pfs.leave, pfs.join, pfs.leave):
+            assert do("look") == 1
+            call(process.pid)
+        assert do("look") == 1
+        print(f"{never} ps a lock, {do('work 20000')} after the leave")
+        assert do("thread") == 1
+        assert do("look") == 0  # the C library says so again
+        print(f"{do('work 20000')} ps after a thread of its own")
+
+
 def constant_places(pid: int) -> list[tuple[int, int]]:
     """Returns where the code of the program and its libraries is, and their tables of functions, once they are constant."""
     lines = [line.split(maxsplit=5) for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
@@ -287,7 +311,7 @@ def test_programs_that_are_nearly_nowhere_safe_go_on(programs: Path, folder: Pat
             said = process.communicate(timeout=120)[0]
             assert (process.returncode, said[:5]) == (0, "ended")
     print(f"{declined} of {4 * JOINS} declined")
-    assert declined <= JOINS  # a quarter
+    assert declined <= 0.2 * 4 * JOINS
 
 
 def call(pid: int, checks_thread: bool) -> int:
