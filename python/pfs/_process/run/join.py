@@ -72,7 +72,9 @@ def join(
             f"process {pid} has no segment and is not recorded: {folder} cannot be used there, or pfs is off for good"
         )
     is_elsewhere = os.readlink(f"/proc/{pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
-    return f"/proc/{pid}/root{segment[0]}" if is_elsewhere else segment[0]
+    # A program of chroot has the folder before all its names, too.
+    inside = segment[0].removeprefix(os.readlink(f"/proc/{pid}/root").rstrip("/"))
+    return f"/proc/{pid}/root{inside}" if is_elsewhere else segment[0]
 
 
 def leave(pid: int) -> None:
