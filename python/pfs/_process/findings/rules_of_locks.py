@@ -101,7 +101,7 @@ select p, count(*) threads, sum(gil) dt, null place, min(sum(gil), (select wall 
 from t where gil > :gil * span and other < :little * span and span > :lasting * (select wall from run)
 group by p having threads > 1 order by stake desc""",
         "{threads} threads compute in Python, one at a time: they waited {dt:t} for the GIL",
-        "Compute in processes, if processors are free.",
+        "Compute in processes, or without the GIL, if processors are free.",
         ("gil",),
         "One thread of a Python process computes at a time. The others wait for the GIL. The time assumes that the computing "
         "spreads over all processors.",
