@@ -147,6 +147,7 @@ def ordinary() -> Iterator[Any]:
         "find": ["find", str(here / "docs"), "-name", "*.md"],
         "dd": ["dd", "if=/dev/zero", "of=zeros", "bs=64k", "count=200"],
         "pipeline": ["sh", "-c", f"cat {here}/docs/reference/*.md | sort | uniq -c | gzip > sorted.gz"],
+        "tar": ["tar", "cf", "tree.tar", str(here / "docs"), str(here / "cpp")],
         "compile": ["cc", "-c", "-o", "forks.o", str(PROGRAMS / "forks.c"), f"-I{here}/cpp/include"],
         "json": [sys.executable, "-c", "import json; json.loads(json.dumps(list(range(200000))))"],
     }
@@ -270,6 +271,20 @@ def test_processes_whose_clocks_differ_a_little_run_one_after_the_other() -> Non
     assert [one.name for one in find(facts, 10**12)] == ["child_wait"]
     facts.db.execute("update process set began = 0 where p > 0")
     assert find(facts, 10**12) == []
+
+
+@pytest.mark.parametrize(("files", "is_found"), [(1, True), (100, False)])
+@pytest.mark.parametrize(("ops", "rule"), [(("open", "write", "close"), "reopened"), (("write", "sync"), "fsync_each")])
+def test_many_files_are_not_one_that_is_used_again(files: int, is_found: bool, ops: tuple[str, ...], rule: str) -> None:
+    """The history has one of 40 events."""
+    facts = Facts()
+    facts.db.execute("insert into process values(0, 1, null, 'app', 0, ?1, ?1)", (10**12,))
+    columns = "p, thread, event, name, kind, op, file, t0, t1, dt, scale, more, waited_for"
+    for number in range(100):
+        for op in ops:
+            row = (0, 1, number, "wait/io/file/app/md", "file", op, f"/{number % files}.md", number, number, 10**10, 40, 40, 1)
+            facts.db.execute(f"insert into wait({columns}) values({', '.join('?' * len(row))})", row)
+    assert [one.name for one in find(facts, 10**12)] == [rule] * is_found
 
 
 def test_connections_count_that_the_history_has_lost() -> None:

@@ -10,6 +10,7 @@ MOST = 3  # findings
 
 LIMITS = {
     "many": 20,  # this often is no accident
+    "seen": 8,  # of these in the history: what it has of many files once is no sign that one of them has many
     "connections": 50,  # more than a pool has
     "calls": 5_000,  # calls that are too small
     "small": 256,  # bytes

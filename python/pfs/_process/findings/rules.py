@@ -240,7 +240,8 @@ from late group by p having n >= :acks order by stake desc""",
 select p, file thing, sum(op = 'sync') * max(more) n, sum(op = 'write') * max(more) writes,
   sum(case when op = 'sync' then dt end) * max(scale) stake,
   {at("wait", "w.file = wait.file and w.op = 'sync'")} place
-from wait where kind = 'file' and file is not null and waited_for group by p, file having n >= :many and writes <= 4 * n
+from wait where kind = 'file' and file is not null and waited_for group by p, file
+having n >= :many and sum(op = 'sync') >= :seen and writes <= 4 * n
 order by stake desc""",
         "{thing:f} is synced {n:n} times for {writes:n} writes{at}",
         "Sync once for many records.",
@@ -256,7 +257,7 @@ select p, file thing, iif(sum(op = 'write') > 0, 'written', 'read') what, sum(op
   sum(dt) * max(scale) stake,
   {at("wait", "w.file = wait.file", "sum(w.op = 'open')")} place
 from wait where kind = 'file' and file is not null and waited_for and file not in imported
-group by p, file having n >= 1.5 * :many and sum(op in ('read', 'write')) >= sum(op = 'open')
+group by p, file having n >= 1.5 * :many and sum(op = 'open') >= :seen and sum(op in ('read', 'write')) >= sum(op = 'open')
   and sum(op = 'write') <= 4 * sum(op = 'open')
 order by stake desc""",
         "{thing:f} is opened and {what} {n:n} times{at}",
@@ -287,9 +288,9 @@ with o as (
 s as (
   select *, before = 'stat' and file = file_before again from o
   where op = 'stat' and file is not null and waited_for and file not in imported)
-select p, round(count(*) * max(more)) n, count(*) * 1.0 / sum(not again) each, max(file) thing,
-  sum(iif(again, dt, 0)) * max(scale) stake, {at("s", "w.op = 'stat'", "count(*)")} place
-from s group by p having sum(again) * max(more) >= :misses and sum(again) >= :again * count(*) order by stake desc""",
+select p, round(sum(more)) n, count(*) * 1.0 / sum(not again) each, max(file) thing,
+  sum(iif(again, dt * scale, 0)) stake, {at("s", "w.op = 'stat'", "count(*)")} place
+from s group by p having sum(iif(again, more, 0)) >= :misses and sum(again) >= :again * count(*) order by stake desc""",
         "{n:n} calls of stat{at}, {each:.1f} for each file such as {thing:f}",
         "Ask once for each file and keep the answer; os.scandir() keeps it.",
         ("stat_again",),
