@@ -43,11 +43,12 @@ def timeline(source: What = None, *, begin: Time = 0, end: Time | None = None, a
         InvalidValue: the frame lacks a column that is needed, or its times are not in picoseconds.
         Error: matplotlib is not installed.
     """
+    from pfs._export.plot.axes import titled
     from pfs._export.plot.timeline import draw
     from pfs._read.units import picoseconds
 
     last = None if end is None else picoseconds("end", end, "ps")
-    return draw(source, picoseconds("begin", begin, "ps"), last, ax)
+    return titled(draw(source, picoseconds("begin", begin, "ps"), last, ax), "Events", source)
 
 
 def heatmap(source: What | Sequence[Snapshot] = None, *, ax: Axes | None = None) -> Axes:
@@ -63,9 +64,10 @@ def heatmap(source: What | Sequence[Snapshot] = None, *, ax: Axes | None = None)
         InvalidValue: a frame as for ``timeline``; fewer than two snapshots, or not in the order of their times.
         Error: matplotlib is not installed.
     """
+    from pfs._export.plot.axes import titled
     from pfs._export.plot.heatmap import draw
 
-    return draw(source, ax)
+    return titled(draw(source, ax), "Latencies", source)
 
 
 def flame(source: What = None, *, by: By = "nesting", ax: Axes | None = None) -> Axes:
@@ -81,9 +83,10 @@ def flame(source: What = None, *, by: By = "nesting", ax: Axes | None = None) ->
         InvalidValue: a frame as for ``timeline``; a bad value for ``by``.
         Error: matplotlib is not installed.
     """
+    from pfs._export.plot.axes import titled
     from pfs._export.plot.flame import draw
 
-    return draw(source, by, ax)
+    return titled(draw(source, by, ax), "Time", source)
 
 
 def locks(source: Process | pd.DataFrame = None, *, ax: Axes | None = None) -> Axes:
@@ -97,6 +100,16 @@ def locks(source: Process | pd.DataFrame = None, *, ax: Axes | None = None) -> A
         InvalidValue: a snapshot, or another frame.
         Error: matplotlib is not installed.
     """
+    from pfs._export.plot.axes import titled
     from pfs._export.plot.locks import draw
 
-    return draw(source, ax)
+    return titled(draw(source, ax), "Waits for locks", source)
+
+
+def __getattr__(name: str) -> object:
+    near = ""
+    if not name.startswith("_"):
+        from pfs._read.nearest import hint
+
+        near = hint(name, __all__)
+    raise AttributeError(f"module 'pfs.plot' has no attribute '{name}'{near}")

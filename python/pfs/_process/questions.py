@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,4 +104,6 @@ def view(name: str, source: Asked = None) -> pd.DataFrame:
         UnknownTable: no view has this name.
         Error: duckdb is missing: ``pip install 'perfschema[sql]'``.
     """
-    return sql(question_of(name), source).df()
+    found = sql(question_of(name), source).df()
+    found.attrs = {"table": f"sys.{name.lower().removeprefix('sys.')}", "read_at": datetime.now(UTC).isoformat()}
+    return found

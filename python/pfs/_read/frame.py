@@ -94,6 +94,8 @@ def frame(
     if unit is not None:
         to_unit(result, table, unit)
     result.attrs = {"table": _core.table_info(table)["name"], "unit": unit or "ps", **reading(source)}
+    if choice.ordered_by:
+        result.attrs["order"] = choice.ordered_by
     return result
 
 
@@ -136,6 +138,7 @@ class Choice:
         self._where = Condition(table, known, where) if where else None
         self._order = order_of(table, known, order) if order else []
         self._limit = limit
+        self.ordered_by = [name for name, _ in self._order]
         self.is_all = self._where is None and not self._order and limit is None
         used = [*(self._where.columns if self._where is not None else ()), *(name for name, _ in self._order)]
         self.columns = list(dict.fromkeys(used))

@@ -18,6 +18,11 @@ __all__ = ["html", "is_ours", "readable"]
 
 _WIDEST = 56  # characters of a text
 _MOST_ROWS = 60  # in a notebook
+_EMPTY = {
+    "blocked": "no thread waits for a lock",
+    "running": "no event is open",
+    "lock_reasons": "no thread had to wait for a lock",
+}
 _WRITERS: dict[str, Callable[[Any], str]] = {"picoseconds": time_text, "bytes": bytes_text, "count": count_text}
 
 
@@ -44,7 +49,7 @@ def readable(frame: pd.DataFrame, limit: int | None = None) -> pd.DataFrame:
     shown: dict[Any, Any] = {}
     for name in frame.columns:
         values = frame[name] if limit is None else frame[name].head(limit)
-        unit = _units().get(str(name), "")
+        unit = "" if name in frame.attrs.get("computed", ()) else _units().get(str(name), "")
         if unit == "picoseconds" and (not is_picoseconds or values.dtype.kind not in "iuf"):
             unit = ""
         is_number = pd.api.types.is_numeric_dtype(values)
@@ -69,6 +74,9 @@ def html(frame: pd.DataFrame) -> str:
     from pandas.api.types import is_numeric_dtype
 
     texts = frame.head(_MOST_ROWS) if frame.attrs.get("is_readable") else readable(frame, _MOST_ROWS)
+    first = [name for name in frame.attrs.get("order", ()) if name in texts.columns]  # what it is sorted by is not off the screen
+    if first:
+        texts = texts[[*first, *(name for name in texts.columns if name not in first)]]
     right = {name for name in frame.columns if is_numeric_dtype(frame[name])}
     cell = "<td style='text-align:{0};white-space:nowrap'>{1}</td>".format
     head = "".join(f"<th style='text-align:{'right' if n in right else 'left'}'>{escape(str(n))}</th>" for n in texts.columns)
@@ -78,11 +86,16 @@ def html(frame: pd.DataFrame) -> str:
         + "</tr>"
         for index, row in zip(texts.index, texts.itertuples(index=False, name=None), strict=True)
     )
-    number = some(len(frame), "row")
-    if len(frame) > _MOST_ROWS:
+    count = frame.attrs.get("rows", len(frame))
+    number = some(count, "row")
+    if count > _MOST_ROWS:
         number = f"{_MOST_ROWS} of {number}"
     lost = sum(frame.attrs.get("lost", {}).values())
-    note = f"{frame.attrs.get('table', '')} of process {frame.attrs.get('pid', '?')}: {number}"
+    table, pid = frame.attrs.get("table", ""), frame.attrs.get("pid")
+    note = f"{table} of process {pid}: " if pid is not None else f"{table}: "
+    if frame.empty and table in _EMPTY:
+        return f"<div>{escape(note + _EMPTY[table])}</div>"
+    note += number
     note += f"; {lost} events or objects were lost, see attrs" if lost else ""
     return (
         f"<div><table><caption>{escape(note)}</caption><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table></div>"

@@ -110,4 +110,12 @@ class Result:
         return show.as_plain_text(note, self.columns, shown)
 
     def _repr_html_(self) -> str:
-        return show.as_html("Result", self.columns, self.rows() if len(self) <= 1000 else self._shown())
+        """Returns a table as that of a frame: a number of a column of pfs has its unit, unless it was computed with."""
+        import pandas as pd
+
+        from pfs._read.readable import html
+
+        frame = pd.DataFrame(self._shown()[:60], columns=self.columns).convert_dtypes()
+        computed = [name for name, kind in zip(self.columns, self._types, strict=True) if "INT" not in kind]
+        frame.attrs = {"table": "Result", "rows": len(self), "computed": computed}
+        return html(frame)

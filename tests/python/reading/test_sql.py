@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -527,3 +528,22 @@ def test_times_have_units(dialect: Literal["duckdb", "mysql"]) -> None:
     assert pfs.sql(f"select count(*) from {WAITS} where SUM_TIMER_WAIT > 1min", dialect=dialect).rows() == [(0,)]
     where = "where SUM_TIMER_WAIT<1min order by SUM_TIMER_WAIT limit 1"
     assert len(pfs.sql(f"explain select EVENT_NAME from {WAITS} {where}", dialect=dialect).rows()) == 1
+
+
+def test_a_notebook_shows_units_and_what_nothing_means() -> None:
+    """A table, a view and an answer look alike. A number that was computed has no unit."""
+    from pfs._read.readable import html
+    from pfs._read.show import bytes_text
+
+    with pfs.open(os.devnull, "w", name="shown/file") as file:
+        file.write("x" * 2048)
+    wanted = "EVENT_NAME like '%/shown/file'"
+    shown = html(pfs.table("file_summary_by_instance", where=wanted, order="SUM_NUMBER_OF_BYTES_WRITE desc"))
+    assert re.findall(r"<th style='[^']*'>(\w+)", shown)[:2] == ["SUM_NUMBER_OF_BYTES_WRITE", "FILE_NAME"]
+    columns = "SUM_NUMBER_OF_BYTES_WRITE, SUM_NUMBER_OF_BYTES_READ / 2 as SUM_NUMBER_OF_BYTES_READ"
+    answer = pfs.sql(f"select {columns} from file_summary_by_instance where {wanted}")._repr_html_()
+    cells = [re.findall(r"<td[^>]*>([^<]*)", page)[:2] for page in (shown, answer)]
+    assert cells == [[bytes_text(2048), os.devnull], [bytes_text(2048), "0"]]
+    assert "<caption>Result: 1 row</caption>" in answer
+    assert "sys.io_global_by_file_by_bytes: " in html(pfs.view("io_global_by_file_by_bytes"))
+    assert "no thread waits for a lock" in html(pfs.table("blocked"))

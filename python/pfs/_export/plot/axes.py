@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from pfs.errors import Error
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["cut", "empty", "legend", "new_axes", "time_unit"]
+__all__ = ["cut", "empty", "legend", "new_axes", "time_unit", "titled"]
 
 WIDTH = 11.0  # inches, of a notebook's column
 GREY = "#555555"
@@ -48,6 +49,14 @@ def legend(ax: Axes, names: Iterable[str]) -> None:
     if kinds:
         patches = [Patch(facecolor=color, label=title) for title, color in kinds]
         ax.legend(handles=patches, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(kinds), frameon=False, borderaxespad=0.2)
+
+
+def titled(ax: Axes, what: str, source: object) -> Axes:
+    """Says what is drawn, and of which process; not over the title of a user's axes."""
+    pid = os.getpid() if source is None else getattr(source, "pid", None) or getattr(source, "attrs", {}).get("pid")
+    if not any(ax.get_title(loc) for loc in ("left", "center", "right")):
+        ax.set_title(f"{what} of process {pid}" if pid else what, loc="right", fontsize="medium", color=GREY)
+    return ax
 
 
 def empty(ax: Axes, text: str) -> Axes:
