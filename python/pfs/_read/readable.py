@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ _EMPTY = {
     "running": "no event is open",
     "lock_reasons": "no thread had to wait for a lock",
 }
+_MEASURE = re.compile(r"NULL|[\d.]+ (ps|ns|us|µs|ms|s|m|h|d|w|bytes|[KMGTPE]iB)")
 _WRITERS: dict[str, Callable[[Any], str]] = {"picoseconds": time_text, "bytes": bytes_text, "count": count_text}
 
 
@@ -67,6 +69,11 @@ def is_ours(frame: pd.DataFrame) -> bool:
     return "read_at" in frame.attrs and "table" in frame.attrs
 
 
+def _is_measured(texts: pd.Series[str]) -> bool:
+    """Returns whether all texts are times or sizes, as those of a view."""
+    return len(texts) > 0 and all(_MEASURE.fullmatch(text) for text in texts) and not all(text == "NULL" for text in texts)
+
+
 def html(frame: pd.DataFrame) -> str:
     """Returns the table for a notebook, with a line that says what it is."""
     from html import escape
@@ -77,7 +84,7 @@ def html(frame: pd.DataFrame) -> str:
     first = [name for name in frame.attrs.get("order", ()) if name in texts.columns]  # what it is sorted by is not off the screen
     if first:
         texts = texts[[*first, *(name for name in texts.columns if name not in first)]]
-    right = {name for name in frame.columns if is_numeric_dtype(frame[name])}
+    right = {name for name in frame.columns if is_numeric_dtype(frame[name]) or _is_measured(texts[name])}
     cell = "<td style='text-align:{0};white-space:nowrap'>{1}</td>".format
     head = "".join(f"<th style='text-align:{'right' if n in right else 'left'}'>{escape(str(n))}</th>" for n in texts.columns)
     body = "".join(

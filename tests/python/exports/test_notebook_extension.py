@@ -319,6 +319,15 @@ def test_a_timeline_has_a_lane_for_each_thread_also_if_it_waits_all_the_time() -
         timeline(pfs.table("events_waits_history_long", unit="s"))
 
 
+def test_a_timeline_has_the_colors_of_the_theme_and_an_alternative_text() -> None:
+    picture = timeline(events([(1, "wait/io/file/a/b", 0, 2 * 10**9)]))
+    assert ElementTree.fromstring(picture.svg).get("aria-label") == "1 event of 1 thread in 2 ms"
+    page = ElementTree.fromstring(picture._repr_html_())
+    (background, *_) = page.iter("{http://www.w3.org/2000/svg}rect")
+    assert background.get("style") == "fill:var(--jp-layout-color0,white)"
+    assert "var(" not in picture.svg  # a file stands alone
+
+
 def test_a_timeline_of_nothing_is_a_picture() -> None:
     picture = timeline(events([]))
     assert "no timed events" in picture.svg

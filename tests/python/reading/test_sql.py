@@ -545,5 +545,7 @@ def test_a_notebook_shows_units_and_what_nothing_means() -> None:
     cells = [re.findall(r"<td[^>]*>([^<]*)", page)[:2] for page in (shown, answer)]
     assert cells == [[bytes_text(2048), os.devnull], [bytes_text(2048), "0"]]
     assert "<caption>Result: 1 row</caption>" in answer
-    assert "sys.io_global_by_file_by_bytes: " in html(pfs.view("io_global_by_file_by_bytes"))
+    view = html(pfs.view("io_global_by_file_by_bytes"))
+    assert "sys.io_global_by_file_by_bytes: " in view
+    assert "<th style='text-align:right'>total_written" in view
     assert "no thread waits for a lock" in html(pfs.table("blocked"))

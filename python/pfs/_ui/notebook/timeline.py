@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pfs._base import paths
 from pfs._export.plot.kinds import kind_of
-from pfs._read.show import time_text
+from pfs._read.show import some, time_text
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -18,6 +18,13 @@ __all__ = ["Timeline", "timeline"]
 _WIDTH, _LANE, _LEFT, _TOP, _BOTTOM = 900, 26, 190, 30, 26
 _MOST_EVENTS = 3000
 _NEEDED = ("THREAD_ID", "EVENT_NAME", "TIMER_START", "TIMER_WAIT")
+# By what the picture says of a color: the variable of Jupyter's themes.
+_THEMED = {
+    'fill="black"': "--jp-ui-font-color1",
+    'fill="#555"': "--jp-ui-font-color2",
+    'fill="white"': "--jp-layout-color0",
+    'stroke="#ddd"': "--jp-border-color2",
+}
 
 
 class Timeline:
@@ -28,7 +35,13 @@ class Timeline:
         self.events, self.drawn = events, drawn
 
     def _repr_html_(self) -> str:
-        return f"<div>{self.svg}</div>"
+        """Returns the picture in the colors of the notebook's theme, which may be dark. A file has its own."""
+        svg = self.svg
+        for plain, color in _THEMED.items():
+            name, _, value = plain.partition("=")
+            themed = f"{name}:var({color},{value.strip(chr(34))})"
+            svg = svg.replace(plain, f'style="{themed}"')
+        return f"<div>{svg}</div>"
 
     def _repr_svg_(self) -> str:
         return self.svg
@@ -74,13 +87,19 @@ def timeline(
     return Timeline(_svg(rows, threads or {}, first, max(last, first + 1)), count, len(rows))
 
 
+def _alternative(rows: list[tuple[int, str, int, int, str]], lanes: int, span: int) -> str:
+    """Returns what the picture shows, for a reader who does not see it."""
+    return escape(f"{some(len(rows), 'event')} of {some(lanes, 'thread')} in {time_text(span)}")
+
+
 def _svg(rows: list[tuple[int, str, int, int, str]], names: dict[int, str], first: int, last: int) -> str:
     lanes = {thread: lane for lane, thread in enumerate(sorted({row[0] for row in rows}))}
     height = _TOP + max(1, len(lanes)) * _LANE + _BOTTOM
     scale = (_WIDTH - _LEFT - 10) / (last - first)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
-        'font-family="sans-serif" font-size="12">',
+        f'font-family="sans-serif" font-size="12" fill="black" role="img" '
+        f'aria-label="{_alternative(rows, len(lanes), last - first)}">',
         f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
     ]
     x = float(_LEFT)
