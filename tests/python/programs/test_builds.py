@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,12 @@ def test_recipes_have_the_version_of_the_tree() -> None:
     assert version is not None
     assert f'"version": "{version[1]}"' in (ROOT / "packaging/vcpkg/perfschema/vcpkg.json").read_text()
     assert f"perfschema/{version[1]}" in PAGE
+    conda = (ROOT / "packaging/conda/recipe.yaml").read_text()
+    assert f"  version: {version[1]}\n" in conda
+    # conda's recipe needs what the package needs.
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {name.replace(">=", " >=") for name in (*project["dependencies"], f"python{project['requires-python']}")}
+    assert set(re.findall("    - (.*)", conda.partition("  run:\n")[2].partition("tests:")[0])) == needed
 
 
 SEEN_BY_GDB = """
