@@ -55,8 +55,8 @@ class Commands(click.Group):
         for title, names in (("First commands", FIRST), ("More commands", rest)):
             commands = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(title):
-                width = formatter.width - 6 - max(map(len, COMMANDS))
-                formatter.write_dl([(name, one.get_short_help_str(width)) for name, one in commands if one is not None])
+                # Whole sentences: the formatter wraps them.
+                formatter.write_dl([(name, one.get_short_help_str(1000)) for name, one in commands if one is not None])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
