@@ -28,7 +28,7 @@ namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
 inline constexpr uint32_t kLayoutMajor = 9;
-inline constexpr uint32_t kLayoutMinor = 1;
+inline constexpr uint32_t kLayoutMinor = 2;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
@@ -113,6 +113,54 @@ struct ShmEpochs {
   HalfWord since[kLevelCount];
 };
 
+// ---- Cells -----------------------------------------------------------------------------------------------------------------------
+// Holds the statistics of one object (a lane of it) as one thread has seen it, of one class in a thread's row, or what a class keeps: no
+// other shape exists. See record/probe/cells.h.
+// Threads: the thread in slot `owner` writes, any reads; kColdOwner: written under the cold lock.
+struct alignas(64) ShmCell {
+  HalfWord seq, gen;
+  HalfWord owner;  // thread slot index; 0 = free
+  HalfWord next;   // next cell of the same lane, or of the free list
+  ShmStat stat;
+  Word amount;        // bytes that were transferred; of an instance or a thread's row: events that were not sampled
+  HalfWord instance;  // a mark of the live ShmInstance whose cell it is; kNoInstance; of other objects: see shm/unsampled.h
+  HalfWord held;      // read locks on the object that were taken through this cell and not yet released
+};
+static_assert(sizeof(ShmCell) == 64);
+inline constexpr uint32_t kColdOwner = ~uint32_t{0};
+// The low half of the address, in the process that writes. Instances are 64 bytes apart.
+inline uint32_t InstanceMark(const void* instance) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(instance)); }
+inline constexpr uint32_t kNoInstance = 1;  // of a dead instance, or a free cell
+
+// Holds the fields that do not fit into the line of a synchronization object. It has the object's index.
+struct alignas(16) ShmInstanceList {
+  ShmCellList cells;
+  HalfWord version;  // counts the generations of the slot
+  HalfWord home;     // names the free list whose thread destroys the object without a locked instruction; 0 or kTravels = none
+};
+
+// Lists cells of a dead object that belong to other, live threads. Those may be inside an update, so only they may move the numbers to
+// the class, or a thread that finds their slot free. Until then the numbers count for the class from here.
+struct alignas(64) ShmRetired {
+  HalfWord class_index;  // 0 = free
+  HalfWord object_gen;   // generation of the object's domain when it died: only cells of this generation count
+  HalfWord class_gen;    // generation of the class's domain when it died: the numbers count only while the class still has it
+  HalfWord next;         // free list, or the next one that waits for the same thread
+  ShmCellChain lanes[kMostLanes];
+};
+
+// Numbers on their way to a class. A process that dies, or is stopped, meanwhile leaves here what a reader needs to count them once.
+// Written under the cold lock, inside fold_seq of the class. See record/probe/cells.h.
+struct alignas(64) ShmMove {
+  ShmRetired object;  // lists of an object that dies: each counts from here unless the object or an entry of kRetired still shows it
+  ShmCell before;     // the numbers that the cell of the class had before the move
+  Word of;            // MoveOf; 0 = there is none
+};
+// Names a move: the cell of the class, and the cell or instance whose numbers it gets. They count for the class from there, and the class's
+// are those in `before`, until the source's gen has kMovedGen.
+inline constexpr uint32_t kMovesInstance = uint32_t{1} << 31, kMovedGen = uint32_t{1} << 31;
+constexpr uint64_t MoveOf(uint32_t to, uint32_t from) { return uint64_t{to} << 32 | from; }
+
 // ---- Header --------------------------------------------------------------------------------------------------------------------
 inline constexpr uint32_t kTimedClassCount = 5;  // rows of setup_timers: idle, wait, stage, statement, transaction
 enum class TimedClass : uint32_t { kIdle = 0, kWait, kStage, kStatement, kTransaction };
@@ -192,44 +240,10 @@ struct ShmHeader {
   Word computed;                  // by all threads until the end of the process: nanoseconds; 0 = it has not ended, or it was killed
   Word loading, computed_before;  // nanoseconds from the program's begin (exec) until pfs was there, and computed by then
   ShmProgramEnd became;           // when the process became another program
+  ShmMove move;
 };
 
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------
-
-// Holds the statistics of one object (a lane of it) as one thread has seen it, of one class in a thread's row, or what a class keeps: no
-// other shape exists. See record/probe/cells.h.
-// Threads: the thread in slot `owner` writes, any reads; kColdOwner: written under the cold lock.
-struct alignas(64) ShmCell {
-  HalfWord seq, gen;
-  HalfWord owner;  // thread slot index; 0 = free
-  HalfWord next;   // next cell of the same lane, or of the free list
-  ShmStat stat;
-  Word amount;        // bytes that were transferred; of an instance or a thread's row: events that were not sampled
-  HalfWord instance;  // a mark of the live ShmInstance whose cell it is; kNoInstance; of other objects: see shm/unsampled.h
-  HalfWord held;      // read locks on the object that were taken through this cell and not yet released
-};
-static_assert(sizeof(ShmCell) == 64);
-inline constexpr uint32_t kColdOwner = ~uint32_t{0};
-// The low half of the address, in the process that writes. Instances are 64 bytes apart.
-inline uint32_t InstanceMark(const void* instance) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(instance)); }
-inline constexpr uint32_t kNoInstance = 1;  // of a dead instance, or a free cell
-
-// Holds the fields that do not fit into the line of a synchronization object. It has the object's index.
-struct alignas(16) ShmInstanceList {
-  ShmCellList cells;
-  HalfWord version;  // counts the generations of the slot
-  HalfWord home;     // names the free list whose thread destroys the object without a locked instruction; 0 or kTravels = none
-};
-
-// Lists cells of a dead object that belong to other, live threads. Those may be inside an update, so only they may move the numbers to
-// the class, or a thread that finds their slot free. Until then the numbers count for the class from here.
-struct alignas(64) ShmRetired {
-  HalfWord class_index;  // 0 = free
-  HalfWord object_gen;   // generation of the object's domain when it died: only cells of this generation count
-  HalfWord class_gen;    // generation of the class's domain when it died: the numbers count only while the class still has it
-  HalfWord next;         // free list, or the next one that waits for the same thread
-  ShmCellChain lanes[kMostLanes];
-};
 
 inline constexpr uint64_t kOwnerHold = PFS_OWNER_HOLD_, kOwnerThreadMask = kOwnerHold - 1;  // owner word of pfs_instance: abi.h
 

@@ -170,7 +170,48 @@ struct Totals {
   std::vector<Lanes> sums;
 };
 
+// Returns the numbers that a class keeps of dead objects, of one lane: those before a move that its writer has not finished.
+const ShmCell* DeadCell(const Snapshot& snapshot, uint64_t index) {
+  const ShmCell* const cell = snapshot.array<ArrayId::kCells>().at(index);
+  const ShmMove& move = snapshot.header().move;
+  const uint64_t of = move.of.load(kAcquire);  // pairs with MoveToDead
+  if (of >> 32 != index || of == 0) return cell;
+  const uint64_t from = static_cast<uint32_t>(of) & ~kMovesInstance;
+  const HalfWord* gen = nullptr;
+  if ((static_cast<uint32_t>(of) & kMovesInstance) != 0) {
+    if (const ShmInstance* const object = snapshot.array<ArrayId::kInstances>().at(from); object != nullptr) gen = &object->gen;
+  } else {
+    if (const ShmCell* const source = snapshot.array<ArrayId::kCells>().at(from); source != nullptr) gen = &source->gen;
+  }
+  return gen == nullptr || (gen->load(kAcquire) & kMovedGen) != 0 ? cell : &move.before;
+}
+
+// The lists of an object that its writer was moving to their class. Each counts unless something else that counts shows it.
+class Leaving {
+ public:
+  explicit Leaving(const Snapshot& snapshot) : object_(snapshot.header().move.object) {
+    class_index_ = object_.class_index.load(kAcquire);  // pairs with RetireObject
+    for (uint32_t lane = 0; lane < kMostLanes; ++lane) lists_[lane].head.store(HeadOf(object_.lanes[lane], kAcquire), kRelaxed);
+  }
+  uint32_t class_index() const { return class_index_; }
+  const ShmRetired& object() const { return object_; }
+  const ShmCellChain (&lists() const)[kMostLanes] { return lists_; }
+  // Says that these lists have been counted.
+  template <typename List>
+  void AreCounted(const List* lists, uint32_t count) {
+    for (uint32_t lane = 0; lane < count && class_index_ != 0; ++lane) {
+      if (HeadOf(lists[lane], kAcquire) == HeadOf(lists_[lane])) lists_[lane].head.store(0, kRelaxed);
+    }
+  }
+
+ private:
+  const ShmRetired& object_;
+  uint32_t class_index_ = 0;
+  ShmCellChain lists_[kMostLanes];
+};
+
 void AddObjects(const Snapshot& snapshot, const Totals& totals, Totals* pass) {
+  Leaving leaving(snapshot);
   const auto is_wanted = [&](uint64_t class_index) { return class_index < totals.wanted.size() && totals.wanted[class_index]; };
   const auto add = [&](Found found, uint64_t class_index, const auto& lanes) {
     if (found == Found::kRead) pass->sums[class_index].Merge(lanes);
@@ -184,6 +225,8 @@ void AddObjects(const Snapshot& snapshot, const Totals& totals, Totals* pass) {
     if (!is_wanted(class_index)) continue;
     const Found found = ReadInstance(snapshot, static_cast<uint32_t>(i), &object, true);
     add(found, found == Found::kRead ? object.instrument->index : class_index, LanesOf<1>{{object.wait}});
+    const ShmInstanceList* const rest = snapshot.array<ArrayId::kInstanceLists>().at(i);
+    if (found == Found::kRead && rest != nullptr) leaving.AreCounted(&rest->cells, 1);
   }
   FileRow file;
   for (uint64_t i = 1; i < snapshot.array<ArrayId::kFiles>().used(); ++i) {
@@ -194,6 +237,7 @@ void AddObjects(const Snapshot& snapshot, const Totals& totals, Totals* pass) {
     PrefetchFile(snapshot, i, kFileNumbers);
     const Found found = ReadFileStat(snapshot, static_cast<uint32_t>(i), kFileNumbers, &file);
     add(found, found == Found::kRead ? file.instrument->index : class_index, file.io);
+    if (found == Found::kRead) leaving.AreCounted(shm->lanes, kFileLanes);
   }
   // Locks of tables count for the one instrument of such locks, and rows for that of rows.
   Family added = Family{};  // there is one of each: more is damage
@@ -211,6 +255,7 @@ void AddObjects(const Snapshot& snapshot, const Totals& totals, Totals* pass) {
       const auto add_lanes = [&](const auto& lists, auto lanes) {
         const bool whole = AddLanes(snapshot, lists, counting, &lanes);
         add(whole ? Found::kRead : Found::kTorn, row.index, lanes);
+        leaving.AreCounted(lists, static_cast<uint32_t>(std::size(lists)));
       };
       if (is_lock)
         add_lanes(table->lock_lanes, LanesOf<kTableLockLanes>());
@@ -218,6 +263,13 @@ void AddObjects(const Snapshot& snapshot, const Totals& totals, Totals* pass) {
         add_lanes(index->lanes, LanesOf<kTableIoLanes>());
     }
   }
+  const auto add_retired = [&](const ShmRetired& retired, uint32_t class_index, const ShmCellChain(&lists)[kMostLanes]) {
+    const ClassRow* row = snapshot.ClassAt(class_index);
+    if (row == nullptr || retired.class_gen.load(kAcquire) != snapshot.Reset(ClassDomain(row->family))) return;
+    Lanes lanes;
+    const bool whole = AddLanes(snapshot, lists, CountingForClass(snapshot, row->family, retired.object_gen.load(kAcquire)), &lanes);
+    add(whole ? Found::kRead : Found::kTorn, class_index, lanes);
+  };
   // Uses the present number of entries: an entry that is younger than this snapshot has numbers of older objects.
   const uint64_t used = std::min(snapshot.view().used(ArrayId::kRetired), snapshot.array<ArrayId::kRetired>().capacity());
   for (uint64_t i = 1; i < used; ++i) {
@@ -225,13 +277,10 @@ void AddObjects(const Snapshot& snapshot, const Totals& totals, Totals* pass) {
     if (retired == nullptr) break;
     const uint32_t class_index = retired->class_index.load(kAcquire);  // pairs with the store that publishes the entry
     if (!is_wanted(class_index)) continue;
-    const ClassRow* row = snapshot.ClassAt(class_index);
-    if (row == nullptr || retired->class_gen.load(kAcquire) != snapshot.Reset(ClassDomain(row->family))) continue;
-    Lanes lanes;
-    const bool whole =
-        AddLanes(snapshot, retired->lanes, CountingForClass(snapshot, row->family, retired->object_gen.load(kAcquire)), &lanes);
-    add(whole ? Found::kRead : Found::kTorn, class_index, lanes);
+    add_retired(*retired, class_index, retired->lanes);
+    leaving.AreCounted(retired->lanes, kMostLanes);
   }
+  if (is_wanted(leaving.class_index())) add_retired(leaving.object(), leaving.class_index(), leaving.lists());
 }
 
 // Makes one pass over everything that may count for a wanted class. Classes whose statistics did not move meanwhile are done, and not
@@ -253,7 +302,7 @@ void AddUpClasses(const Snapshot& snapshot, Totals* totals) {
     const uint32_t dead = shm->dead.load(kAcquire);
     bool whole = AddLanes(snapshot, shm->lanes, gen, &sum);
     for (uint8_t lane = 0; lane < TraitsOf(row.family).lanes && dead != 0; ++lane) {
-      const ShmCell* cell = snapshot.array<ArrayId::kCells>().at(uint64_t{dead} + lane);
+      const ShmCell* cell = DeadCell(snapshot, uint64_t{dead} + lane);
       whole = whole && cell != nullptr && AddCell(snapshot, *cell, gen, &sum.stats[lane], &sum.amounts[lane]);
     }
     pass.wanted[row.index] = !whole;

@@ -15,6 +15,7 @@
 #include "record/engine/free_lists.h"
 #include "record/engine/runtime.h"
 #include "record/family/digests.h"
+#include "record/probe/cells.h"
 
 namespace perfschema {
 namespace {
@@ -76,6 +77,7 @@ void RepairSegment() {
   EndWritingIn(ArrayId::kActors, &ShmActor::seq);
   EndWritingIn(ArrayId::kObjectRules, &ShmObjectRule::seq);
   EndWritingIn(ArrayId::kFacts, &ShmFact::seq);
+  RepairMove();
   EndWritingIn(ArrayId::kClasses, &ShmClass::fold_seq);
   RepairFreeLists();
   RepairPrincipals();

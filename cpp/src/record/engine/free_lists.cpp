@@ -155,8 +155,7 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
   return object;
 }
 
-void KeepRetiredSlot(ShmInstance& object, uint32_t class_index) {
-  object.class_index.store(class_index, kRelease);
+void KeepRetiredSlot(ShmInstance& object) {
   ShmFreeLists* const own = OwnFreeLists();
   if (own == nullptr) return GiveBack(IndexOf(object));
   if (own->count.load(kRelaxed) == kMostCached) GiveBackFrom(*own, 0);  // the slot that has waited longest

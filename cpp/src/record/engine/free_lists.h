@@ -142,7 +142,7 @@ ShmFreeLists* OwnFreeLists();
 // Makes an object. Returns nullptr if the limit of live objects is reached, or there is no memory.
 ShmInstance* MakeInstance(uint32_t class_index, const void* identity);
 // Puts the slot of a retired object on the thread's free list.
-void KeepRetiredSlot(ShmInstance& object, uint32_t class_index);
+void KeepRetiredSlot(ShmInstance& object);
 
 // Takes the calling thread off the lock-free path, after a cancellation or a longjmp left it there. Needs no lock.
 void LeaveLockFreePath();

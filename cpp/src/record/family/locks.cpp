@@ -18,11 +18,11 @@ void DestroySlowly(ShmInstance& object) {
   const int error = errno;
   if (ColdLock lock; lock) {
     object.flags.store(kFlagDead, kRelaxed);
-    const uint32_t class_index = object.class_index.load(kRelaxed);
-    const auto hide = [](void* dying) { static_cast<ShmInstance*>(dying)->class_index.store(0, kRelease); };
+    const auto is_hidden = [](void*) {};  // by its flags; totals have it until its numbers are moved
     const uint64_t key = CellKey(CellKind::kInstance, IndexOf(object), VersionOf(object), 0);
-    RetireObject(class_index, key, {&g_runtime.instance_lists[IndexOf(object)].cells, 1}, &object, hide, &object);
-    KeepRetiredSlot(object, class_index);
+    RetireObject(object.class_index.load(kRelaxed), key, {&g_runtime.instance_lists[IndexOf(object)].cells, 1}, &object, is_hidden,
+                 &object);
+    KeepRetiredSlot(object);
   }
   errno = error;
 }

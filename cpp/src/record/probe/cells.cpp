@@ -83,13 +83,6 @@ ShmCell* TakeCell(bool for_class) {
 void SetFirst(ShmCellList& list, uint32_t cell, uint32_t slot) { list.first.store(FirstCell(cell, slot), kRelease); }
 void SetFirst(ShmCellChain& chain, uint32_t cell, uint32_t) { chain.head.store(cell, kRelease); }
 
-// Takes all cells out of a list, before some of them are given away, and returns the first.
-uint32_t TakeAll(ShmCellList& list) {
-  const uint32_t head = HeadOf(list);
-  list.first.store(0, kRelease);
-  return head;
-}
-
 // Adds a new cell to a list, which belongs to `instance` (or nullptr). Returns nullptr if the segment is full.
 // REQUIRES: cold lock.
 template <typename List>
@@ -133,37 +126,58 @@ void AdoptCell([[maybe_unused]] List& list, uint32_t cell, uint32_t slot, uint64
 #endif
 }
 
+// Copies the numbers of a cell, and their generation.
+void CopyNumbers(const ShmCell& from, ShmCell& to) {
+  to.gen.store(from.gen.load(kRelaxed), kRelaxed);
+  StoreCountAndSum(to.stat, from.stat.count.load(kRelaxed), from.stat.sum_ps.load(kRelaxed));
+  to.stat.inverted_min_ps.store(from.stat.inverted_min_ps.load(kRelaxed), kRelaxed);
+  to.stat.range_ps.store(from.stat.range_ps.load(kRelaxed), kRelaxed);
+  to.amount.store(from.amount.load(kRelaxed), kRelaxed);
+  StoreUnsampledWord(to, LoadUnsampledWord(from));
+}
+
+// Moves statistics to those that the class has of dead objects. A process that dies on the way leaves them counted once: `gen` of the
+// source, one store, says where (ShmMove). The caller clears the source, and then takes kMovedGen away. REQUIRES: cold lock, inside
+// fold_seq.
+void MoveToDead(ShmClass& entry, size_t lane, const Stat& stat, uint64_t bytes, HalfWord& gen, uint32_t from) {
+  if (stat.is_empty()) return;
+  const uint32_t first = entry.dead.load(kRelaxed);
+  if (first == 0) return CountLoss(Loss::kStatistics);
+  ShmCell& dead = g_runtime.cells[first + lane];
+  ShmMove& move = g_runtime.header->move;
+  CopyNumbers(dead, move.before);
+  move.of.store(MoveOf(static_cast<uint32_t>(first + lane), from), kRelease);
+  {
+    const CellWriter writer(dead.seq);
+    if (StartsGeneration(dead.gen, Generation(ClassDomain(static_cast<Family>(entry.family))))) ClearCell(dead);
+    MergeIntoStat(dead.stat, stat);
+    dead.amount.store(dead.amount.load(kRelaxed) + bytes, kRelease);
+#if !defined(PFS_BREAK_UNSAMPLED)  // negative control of the stress test
+    CountUnsampled(dead, stat.unsampled);
+#endif
+  }
+  gen.store(gen.load(kRelaxed) | kMovedGen, kRelease);
+  move.of.store(0, kRelease);
+}
+void MoveToDead(ShmClass& entry, size_t lane, ShmCell& cell) {
+  const uint64_t unsampled = UnsampledIn(cell);
+  Stat stat = LoadStat(cell.stat);
+  stat.unsampled = unsampled;
+  MoveToDead(entry, lane, stat, BytesIn(cell), cell.gen, IndexOf(&cell));
+}
+void EndMove(HalfWord& gen) { gen.store(gen.load(kRelaxed) & ~kMovedGen, kRelease); }
+
 void GiveCell(ShmCell& cell) {
   {
     const CellWriter writer(cell.seq);
     ClearCell(cell);
     StoreUnsampledWord(cell, kNoInstance);  // nothing is held
   }
+  EndMove(cell.gen);
   ShmArray& array = g_runtime.segment.array(ArrayId::kCells);
   cell.owner.store(0, kRelaxed);
   cell.next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelease);
   array.free_head.store(IndexOf(&cell), kRelaxed);
-}
-
-// Adds to the class's statistics of dead objects. REQUIRES: cold lock, inside fold_seq.
-void AddToDead(ShmClass& entry, size_t lane, const Stat& stat, uint64_t bytes = 0) {
-  if (stat.is_empty()) return;
-  const uint32_t first = entry.dead.load(kRelaxed);
-  if (first == 0) return CountLoss(Loss::kStatistics);
-  ShmCell& dead = g_runtime.cells[first + lane];
-  const CellWriter writer(dead.seq);
-  if (StartsGeneration(dead.gen, Generation(ClassDomain(static_cast<Family>(entry.family))))) ClearCell(dead);
-  MergeIntoStat(dead.stat, stat);
-  dead.amount.store(dead.amount.load(kRelaxed) + bytes, kRelease);
-#if !defined(PFS_BREAK_UNSAMPLED)  // negative control of the stress test
-  CountUnsampled(dead, stat.unsampled);
-#endif
-}
-void AddToDead(ShmClass& entry, size_t lane, const ShmCell& cell) {
-  const uint64_t unsampled = UnsampledIn(cell);
-  Stat stat = LoadStat(cell.stat);
-  stat.unsampled = unsampled;
-  AddToDead(entry, lane, stat, BytesIn(cell));
 }
 
 // Makes readers of the class's totals wait while statistics move between an object and its class.
@@ -182,25 +196,21 @@ class FoldSection {
   uint32_t next_;
 };
 
-// Folds the cells of the list that this thread may take; returns the rest of the list. `key`: that of the list's
-// cells, 0 = not known.
-uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, Generations counting, bool class_is_current, uint64_t key) {
-  uint32_t rest = 0;
-  for (uint32_t at = head; at != 0;) {
+// Folds the cells of a list that this thread may take, and leaves the others in it. `key`: that of the list's cells, 0 = not known.
+void FoldList(ShmClass& entry, size_t lane, HalfWord& head, Generations counting, bool class_is_current, uint64_t key) {
+  HalfWord* link = &head;  // names the next cell
+  while (const uint32_t at = link->load(kRelaxed)) {
     ShmCell& cell = g_runtime.cells[at];
-    const uint32_t next = cell.next.load(kRelaxed);
-    if (MayTake(cell.owner.load(kRelaxed))) {
-      if (class_is_current && counting.Has(cell.gen.load(kRelaxed))) AddToDead(entry, lane, cell);
-      ForgetCell(cell, key);
-      GiveCell(cell);
-    } else {
+    if (!MayTake(cell.owner.load(kRelaxed))) {
       if (!HasUnsampledWord(cell)) cell.instance.store(kNoInstance, kRelaxed);
-      cell.next.store(rest, kRelease);
-      rest = at;
+      link = &cell.next;
+      continue;
     }
-    at = next;
+    if (class_is_current && counting.Has(cell.gen.load(kRelaxed))) MoveToDead(entry, lane, cell);
+    link->store(cell.next.load(kRelaxed), kRelease);
+    ForgetCell(cell, key);
+    GiveCell(cell);
   }
-  return rest;
 }
 
 ShmRetired& RetiredAt(uint32_t index) { return *g_runtime.segment.element<ShmRetired>(ArrayId::kRetired, index); }
@@ -218,9 +228,8 @@ uint32_t Fold(ShmRetired& retired) {
   for (size_t lane = 0; lane < kMostLanes; ++lane) {
     HalfWord& head = retired.lanes[lane].head;
     if (head.load(kRelaxed) == 0) continue;
-    const uint32_t rest = FoldList(entry, lane, head.load(kRelaxed), counting, current, key != 0 ? KeyOfLane(key, lane) : 0);
-    head.store(rest, kRelease);
-    if (rest != 0) owner = g_runtime.cells[rest].owner.load(kRelaxed);
+    FoldList(entry, lane, head, counting, current, key != 0 ? KeyOfLane(key, lane) : 0);
+    if (const uint32_t rest = head.load(kRelaxed); rest != 0) owner = g_runtime.cells[rest].owner.load(kRelaxed);
   }
   if (owner == 0) retired.class_index.store(0, kRelease);
   return owner;
@@ -228,6 +237,19 @@ uint32_t Fold(ShmRetired& retired) {
 
 // Puts an entry in front of a list.
 void Push(uint32_t index, uint32_t& list) { RetiredAt(index).next.store(std::exchange(list, index), kRelaxed); }
+
+// Keeps what is left of an object, of which `owner` has cells, in an entry.
+void KeepRetired(const ShmRetired& left, uint32_t class_index, uint32_t owner, uint64_t first_key) {
+  const auto index = static_cast<uint32_t>(AllocateSlot(ArrayId::kRetired, &RetiredAt(0), &ShmRetired::next));
+  if (index == 0) return CountLoss(Loss::kStatistics);  // the numbers of those threads are lost, and so are the cells until the threads end
+  ShmRetired& retired = RetiredAt(index);
+  for (size_t lane = 0; lane < kMostLanes; ++lane) retired.lanes[lane].head.store(left.lanes[lane].head.load(kRelaxed), kRelaxed);
+  NoteRetiredKey(index, first_key);
+  retired.object_gen.store(left.object_gen.load(kRelaxed), kRelaxed);
+  retired.class_gen.store(left.class_gen.load(kRelaxed), kRelaxed);
+  retired.class_index.store(class_index, kRelease);  // last: publishes the list of retired cells
+  Push(index, SlotAt(owner).retired);
+}
 
 // Folds the first entries of a list. One with cells of another live thread goes on to that thread, so no entry is visited in vain.
 void FoldFrom(uint32_t& list, uint32_t at_most) {
@@ -362,7 +384,11 @@ void AddToStaleCell(ThreadState& thread, ShmCell& cell, uint32_t class_index, ui
     const auto family = static_cast<Family>(entry.family);
     const uint32_t now = Generation(ObjectDomain(family));
     const FoldSection fold(entry);
-    if (GenerationsOfClass(family, now).Has(cell.gen.load(kRelaxed))) AddToDead(entry, lane, cell);
+    if (GenerationsOfClass(family, now).Has(cell.gen.load(kRelaxed))) MoveToDead(entry, lane, cell);
+    {
+      const CellWriter writer(cell.seq);
+      ClearCell(cell);  // before it has a generation that counts
+    }
     AddToCell(cell, now, timed, wait_ps, 0, count);
     is_added = true;
   }
@@ -377,33 +403,37 @@ void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellLis
   if (!has_cells && (own == nullptr || IsEmpty(own->stat))) return hide(object);  // nothing moves: readers of totals need not know
   const auto family = static_cast<Family>(entry.family);
   const uint32_t object_gen = Generation(ObjectDomain(family));
-  FoldSection fold(entry);
+  const FoldSection fold(entry);
+  ShmRetired& leaving = g_runtime.header->move.object;
+  if (has_cells) {
+    for (size_t lane = 0; lane < lanes.size(); ++lane) leaving.lanes[lane].head.store(HeadOf(lanes[lane]), kRelaxed);
+    leaving.object_gen.store(object_gen, kRelaxed);
+    leaving.class_gen.store(Generation(ClassDomain(family)), kRelaxed);
+    leaving.class_index.store(class_index, kRelease);  // from here on the lists count when the object does not show them any more
+  }
   hide(object);
-  if (own != nullptr && own->gen.load(kRelaxed) == object_gen) AddToDead(entry, 0, LoadStat(own->stat));
-  if (own != nullptr) {
-    const CellWriter writer(own->seq);
-    ClearStat(own->stat);
-  }
-  uint32_t index = 0, owner = 0;
-  for (size_t lane = 0; lane < lanes.size(); ++lane) {
-    const Generations counting = GenerationsOfClass(family, object_gen);
-    const uint32_t rest = FoldList(entry, lane, TakeAll(lanes[lane]), counting, true, KeyOfLane(first_key, lane));
-    if (rest == 0) continue;
-    if (index == 0) index = static_cast<uint32_t>(AllocateSlot(ArrayId::kRetired, &RetiredAt(0), &ShmRetired::next));
-    if (index == 0) {  // the numbers of those threads are lost, and so are the cells until the threads end
-      CountLoss(Loss::kStatistics);
-      continue;
+  if (own != nullptr && !IsEmpty(own->stat)) {
+    if (own->gen.load(kRelaxed) == object_gen) {
+      MoveToDead(entry, 0, LoadStat(own->stat), 0, own->gen, static_cast<uint32_t>(own - g_runtime.instances) | kMovesInstance);
     }
-    RetiredAt(index).lanes[lane].head.store(rest, kRelease);
-    owner = g_runtime.cells[rest].owner.load(kRelaxed);
+    {
+      const CellWriter writer(own->seq);
+      ClearStat(own->stat);
+    }
+    EndMove(own->gen);
   }
-  if (index == 0) return;
-  ShmRetired& retired = RetiredAt(index);
-  NoteRetiredKey(index, first_key);
-  retired.object_gen.store(object_gen, kRelaxed);
-  retired.class_gen.store(Generation(ClassDomain(family)), kRelaxed);
-  retired.class_index.store(class_index, kRelease);  // last: publishes the list of retired cells
-  Push(index, SlotAt(owner).retired);
+  if (!has_cells) return;
+  for (ShmCellList& lane : lanes) lane.first.store(0, kRelease);
+  const Generations counting = GenerationsOfClass(family, object_gen);
+  uint32_t owner = 0;
+  for (size_t lane = 0; lane < lanes.size(); ++lane) {
+    HalfWord& head = leaving.lanes[lane].head;
+    FoldList(entry, lane, head, counting, true, KeyOfLane(first_key, lane));
+    if (const uint32_t rest = head.load(kRelaxed); rest != 0) owner = g_runtime.cells[rest].owner.load(kRelaxed);
+  }
+  if (owner != 0) KeepRetired(leaving, class_index, owner, first_key);
+  leaving.class_index.store(0, kRelease);
+  for (size_t lane = 0; owner != 0 && lane < lanes.size(); ++lane) leaving.lanes[lane].head.store(0, kRelease);
 }
 
 void FoldRetired(uint32_t at_most) {
@@ -418,6 +448,24 @@ void LeaveRetired(uint32_t slot) {
   while (last->load(kRelaxed) != 0) last = &RetiredAt(last->load(kRelaxed)).next;
   last->store(orphans, kRelaxed);
   orphans = std::exchange(first, 0);
+}
+
+void RepairMove() {
+  ShmMove& move = g_runtime.header->move;
+  const uint64_t of = move.of.load(kRelaxed);
+  const uint32_t to = static_cast<uint32_t>(of >> 32), from = static_cast<uint32_t>(of) & ~kMovesInstance;
+  const bool is_of_instance = (static_cast<uint32_t>(of) & kMovesInstance) != 0;
+  const auto is_used = [](ArrayId id, uint32_t index) { return index != 0 && index < g_runtime.segment.array(id).used.load(kRelaxed); };
+  if (is_used(ArrayId::kCells, to) && is_used(is_of_instance ? ArrayId::kInstances : ArrayId::kCells, from)) {
+    HalfWord& gen = is_of_instance ? g_runtime.instances[from].gen : g_runtime.cells[from].gen;
+    EndWriting(g_runtime.cells[to].seq);
+    if ((gen.load(kRelaxed) & kMovedGen) == 0) {
+      const CellWriter writer(g_runtime.cells[to].seq);
+      CopyNumbers(move.before, g_runtime.cells[to]);
+    }
+  }
+  move.of.store(0, kRelease);
+  move.object.class_index.store(0, kRelease);
 }
 
 bool MakeClassCells(ShmClass& entry) {
@@ -451,6 +499,8 @@ void HoldInChild(const ThreadState& thread, uint32_t instance_index, uint32_t he
 
 void ForgetCells() {
   object_cells = orphans = 0;
+  g_runtime.header->move.of.store(0, kRelaxed);
+  g_runtime.header->move.object.class_index.store(0, kRelaxed);
   const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmClass& entry = g_runtime.classes[i];

@@ -22,6 +22,13 @@
 // for the class if its gen is the list's object_gen (or an earlier one that counts, KeepsTotals) and the class
 // domain's gen is the list's class_gen. The owner folds them, or any thread that finds the owner's slot free.
 //
+// A process may die while it moves numbers, so each step of the move is one store, and readers of a dead process find the numbers in one
+// place (ShmMove):
+//
+//   the lists of an object    in the object; from the store on that hides it, or empties its list, in ShmMove.object
+//   the numbers of a cell     in the cell; from the store on that gives its gen kMovedGen, in the class
+//   what is left of the lists in ShmMove.object; from the store on that publishes it, in its entry of kRetired
+//
 // The total of a class is its dead cells, its own lists, the cells of its live objects, and its retired cells. While
 // numbers move, fold_seq of the class is odd; a reader rereads a class whose fold_seq was odd or changed (bounded).
 // The wait total of an object is the sum of its lanes.
@@ -145,6 +152,9 @@ void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellLis
 void FoldRetired(uint32_t at_most);
 // Leaves the retired cells of a thread that ends to all others. REQUIRES: cold lock.
 void LeaveRetired(uint32_t slot);
+
+// Undoes a move, or finishes it, that an outsider was making when it died. REQUIRES: cold lock.
+void RepairMove();
 
 // Gives a new class the cells for the numbers of its dead objects. Returns false if the segment is full. REQUIRES:
 // cold lock.

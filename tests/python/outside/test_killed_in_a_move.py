@@ -1,0 +1,130 @@
+"""The numbers of an object that ends are counted once at each instruction of their way to its instrument: a kill loses none.
+
+A tracer takes one step of the program after the other. After each that changes the segment it takes a copy, as of a dead process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import shutil
+import signal
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pfs
+from pfs import _core
+from tests.conftest import Build
+from tests.python._programs.subject import HEADER, START_TICKS, forge
+from tests.python.programs.test_programs import Talker, environment
+
+_SINGLE_STEP = 9
+_OPTIONS = ",".join(
+    [
+        "performance_schema_instrument='%=ON'",
+        "performance_schema_max_object_cells=500",
+        "performance_schema_events_waits_history_long_size=100",
+        "performance_schema_max_thread_instances=8",
+    ]
+)
+# Sums of an instrument, in the tables that show them.
+_SUMS = {
+    "events_waits_summary_global_by_event_name": (
+        "EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MIN_TIMER_WAIT", "MAX_TIMER_WAIT",
+    ),
+    "file_summary_by_event_name": ("EVENT_NAME", "COUNT_READ", "COUNT_WRITE", "COUNT_MISC", "SUM_NUMBER_OF_BYTES_READ"),
+    "socket_summary_by_event_name": ("EVENT_NAME", "COUNT_READ", "COUNT_WRITE", "COUNT_MISC", "SUM_NUMBER_OF_BYTES_WRITE"),
+}  # fmt: skip
+# Events between the two stops.
+_OWN_EVENTS = {"file": 2, "socket": 2, "retired": 1, "stale": 1}
+_NAMES = ("wait/io/file/moved/file", "wait/io/socket/moved/socket", "wait/io/table/sql/handler", "wait/lock/table/sql/handler",
+          "wait/synch/mutex/moved/mutex", "wait/synch/rwlock/moved/rwlock")  # fmt: skip
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+_libc.ptrace.restype = ctypes.c_long
+_libc.memcmp.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
+
+
+def ptrace(request: int, pid: int) -> None:
+    assert _libc.ptrace(request, pid, None, None) == 0, os.strerror(ctypes.get_errno())
+
+
+def sums_of(image: Path, may_be_half: bool) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """`may_be_half`: without minimum and maximum, which an event changes in several steps."""
+    segment = _core.Segment(str(image))
+    sums = {
+        (table, row[0]): tuple(row[1:])
+        for table, columns in _SUMS.items()
+        for row in _core.rows(
+            table, [column for column in columns if not may_be_half or column[:4] not in ("MIN_", "MAX_")], segment
+        )
+        if row[0] in _NAMES
+    }
+    status = dict(_core.rows("global_status", None, segment))
+    assert int(status["Performance_schema_rows_skipped"]) == 0
+    return sums
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    path = Path(f"/dev/shm/pfs-test-move-{os.getpid()}")  # where holes are told from pages
+    path.mkdir(mode=0o700)
+    yield path
+    shutil.rmtree(path)
+
+
+def steps(path: Path, pid: int, image: Path) -> Iterator[int]:
+    """Yields after each instruction that has changed the segment, until the next SIGSTOP. `image` is the copy."""
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE) as segment:
+        (used,) = struct.unpack_from("<Q", segment, HEADER["file_bytes"])  # without the pool behind it
+        now = (ctypes.c_char * used).from_buffer(segment)
+        before, count = b"", 0
+        while True:
+            if not before or _libc.memcmp(now, before, used) != 0:
+                before = now.raw
+                image.write_bytes(before)
+                forge(image, START_TICKS, 1)
+                yield count
+            ptrace(_SINGLE_STEP, pid)
+            _, status = os.waitpid(pid, 0)
+            assert os.WIFSTOPPED(status), status
+            if os.WSTOPSIG(status) == signal.SIGSTOP:
+                break
+            assert os.WSTOPSIG(status) == signal.SIGTRAP, status
+            count += 1
+        del now  # or the mapping stays
+
+
+@pytest.mark.parametrize("what", ["file", "socket", "mutex", "rwlock", "retired", "table", "stale"])
+def test_no_step_loses_or_doubles_a_number(what: str, build: Build, place: Path, tmp_path: Path) -> None:
+    program = subprocess.Popen(
+        [build("moved"), tmp_path, what], env=environment(place, PFS_OPTIONS=_OPTIONS), stdout=subprocess.PIPE, text=True
+    )
+    try:
+        path = Path(Talker(program).until("segment"))
+        _, status = os.waitpid(program.pid, 0)
+        assert os.WIFSTOPPED(status), status
+        if what == "stale":
+            with pfs.attach(str(path), write=True) as schema:
+                schema.truncate("table_lock_waits_summary_by_table")
+        image = place / "image.pfs"
+        seen: list[dict[tuple[str, str], tuple[Any, ...]]] = []
+        for step in steps(path, program.pid, image):
+            sums = sums_of(image, what in _OWN_EVENTS)
+            if not seen or sums != seen[-1]:
+                seen.append(sums)
+                print(step, sums if len(seen) == 1 else {key: now for key, now in sums.items() if now != seen[-2][key]})
+    finally:
+        program.kill()
+        program.wait()
+        assert program.stdout is not None
+        program.stdout.close()
+    assert seen[0]["events_waits_summary_global_by_event_name", "wait/synch/mutex/moved/mutex"][0] == 9
+    assert len(seen) <= 1 + _OWN_EVENTS.get(what, 0)
