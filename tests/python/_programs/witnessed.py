@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ import pfs
 from pfs._base import installed
 from pfs._process.run.launch import environment
 
-__all__ = ["Key", "Numbers", "Witnessed", "descendants", "until", "until_at_rest", "witnessed"]
+__all__ = ["CALLS", "Key", "Numbers", "Witnessed", "descendants", "until", "until_at_rest", "witnessed"]
 
 # System calls by what they do. `sendfile` and its like count for the descriptor that they write to.
 ACTIONS = {
@@ -33,6 +33,8 @@ ACTIONS = {
     "seek": ["lseek"],
 }
 ACTION_OF_CALL = {call: action for action, calls in ACTIONS.items() for call in calls}
+# What strace is to show.
+CALLS = ",".join([*ACTION_OF_CALL, "clone", "clone3", "fork", "vfork", "rename", "renameat", "renameat2"])
 ACTION_OF_OPERATION = {
     **dict.fromkeys(("read", "recv", "recvfrom", "recvmsg"), "read"),
     **dict.fromkeys(("write", "send", "sendto", "sendmsg"), "write"),
@@ -131,9 +133,8 @@ def witnessed(folder: Path, *command: str | Path, **more: Any) -> Iterator[subpr
             name: value.replace(f"{installed.library_dir()}/libperfschema-run.so", str(copy)) for name, value in variables.items()
         }
     variables["PFS_OPTIONS"] += ",performance_schema_events_waits_history_long_size=200000"
-    calls = ",".join([*ACTION_OF_CALL, "clone", "clone3", "fork", "vfork", "rename", "renameat", "renameat2"])
     given = [word for name, value in variables.items() for word in ("-E", f"{name}={value}")]
-    trace = ["strace", "-ff", "-yy", "-s", "0", "--signal=none", "-e", f"trace={calls}", "-o", str(traces / "trace"), *given]
+    trace = ["strace", "-ff", "-yy", "-s", "0", "--signal=none", "-e", f"trace={CALLS}", "-o", str(traces / "trace"), *given]
     plain: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "cwd": folder}
     process: subprocess.Popen[str] = subprocess.Popen([*trace, *map(str, command)], text=True, **(plain | more))
     try:
@@ -146,9 +147,9 @@ def witnessed(folder: Path, *command: str | Path, **more: Any) -> Iterator[subpr
             process.wait(60)
 
 
-def read(folder: Path) -> Witnessed:
-    """Reads what strace and pfs have written."""
-    by_strace, sockets = _of_strace(folder / "traces")
+def read(folder: Path, threads: Mapping[int, int] | None = None) -> Witnessed:
+    """Reads what strace and pfs have written. `threads`: the processes of those that were there before strace."""
+    by_strace, sockets = _of_strace(folder / "traces", threads or {})
     by_pfs: dict[Key, Numbers] = defaultdict(lambda: [0, 0])
     pfs_sockets, lost = [0, 0], {}
     for path in (folder / "segments").glob("**/*.pfs"):
@@ -188,10 +189,10 @@ SOCKET = r"(?:TCP|UDP|TCPv6|UDPv6|UNIX|UNIX-STREAM|UNIX-DGRAM|UNIX-SEQPACKET|NET
 DESCRIPTOR = re.compile(rf"-?\d+<(?:(?P<kind>{SOCKET}):\[(?P<address>.*?)\]|(?P<name>[^<>]*)(?:<\w+ \d+:\d+>)?)>")
 
 
-def _of_strace(folder: Path) -> tuple[dict[Key, Numbers], Numbers]:
+def _of_strace(folder: Path, threads: Mapping[int, int]) -> tuple[dict[Key, Numbers], Numbers]:
     """Returns the calls by process, file and action; and the bytes of sockets."""
     lines = {int(path.suffix[1:]): path.read_text().splitlines() for path in folder.glob("trace.*")}
-    process_of = {thread: thread for thread in lines}
+    process_of = {thread: thread for thread in (*lines, *threads.values())} | threads
     for thread, its in lines.items():
         for line in its:
             if line.startswith("clone") and "CLONE_THREAD" in line and (match := re.search(r"= (\d+)$", line)):
@@ -225,4 +226,4 @@ def _address(kind: str, text: str) -> str | None:
     if kind.startswith("UNIX"):
         path = re.search(r'"(.*)"', text)
         return path[1] if path else None
-    return text.rpartition("->")[2] if kind != "socket" else None
+    return re.sub(r"^\[(.*)\]:", r"\1:", text.rpartition("->")[2]) if kind != "socket" else None
