@@ -85,6 +85,11 @@ def _translated(node: Any) -> Any:
         node.set("kind", None if node.args.get("on") or node.args.get("using") else "CROSS")
     if isinstance(node, exp.Select):
         return _grouped(node)
+    if isinstance(node, exp.IntDiv | exp.Mod) and not isinstance(node.expression, exp.Nullif):  # by 0: NULL, no error
+        node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
+    if isinstance(node, exp.StrPosition) and not isinstance(node.this, exp.Lower):  # LOCATE() and INSTR() ignore case
+        for part in ("this", "substr"):
+            node.set(part, exp.Lower(this=node.args[part]))
     if isinstance(node, exp.Limit | exp.Offset) and node.expression.name.isdecimal():
         node.expression.set("this", str(min(int(node.expression.name), _MOST_ROWS)))
     if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval) and _is_text(node.this):

@@ -72,6 +72,8 @@ def test_expressions_mean_what_they_mean_in_mysql() -> None:
         ("from_unixtime(1000000000, '%Y')", "2001"),
         ("timestampdiff(hour, '2026-01-01 10:59:00', '2026-01-01 11:01:00')", 0),  # whole hours
         ("cast('abc' as char(2))", "ab"),
+        ("concat_ws(',', 7 div 0, 7 % 0, 7 div 2, 7 % 4)", "3,3"),
+        ("locate('BAR', 'foobar') * 10 + instr('foobar', 'Bar')", 44),
     ):
         assert pfs.sql(f"select {expression}", dialect="mysql").rows() == [(value,)], expression
     every = pfs.sql("select count(*) from setup_consumers", dialect="mysql").rows()[0][0]
