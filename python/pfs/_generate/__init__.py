@@ -119,7 +119,8 @@ def _findings() -> str:
         "<!-- Made by `python -m pfs._generate` from the declarations in python/pfs/_process/findings. Do not edit. -->",
         "`pfs findings PID`, `pfs.findings(PID)` and the report of `pfs run` say what to mend first, at which line, and what it "
         f"takes: at most {MOST} findings, each at least {least}. `--fail-on RULE` makes the exit code 3 if a rule finds "
-        "something. [What pfs finds in programs you know](../howto/found.md) shows six of them.",
+        "something. [What pfs finds in programs you know](../howto/found.md) shows six of them, and [before and "
+        "after](before_and_after.md) has programs for them, run with the fault and mended.",
         '"At most" stands where threads queue for a lock: mending saves no more than that. "Takes" is the time of the calls; '
         "mending can save less, or more if other work goes away with them. The times contain what pfs adds to each call.",
         "Calls for which nobody waits, such as those of a thread that writes a log, are no finding. The history has the last "

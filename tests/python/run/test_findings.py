@@ -137,6 +137,14 @@ def test_every_rule_has_a_program_and_every_program_a_rule() -> None:
     assert all(set(rule.covers) <= names for rule in RULES)
 
 
+def test_every_rule_has_a_program_on_the_page_of_both_ways() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/before_and_after.md").read_text()
+    for rule in RULES:
+        part = page.partition(f"\n## {rule.name}\n")[2].partition("\n## ")[0]
+        assert "Fix first" in part, rule.name
+        assert f"[{rule.name}]\n" in part, rule.name
+
+
 def ordinary() -> Iterator[Any]:
     for source in sorted((PROGRAMS / "ordinary").iterdir()):
         yield pytest.param(source, id=source.stem)
