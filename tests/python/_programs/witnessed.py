@@ -192,7 +192,7 @@ DESCRIPTOR = re.compile(rf"-?\d+<(?:(?P<kind>{SOCKET}):\[(?P<address>.*?)\]|(?P<
 def _of_strace(folder: Path, threads: Mapping[int, int]) -> tuple[dict[Key, Numbers], Numbers]:
     """Returns the calls by process, file and action; and the bytes of sockets."""
     lines = {int(path.suffix[1:]): path.read_text().splitlines() for path in folder.glob("trace.*")}
-    process_of = {thread: thread for thread in (*lines, *threads.values())} | threads
+    process_of = {thread: thread for thread in (*lines, *threads.values())} | dict(threads)
     for thread, its in lines.items():
         for line in its:
             if line.startswith("clone") and "CLONE_THREAD" in line and (match := re.search(r"= (\d+)$", line)):

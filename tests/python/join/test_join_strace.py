@@ -130,7 +130,7 @@ def get(port: int) -> Callable[[], None]:
 @contextlib.contextmanager
 def started(folder: Path, *command: str | Path, **more: Any) -> Iterator[int]:
     with open(folder / "log", "wb") as log:
-        options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "cwd": folder} | more
+        options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "cwd": folder} | more
         process = subprocess.Popen(list(map(str, command)), **options)
     try:
         yield process.pid
@@ -241,7 +241,19 @@ def postgres(folder: Path) -> Iterator[Server]:
     setup = [path_of("initdb"), "-D", data, "-A", "trust", "-U", "postgres", "--no-sync", "--locale=C", "-E", "UTF8"]
     made = subprocess.run(list(map(str, setup)), cwd=folder, capture_output=True, text=True, check=False, **rights)
     assert made.returncode == 0, made.stderr
-    command = [path_of("postgres"), "-D", data, "-p", str(port), "-k", folder, "-c", "autovacuum=off", "-c", "listen_addresses="]
+    command: list[str | Path] = [
+        path_of("postgres"),
+        "-D",
+        data,
+        "-p",
+        str(port),
+        "-k",
+        folder,
+        "-c",
+        "autovacuum=off",
+        "-c",
+        "listen_addresses=",
+    ]
     with started(folder, *command, **rights) as pid, contextlib.ExitStack() as stack:
         psql = [path_of("psql"), "-h", str(folder), "-p", str(port), "-U", "postgres", "-qAt"]
         create = [*psql, "-c", "create table orders (id serial primary key, price integer)"]
