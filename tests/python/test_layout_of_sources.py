@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 
 def test_every_source_file_is_in_cmake(root: Path) -> None:
@@ -18,6 +21,13 @@ def test_every_source_file_is_in_cmake(root: Path) -> None:
         if name.startswith(("cpp/src/", "cpp/bindings/", "cpp/run/")):
             continue  # found by pattern; have a list of their own
         assert name in text, f"{name} is not built"
+
+
+@pytest.mark.needs("git")
+def test_the_top_of_the_tree_has_what_was_agreed(root: Path) -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
+    folders = {name.partition("/")[0] for name in listed if "/" in name and not name.startswith(".")}
+    assert folders == {"cpp", "docs", "lab", "notebooks", "python", "tests"}
 
 
 def test_the_map_stays_short(root: Path) -> None:

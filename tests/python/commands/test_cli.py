@@ -310,7 +310,7 @@ ask perfschema config --g
 
 def test_bash_completes_commands_and_options(root: Path) -> None:
     """The file is installed for bash; those for zsh and fish ask the same way."""
-    script = root / "packaging/completion/pfs.bash"
+    script = root / "cpp/packaging/completion/pfs.bash"
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", COMPLETION, "bash", script], env=os.environ | {"PATH": path}, capture_output=True, text=True, check=True

@@ -21,7 +21,7 @@ def tree(root: Path, tmp_path: Path) -> Path:
         shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for path in (*root.glob("*.md"), *root.glob("*.yml"), root / "pyproject.toml"):
         shutil.copy(path, tmp_path)
-    for name in ("lab", "notebooks", "packaging", "tests"):  # links lead there
+    for name in ("lab", "notebooks", "tests"):  # links lead there
         (tmp_path / name).symlink_to(root / name)
     return tmp_path
 

@@ -48,7 +48,7 @@ def test_meson_takes_the_page(package: str, tmp_path: Path) -> None:
 def test_the_file_for_bazel_names_what_a_program_needs(tmp_path: Path) -> None:
     """Bazel is not here: the file is read, and its flags are given to the compiler as Bazel gives them."""
     prefix = Path(installed.library_dir()).parent
-    (rule,) = ast.parse((ROOT / "packaging/bazel/perfschema.BUILD").read_text()).body
+    (rule,) = ast.parse((ROOT / "cpp/packaging/bazel/perfschema.BUILD").read_text()).body
     assert isinstance(rule, ast.Expr)
     assert isinstance(rule.value, ast.Call)
     words: dict[str | None, Any] = {}
@@ -67,9 +67,9 @@ def test_the_file_for_bazel_names_what_a_program_needs(tmp_path: Path) -> None:
 def test_recipes_have_the_version_of_the_tree() -> None:
     version = re.search('#define PFS_VERSION "(.+)"', (ROOT / "cpp/include/perfschema/pfs.h").read_text())
     assert version is not None
-    assert f'"version": "{version[1]}"' in (ROOT / "packaging/vcpkg/perfschema/vcpkg.json").read_text()
+    assert f'"version": "{version[1]}"' in (ROOT / "cpp/packaging/vcpkg/perfschema/vcpkg.json").read_text()
     assert f"perfschema/{version[1]}" in PAGE
-    conda = (ROOT / "packaging/conda/recipe.yaml").read_text()
+    conda = (ROOT / "cpp/packaging/conda/recipe.yaml").read_text()
     assert f"  version: {version[1]}\n" in conda
     # conda's recipe needs what the package needs.
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

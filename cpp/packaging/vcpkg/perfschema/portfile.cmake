@@ -1,5 +1,5 @@
-# An overlay port of this tree: vcpkg install perfschema --overlay-ports=packaging/vcpkg.
-get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+# An overlay port of this tree: vcpkg install perfschema --overlay-ports=cpp/packaging/vcpkg.
+get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../../.." ABSOLUTE)
 vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}")
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(PACKAGE_NAME PerfSchema CONFIG_PATH lib/cmake/PerfSchema)

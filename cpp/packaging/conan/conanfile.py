@@ -1,4 +1,4 @@
-"""A recipe for Conan 2: `conan create packaging/conan`. It builds the C and C++ parts of this tree."""
+"""A recipe for Conan 2: `conan create cpp/packaging/conan`. It builds the C and C++ parts of this tree."""
 
 import os
 import re
@@ -19,11 +19,11 @@ class PerfSchema(ConanFile):
     default_options = {"shared": True}  # noqa: RUF012
 
     def set_version(self):
-        header = load(self, os.path.join(self.recipe_folder, "../../cpp/include/perfschema/pfs.h"))
+        header = load(self, os.path.join(self.recipe_folder, "../../include/perfschema/pfs.h"))
         self.version = re.search('#define PFS_VERSION "([0-9.]+)"', header)[1]
 
     def export_sources(self):
-        top = os.path.join(self.recipe_folder, "../..")
+        top = os.path.join(self.recipe_folder, "../../..")
         for pattern in ("CMakeLists.txt", "LICENSE", "cpp/*"):
             copy(self, pattern, top, self.export_sources_folder)
 
