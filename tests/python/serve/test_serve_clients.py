@@ -155,7 +155,7 @@ print("key:", key.column_name)
 assert [row.column_name for row in cursor.statistics("threads", unique=True).fetchall() if row.column_name] == [key.column_name]
 assert [cursor.procedures().fetchall(), cursor.procedureColumns().fetchall()] == [[], []]
 assert cursor.foreignKeys("threads").fetchall() == []
-assert {row.table_name for row in cursor.tables(table="thr%").fetchall()} == {"threads"}
+assert {row.table_name for row in cursor.tables(table="threa%s").fetchall()} == {"threads"}
 print("described:", columns[0].column_name, columns[0].type_name)
 """
 
