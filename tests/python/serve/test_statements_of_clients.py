@@ -137,7 +137,7 @@ EMPTY: dict[str, list[str]] = {
     "show triggers": ["Trigger", "Event", "Table", "Statement", "Timing", "Created", "sql_mode", "Definer", *SETS],
     "show procedure status": ROUTINE,
     "show function status where Db = 'sys'": ROUTINE,
-    "show engine innodb status": ["Type", "Name", "Status"],
+    "show engine performance_schema status": ["Type", "Name", "Status"],
     "show slave hosts": ["Server_id", "Host", "Port", "Master_id", "Slave_UUID"],
     "help 'nothing'": ["name", "is_it_category"],
     "show profiles": ["Query_ID", "Duration", "Query"],

@@ -106,7 +106,6 @@ class Client:
     def reset(self) -> None:
         """Forgets all that the client has set."""
         self.variables = Session(self._context.variables, self._context.source)
-        self.variables.own["pseudo_thread_id"] = self._number
         self._users: dict[str, Value | None] = {}
         self._is_in_transaction = False
         self._counts = {"FOUND_ROWS": 0, "ROW_COUNT": -1}

@@ -107,7 +107,6 @@ _SERVER: dict[str, Value] = {
     "performance_schema": True,
     "pid_file": "",
     "protocol_version": 10,
-    "pseudo_thread_id": 0,
     "read_only": True,
     "secure_file_priv": "",
     "server_id": 0,
