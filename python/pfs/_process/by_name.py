@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from pfs._process import processes
 from pfs._read.nearest import hint
@@ -46,11 +47,6 @@ def _segments(folders: Sequence[str]) -> list[processes.Found]:
     return [found for found in there if not found.doubt]
 
 
-def _lines(there: Sequence[processes.Found]) -> str:
-    shown = "".join(f"\n  {found.identity.pid}  {found.state}  {plain(found.command)[:100]}" for found in there[:_MOST])
-    return shown + (f"\n  and {len(there) - _MOST} more" if len(there) > _MOST else "")
-
-
 def running(name: str) -> list[tuple[int, str]]:
     """Returns pid and command line of the processes that run a program of this name, recorded or not."""
     found = []
@@ -65,8 +61,14 @@ def running(name: str) -> list[tuple[int, str]]:
     return found
 
 
-def lines_of(there: Sequence[tuple[int, str]]) -> str:
-    return "".join(f"\n  {pid}  {plain(command)[:100]}" for pid, command in there[:_MOST])
+def lines_of(there: Sequence[tuple[Any, ...]]) -> str:
+    """Returns a line for each process, of what is said of it; the command comes last."""
+    shown = "".join(f"\n  {'  '.join(map(str, about))}  {plain(command)[:100]}" for *about, command in there[:_MOST])
+    return shown + (f"\n  and {len(there) - _MOST} more" if len(there) > _MOST else "")
+
+
+def _list(there: Sequence[processes.Found]) -> str:
+    return lines_of([(found.identity.pid, found.state, found.command) for found in there])
 
 
 def _is_program(path: str) -> bool:
@@ -96,7 +98,7 @@ def path_of(name: str) -> str:
             if len(found) == 1:
                 return found[0].path
             if found:
-                raise AttachError(f"{len(found)} processes are called '{name}': give the pid of one, or its path{_lines(found)}")
+                raise AttachError(f"{len(found)} processes are called '{name}': give the pid of one, or its path{_list(found)}")
     if os.path.isfile(name) and not _is_program(name):
         return name
     if unrecorded := running(name):
@@ -118,7 +120,7 @@ def only_living() -> str:
     if len(alive) == 1:
         return alive[0].path
     if alive:
-        raise AttachError(f"{len(alive)} processes run: give the pid or the name of one{_lines(alive)}")
+        raise AttachError(f"{len(alive)} processes run: give the pid or the name of one{_list(alive)}")
     dead = f"; pfs ps lists {len(there)} that ended" if there else ""
     shut = processes.closed([own])
     raise AttachError(f"no process with pfs runs in {own}{dead}{shut and '; '}{shut}")

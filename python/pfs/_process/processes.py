@@ -356,11 +356,11 @@ def find(pid: int) -> Found:
         for path in (path for folder in parts for path in (folder, *_files_of(folder, pid))):
             if refused := owners.refusal(path):
                 raise AttachError(f"process {pid}: {refused}")
+        where = " or ".join(folders)
         doubts = "".join(f"; {found.path} is not taken for its: {found.doubt}" for found in there if found.identity.pid == pid)
         if os.path.exists(f"/proc/{pid}"):
-            where = " or ".join(folders)
             raise AttachError(f"process {pid} is not recorded (pfs join {pid} records it): no segment of it in {where}{doubts}")
-        raise AttachError(f"no segment of process {pid} in {' or '.join(folders)}: {_list(there)}{doubts}")
+        raise AttachError(f"no segment of process {pid} in {where}: {_list(there)}{doubts}")
     if len(of_pid) > 1:
         raise AttachError(f"several segments of processes {pid}: give the path of one: {_list(of_pid)}")
     if _runs_now(pid):

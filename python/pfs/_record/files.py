@@ -43,8 +43,9 @@ __all__ = ["File", "fsync", "open"]
 
 DEFAULT_NAME = "python/file"
 
-# Descriptors that a File has opened or named. A second File around one of them does not take its name away.
-_ours: set[int] = set()
+# Descriptors that a File has opened or named, each with an object of its own. A second File around one of them does not take its
+# name away. Without the GIL, only one thread adds a descriptor: setdefault() says which.
+_ours: dict[int, object] = {}
 
 
 class File(_Raw):
@@ -100,7 +101,7 @@ class File(_Raw):
             if opener is None:
                 self._fd = _core.file_open(key, path, flags, 0o666, file)
                 self._bound = True
-                _ours.add(self._fd)
+                _ours[self._fd] = object()
             else:
                 fd = opener(file, flags)  # type: ignore[arg-type]
                 if not isinstance(fd, int):
@@ -138,7 +139,8 @@ class File(_Raw):
 
     def _bind(self, key: int, path: bytes | None) -> None:
         """Names a descriptor that pfs did not open itself."""
-        if self._fd in _ours:
+        mine = object()
+        if _ours.setdefault(self._fd, mine) is not mine:
             return
         if path is None:
             try:
@@ -146,11 +148,10 @@ class File(_Raw):
             except OSError:
                 path = b"fd:%d" % self._fd
         self._bound = _core.file_bind(self._fd, key, path)
-        _ours.add(self._fd)
 
     def _forget(self) -> None:
         if self._bound:
-            _ours.discard(self._fd)
+            _ours.pop(self._fd, None)
             _core.file_unbind(self._fd)
 
     def close(self) -> None:
@@ -164,10 +165,10 @@ class File(_Raw):
             if fd >= 0:
                 if not self._closefd:
                     if self._bound:
-                        _ours.discard(fd)
+                        _ours.pop(fd, None)
                         _core.file_unbind(fd)
                 else:
-                    _ours.discard(fd)
+                    _ours.pop(fd, None)
                     _core.file_close(fd)
 
     def _dealloc_warn(self, source: object, stacklevel: int = 2) -> None:
