@@ -1,6 +1,6 @@
 /* An object that has counted ends, and its numbers move to its instrument, between two SIGSTOPs: a tracer looks at each step.
  *   gcc moved.c $(pkg-config --cflags --libs perfschema) -o moved
- *   moved FOLDER file|socket|mutex|rwlock|retired|table|stale
+ *   moved FOLDER file|socket|mutex|rwlock|retired|table
  * Prints "segment PATH". Another thread has cells of the objects, too, and lives. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
@@ -58,7 +58,6 @@ int main(int argc, char** argv) {
   const char* const indexes[] = {"by_name"};
   const char* what = argc > 2 ? argv[2] : "";
   pthread_t thread;
-  pfs_wait_t wait;
   int i;
   if (pfs_register_mutex("moved", mutexes, 1) != PFS_OK || pfs_register_rwlock("moved", rwlocks, 1) != PFS_OK ||
       pfs_register_file("moved", files, 1) != PFS_OK || pfs_register_socket("moved", sockets, 1) != PFS_OK || argc < 3)
@@ -99,10 +98,6 @@ int main(int argc, char** argv) {
     pfs_rwlock_unlock(&rwlock[1]);
   } else if (strcmp(what, "table") == 0) {
     pfs_table_drop(PFS_OBJECT_TABLE, "moved", "table");
-  } else if (strcmp(what, "stale") == 0) { /* a TRUNCATE of the table's own numbers has left those of the instrument */
-    pfs_table_lock_begin(&wait, table, PFS_TABLE_WRITE_LOCK);
-    pfs_table_lock_end(&wait, 0);
-    pfs_table_unlock(table);
   } else {
     return 4;
   }

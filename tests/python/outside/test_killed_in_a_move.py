@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-import pfs
 from pfs import _core
 from tests.conftest import Build
 from tests.python._programs.subject import HEADER, START_TICKS, forge
@@ -42,7 +41,7 @@ _SUMS = {
     "socket_summary_by_event_name": ("EVENT_NAME", "COUNT_READ", "COUNT_WRITE", "COUNT_MISC", "SUM_NUMBER_OF_BYTES_WRITE"),
 }  # fmt: skip
 # Events between the two stops.
-_OWN_EVENTS = {"file": 2, "socket": 2, "retired": 1, "stale": 1}
+_OWN_EVENTS = {"file": 2, "socket": 2, "retired": 1}
 _NAMES = ("wait/io/file/moved/file", "wait/io/socket/moved/socket", "wait/io/table/sql/handler", "wait/lock/table/sql/handler",
           "wait/synch/mutex/moved/mutex", "wait/synch/rwlock/moved/rwlock")  # fmt: skip
 
@@ -102,7 +101,7 @@ def steps(path: Path, pid: int, image: Path) -> Iterator[int]:
         del now  # or the mapping stays
 
 
-@pytest.mark.parametrize("what", ["file", "socket", "mutex", "rwlock", "retired", "table", "stale"])
+@pytest.mark.parametrize("what", ["file", "socket", "mutex", "rwlock", "retired", "table"])
 def test_no_step_loses_or_doubles_a_number(what: str, build: Build, place: Path, tmp_path: Path) -> None:
     program = subprocess.Popen(
         [build("moved"), tmp_path, what], env=environment(place, PFS_OPTIONS=_OPTIONS), stdout=subprocess.PIPE, text=True
@@ -111,9 +110,6 @@ def test_no_step_loses_or_doubles_a_number(what: str, build: Build, place: Path,
         path = Path(Talker(program).until("segment"))
         _, status = os.waitpid(program.pid, 0)
         assert os.WIFSTOPPED(status), status
-        if what == "stale":
-            with pfs.attach(str(path), write=True) as schema:
-                schema.truncate("table_lock_waits_summary_by_table")
         image = place / "image.pfs"
         seen: list[dict[tuple[str, str], tuple[Any, ...]]] = []
         for step in steps(path, program.pid, image):
