@@ -18,6 +18,7 @@
 #include "shm/flags.h"
 #include "shm/governor.h"
 #include "shm/layout_program.h"
+#include "shm/levels.h"
 #include "shm/losses.h"
 #include "shm/records.h"
 #include "shm/resets.h"
@@ -96,22 +97,6 @@ inline constexpr ArrayId kChunksOf[kEventKinds] = {ArrayId::kWaitChunks, ArrayId
                                                    ArrayId::kTransactionChunks};
 inline constexpr ArrayId kRecordsOf[kEventKinds] = {ArrayId::kWaitRecords, ArrayId::kStageRecords, ArrayId::kStatementRecords,
                                                     ArrayId::kTransactionRecords};  // an element is a space: records.h
-
-// ---- Levels ----------------------------------------------------------------------------------------------------------------------
-// Levels that an event of a thread counts for: the thread, its account, that account's user and host, and all. Each level has a row of
-// cells for each member, in which column = class. Numbers move up when a thread ends, an account goes, or a TRUNCATE empties the level
-// below. Waits have no numbers of the last level: their totals are those of the objects.
-enum class Level : uint32_t { kThread = 0, kAccount, kUser, kHost, kGlobal };
-inline constexpr uint32_t kLevelCount = 5;
-constexpr bool HasGlobalLevel(Kind kind) { return kind != Kind::kWait; }
-
-// TRUNCATE of a level begins a new epoch: `now` grows, and `since` of the levels that it empties becomes `now`. A cell's gen is the epoch
-// in which its numbers began: they count for a level if gen >= since[level]. A thread that finds its cell in an old epoch moves the
-// numbers to the level where they still count, and starts from zero.
-struct ShmEpochs {
-  HalfWord now;
-  HalfWord since[kLevelCount];
-};
 
 // ---- Cells -----------------------------------------------------------------------------------------------------------------------
 // Holds the statistics of one object (a lane of it) as one thread has seen it, of one class in a thread's row, or what a class keeps: no

@@ -4,6 +4,7 @@
 // `instance` and `held`, which are one word there: the number, and a mark that no instance has.
 #pragma once
 
+#include "shm/cell.h"
 #include "shm/layout.h"
 
 namespace perfschema {
@@ -56,6 +57,16 @@ PFS_ALWAYS_INLINE void AddUnsampledToAmount(ShmCell& cell) {
 #else
   AddUnsampled(cell, 1);
 #endif
+}
+
+// Copies the numbers of a cell, and their generation. REQUIRES: nobody reads `to`, or a CellWriter.
+inline void CopyNumbers(const ShmCell& from, ShmCell& to) {
+  to.gen.store(from.gen.load(kRelaxed), kRelaxed);
+  StoreCountAndSum(to.stat, from.stat.count.load(kRelaxed), from.stat.sum_ps.load(kRelaxed));
+  to.stat.inverted_min_ps.store(from.stat.inverted_min_ps.load(kRelaxed), kRelaxed);
+  to.stat.range_ps.store(from.stat.range_ps.load(kRelaxed), kRelaxed);
+  to.amount.store(from.amount.load(kRelaxed), kRelaxed);
+  StoreUnsampledWord(to, LoadUnsampledWord(from));
 }
 
 }  // namespace perfschema

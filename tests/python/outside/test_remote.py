@@ -192,7 +192,7 @@ def test_private_tables_of_the_program_follow(program: Subject, remote: Remote) 
 
 def test_errors_are_those_of_the_process_itself(program: Subject, remote: Remote) -> None:
     with pytest.raises(pfs.UnknownTable, match="nearest"):
-        remote.call("truncate", "no_such_table")
+        remote.call("truncate", "mutex_instance")
     with pytest.raises(pfs.OperationNotAllowed, match="SELECT"):
         remote.call("truncate", "mutex_instances")
     with pytest.raises(pfs.InvalidValue):

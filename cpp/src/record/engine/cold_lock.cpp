@@ -15,7 +15,7 @@
 #include "record/engine/free_lists.h"
 #include "record/engine/runtime.h"
 #include "record/family/digests.h"
-#include "record/probe/cells.h"
+#include "shm/unsampled.h"
 
 namespace perfschema {
 namespace {
@@ -67,6 +67,25 @@ template <typename T>
 void EndWritingIn(ArrayId id, HalfWord T::*seq) {
   const uint64_t used = g_runtime.segment.array(id).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) EndWriting(g_runtime.segment.element<T>(id, i)->*seq);
+}
+
+// Undoes a move of numbers (ShmMove), or finishes it, that an outsider was making when it died.
+void RepairMove() {
+  ShmMove& move = g_runtime.header->move;
+  const uint64_t of = move.of.load(kRelaxed);
+  const uint32_t to = static_cast<uint32_t>(of >> 32), from = static_cast<uint32_t>(of) & ~kMovesInstance;
+  const bool is_of_instance = (static_cast<uint32_t>(of) & kMovesInstance) != 0;
+  const auto is_used = [](ArrayId id, uint32_t index) { return index != 0 && index < g_runtime.segment.array(id).used.load(kRelaxed); };
+  if (is_used(ArrayId::kCells, to) && is_used(is_of_instance ? ArrayId::kInstances : ArrayId::kCells, from)) {
+    HalfWord& gen = is_of_instance ? g_runtime.instances[from].gen : g_runtime.cells[from].gen;
+    EndWriting(g_runtime.cells[to].seq);
+    if ((gen.load(kRelaxed) & kMovedGen) == 0) {
+      const CellWriter writer(g_runtime.cells[to].seq);
+      CopyNumbers(move.before, g_runtime.cells[to]);
+    }
+  }
+  move.of.store(0, kRelease);
+  move.object.class_index.store(0, kRelease);
 }
 
 // Repairs the segment after an outsider died in its critical section. Rows that it was writing become readable again,

@@ -126,16 +126,6 @@ void AdoptCell([[maybe_unused]] List& list, uint32_t cell, uint32_t slot, uint64
 #endif
 }
 
-// Copies the numbers of a cell, and their generation.
-void CopyNumbers(const ShmCell& from, ShmCell& to) {
-  to.gen.store(from.gen.load(kRelaxed), kRelaxed);
-  StoreCountAndSum(to.stat, from.stat.count.load(kRelaxed), from.stat.sum_ps.load(kRelaxed));
-  to.stat.inverted_min_ps.store(from.stat.inverted_min_ps.load(kRelaxed), kRelaxed);
-  to.stat.range_ps.store(from.stat.range_ps.load(kRelaxed), kRelaxed);
-  to.amount.store(from.amount.load(kRelaxed), kRelaxed);
-  StoreUnsampledWord(to, LoadUnsampledWord(from));
-}
-
 // Moves statistics to those that the class has of dead objects. A process that dies on the way leaves them counted once: `gen` of the
 // source, one store, says where (ShmMove). The caller clears the source, and then takes kMovedGen away. REQUIRES: cold lock, inside
 // fold_seq.
@@ -448,24 +438,6 @@ void LeaveRetired(uint32_t slot) {
   while (last->load(kRelaxed) != 0) last = &RetiredAt(last->load(kRelaxed)).next;
   last->store(orphans, kRelaxed);
   orphans = std::exchange(first, 0);
-}
-
-void RepairMove() {
-  ShmMove& move = g_runtime.header->move;
-  const uint64_t of = move.of.load(kRelaxed);
-  const uint32_t to = static_cast<uint32_t>(of >> 32), from = static_cast<uint32_t>(of) & ~kMovesInstance;
-  const bool is_of_instance = (static_cast<uint32_t>(of) & kMovesInstance) != 0;
-  const auto is_used = [](ArrayId id, uint32_t index) { return index != 0 && index < g_runtime.segment.array(id).used.load(kRelaxed); };
-  if (is_used(ArrayId::kCells, to) && is_used(is_of_instance ? ArrayId::kInstances : ArrayId::kCells, from)) {
-    HalfWord& gen = is_of_instance ? g_runtime.instances[from].gen : g_runtime.cells[from].gen;
-    EndWriting(g_runtime.cells[to].seq);
-    if ((gen.load(kRelaxed) & kMovedGen) == 0) {
-      const CellWriter writer(g_runtime.cells[to].seq);
-      CopyNumbers(move.before, g_runtime.cells[to]);
-    }
-  }
-  move.of.store(0, kRelease);
-  move.object.class_index.store(0, kRelease);
 }
 
 bool MakeClassCells(ShmClass& entry) {

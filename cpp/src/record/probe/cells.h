@@ -153,9 +153,6 @@ void FoldRetired(uint32_t at_most);
 // Leaves the retired cells of a thread that ends to all others. REQUIRES: cold lock.
 void LeaveRetired(uint32_t slot);
 
-// Undoes a move, or finishes it, that an outsider was making when it died. REQUIRES: cold lock.
-void RepairMove();
-
 // Gives a new class the cells for the numbers of its dead objects. Returns false if the segment is full. REQUIRES:
 // cold lock.
 bool MakeClassCells(ShmClass& entry);
