@@ -985,6 +985,23 @@ def test_a_pattern_that_never_matched_fails_the_run(inner: Inner) -> None:
     assert inner.status == 1
 
 
+def test_a_limit_where_nothing_is_recorded_fails_the_run(inner: Inner) -> None:
+    """A plain lock is no lock of pfs: without the option the limit holds whatever the program does."""
+    test = """
+import threading
+@pytest.mark.pfs_budget(max_lock_wait="1ms")
+def test():
+    with threading.Lock(): pass
+"""
+    (line,) = [line for line in inner.run(test, passed=1) if "no instrument matched" in line]
+    assert "'max_lock_wait' of a budget" in line
+    assert "and the run fails: only pytest --pfs-instrument records" in line
+    assert inner.status == 1
+    own = test.replace("threading.Lock()", "pfs.Lock()").replace("threading", "pfs")
+    assert "no instrument matched" not in "".join(inner.run(own, passed=1))
+    assert inner.status == 0
+
+
 def test_a_pattern_that_never_matched_may_pass(inner: Inner) -> None:
     assert "no instrument matched" in "".join(inner.run(UNMATCHED, "-o", "pfs_unmatched_pattern=warn", passed=1))
     assert inner.status == 0

@@ -90,24 +90,33 @@ _METER = pytest.StashKey[_Meter]()
 _DONE = pytest.StashKey[Totals]()
 _EXCEEDED = pytest.StashKey[Sequence[Exceeded]]()
 _PATTERNS = pytest.StashKey[dict[str, str]]()
+# The instruments of waits that no program has registered.
+_ALWAYS_THERE = ("wait/io/table/sql/handler", "wait/lock/table/sql/handler", "wait/lock/metadata/sql/mdl")
 
 
 def _unmatched(budget: Budget) -> dict[str, str]:
-    """Returns the patterns of a budget: those that no instrument matches with what may have been meant, the others with "". A
-    limit of 0 is kept by a program that does nothing of the kind."""
-    limits = [limit for limit in budget.limits.values() if isinstance(limit, dict)]
-    given = [pattern for limit in limits for pattern, number in limit.items() if number]
+    """Returns the patterns of a budget, and the keywords that have none: those that no instrument matches with what may have been
+    meant, the others with "". A limit of 0 is kept by a program that does nothing of the kind."""
+    given: dict[str, tuple[str, ...]] = {}
+    for keyword, patterns in budget.patterns().items():
+        limit = budget.limits[keyword]
+        if isinstance(limit, dict):
+            given |= {pattern: (pattern,) for pattern, number in limit.items() if number}
+        elif limit and not unchanged.is_recorded():  # a program that is recorded may do nothing of the kind
+            given[keyword] = patterns
     if not given:
         return {}
     names = [str(name) for source in followed().sources() for (name,) in source.rows("setup_instruments", ("NAME",))]
-    nothing = ": no instrument is registered"
+    names = [name for name in names if name not in _ALWAYS_THERE]
+    of_program = [name for name in names if name.startswith(("wait/", "stage/", "statement/"))]
     # Without it only the objects of pfs make instruments, so a near name would mislead.
-    mend = (
-        ""
-        if unchanged.is_recorded()
-        else ": only pytest --pfs-instrument records programs that know nothing of pfs; of what was recorded"
-    )
-    return {pattern: "" if any(_core.matches(names, pattern)) else mend + (hint(pattern, names) or nothing) for pattern in given}
+    mend = "" if unchanged.is_recorded() else ": only pytest --pfs-instrument records programs that know nothing of pfs"
+    return {
+        said: ""
+        if any(any(_core.matches(names, one)) for one in patterns)
+        else mend + (hint(patterns[0], of_program) if of_program else ": no instrument is registered")
+        for said, patterns in given.items()
+    }
 
 
 def of(config: pytest.Config) -> Session:
@@ -365,8 +374,9 @@ class Session:
             shared.write_markdown(Path(self._markdown), self._done, self._notes())
 
     def _notes(self) -> list[str]:
+        fails = ", and the run fails" if self._on_unmatched == "fail" else ""
         return [
-            f"pfs: no instrument matched '{pattern}' of a budget in the whole run, so it limited nothing{near}"
+            f"pfs: no instrument matched '{pattern}' of a budget in the whole run, so it limited nothing{fails}{near}"
             for pattern, near in self._never_matched().items()
         ]
 
