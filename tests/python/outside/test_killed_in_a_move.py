@@ -20,7 +20,8 @@ import pytest
 
 from pfs import _core
 from tests.conftest import Build
-from tests.python._programs.subject import HEADER, START_TICKS, forge
+from tests.python._programs.segment_file import HEADER
+from tests.python._programs.subject import START_TICKS, forge
 from tests.python.programs.test_programs import Talker, environment
 
 _SINGLE_STEP = 9

@@ -182,8 +182,8 @@ def run(
     reads = shows or bool(fail_on)
     with launch.folder_of_run(keep) as folder:
         if names is not None and os.path.isdir(folder):
-            with open(paths.made(os.path.join(folder, own_names.BESIDE)), "w", encoding="utf-8") as file:
-                file.write(names)
+            with open(paths.made(os.path.join(folder, own_names.BESIDE)), "w", encoding="utf-8") as beside:
+                beside.write(names)
         environment = outside | launch.environment(
             folder,
             only,

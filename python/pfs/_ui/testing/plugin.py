@@ -109,7 +109,6 @@ def _unmatched(budget: Budget) -> dict[str, str]:
     names = [str(name) for source in followed().sources() for (name,) in source.rows("setup_instruments", ("NAME",))]
     names = [name for name in names if name not in _ALWAYS_THERE]
     of_program = [name for name in names if name.startswith(("wait/", "stage/", "statement/"))]
-    # Without it only the objects of pfs make instruments, so a near name would mislead.
     mend = "" if unchanged.is_recorded() else ": only pytest --pfs-instrument records programs that know nothing of pfs"
     return {
         said: ""
