@@ -16,6 +16,7 @@
 #include "base/placement.h"
 #include "record/engine/runtime.h"
 #include "run/loader/address_map.h"
+#include "run/loader/exported.h"
 #include "run/loader/real.h"
 #include "run/loader/start_path.h"
 
@@ -101,6 +102,31 @@ void CopyClipped(char (&to)[N], std::string_view text, size_t most) {
   perfschema::CopyClipped(to, text, std::min(most, N - 1));
 }
 
+// Finds an object before glibc 2.35. dladdr() would take the lock of loading: the caller may have that of the list, for which a thread
+// waits that is unloading.
+const link_map* MapByHeaders(const void* address) {
+  struct Search {
+    uintptr_t address;
+    const link_map* map;
+  } search{reinterpret_cast<uintptr_t>(address), nullptr};
+  const auto look = [](dl_phdr_info* object, size_t, void* at) {
+    auto& its = *static_cast<Search*>(at);
+    const void* dynamic = nullptr;
+    bool is_in = false;
+    for (size_t i = 0; i < object->dlpi_phnum; ++i) {
+      const ElfW(Phdr)& header = object->dlpi_phdr[i];
+      const uintptr_t begin = object->dlpi_addr + header.p_vaddr;
+      is_in = is_in || (header.p_type == PT_LOAD && its.address - begin < header.p_memsz);
+      if (header.p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const void*>(begin);
+    }
+    if (!is_in) return 0;
+    for (its.map = FirstObject(); its.map != nullptr && its.map->l_ld != dynamic;) its.map = its.map->l_next;
+    return 1;
+  };
+  (void)dl_iterate_phdr(look, &search);
+  return search.map;
+}
+
 constexpr size_t kMostComponent = 12;  // legal in every family (wait/synch/mutex/)
 
 }  // namespace
@@ -111,11 +137,7 @@ PFS_IN_EVERY_PROCESS void StartSites() {
 }
 
 const link_map* MapOf(const void* address) {
-  if (!PFS_HAS(_dl_find_object)) {
-    Dl_info info;
-    link_map* map = nullptr;
-    return dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0 ? map : nullptr;
-  }
+  if (!PFS_HAS(_dl_find_object)) return MapByHeaders(address);
   dl_find_object found;
   return _dl_find_object(const_cast<void*>(address), &found) == 0 ? found.dlfo_link_map : nullptr;
 }
