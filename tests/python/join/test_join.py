@@ -437,6 +437,25 @@ def test_a_stopped_program_is_refused(programs: Path) -> None:
 
 
 @pytest.mark.needs("root")
+@pytest.mark.skipif(not os.access("/sys/fs/cgroup/freezer", os.W_OK), reason="no freezer of version 1 is mounted")
+def test_a_frozen_program_is_refused(programs: Path) -> None:
+    group = Path(f"/sys/fs/cgroup/freezer/pfs-{os.getpid()}")
+    group.mkdir()
+    try:
+        with running(programs / "told", ready=False) as process:
+            (group / "cgroup.procs").write_text(str(process.pid))
+            (group / "freezer.state").write_text("FROZEN")
+            try:
+                time.sleep(0.1)
+                refused(process, "its cgroup is frozen")
+            finally:
+                (group / "freezer.state").write_text("THAWED")
+    finally:
+        time.sleep(0.1)  # until the process has left it
+        group.rmdir()
+
+
+@pytest.mark.needs("root")
 def test_another_users_program_is_refused(programs: Path, tmp_path: Path) -> None:
     place = Path(shutil.copy(programs / "told", "/tmp"))
     code = "import os, sys, pfs\nfrom pfs.errors import AttachError\njoin = pfs.join\nos.setgid(65534); os.setuid(65534)\n"

@@ -33,6 +33,7 @@ _JOIN, _LEAVE = "pfs_run_join", "pfs_run_leave"  # cpp/run/calls/process.cpp
 _OWN_PFS = re.compile(r"/(libperfschema\.so[0-9.]*|_core\.[^/]*\.so)$", re.MULTILINE)
 _SEGMENT = re.compile(r"/[^ \n]*/[0-9][0-9-]*\.pfs$", re.MULTILINE)
 _STATES = {"T": "it is stopped", "t": "a debugger has stopped it", "Z": "it has ended", "X": "it has ended"}
+_FROZEN = ("__refrigerator", "do_freezer_trap")  # where the kernel holds threads of a frozen cgroup, of version 1 and 2
 
 
 def join(
@@ -105,6 +106,8 @@ def judge(pid: int, force: bool = False) -> Mapping[str, str]:
     status = dict(line.split(":\t", 1) for line in _read(pid, "status").splitlines() if ":\t" in line)
     if why := _STATES.get(status["State"][0]):
         raise refused(why)
+    if _read(pid, "wchan") in _FROZEN:
+        raise refused("its cgroup is frozen")
     if status["Tgid"] != str(pid):
         raise refused(f"it is a thread of process {status['Tgid']}")
     if (tracer := status["TracerPid"].strip()) != "0":
