@@ -53,42 +53,40 @@ def thread(kernel_id: int) -> str:
     return f"LWP {kernel_id}"
 
 
-class Mutex:
+class Shown:
+    """A value that a class below says in words."""
+
     def __init__(self, value: gdb.Value) -> None:
         self.value = value
 
+    def by(self, kernel_id: int) -> str:
+        return f"by {thread(kernel_id)}{owner_of(self.value['instance'])}"
+
+
+class Mutex(Shown):
     def to_string(self) -> str:
         holder = int(self.value["mutex"]["__data"]["__owner"])
-        state = f"held by {thread(holder)}{owner_of(self.value['instance'])}" if holder else "free"
+        state = f"held {self.by(holder)}" if holder else "free"
         return f"{name_of(self.value['flags'])}, {state}"
 
 
-class RwLock:
-    def __init__(self, value: gdb.Value) -> None:
-        self.value = value
-
+class RwLock(Shown):
     def to_string(self) -> str:
         lock = self.value["lock"]["__data"]
         writer, readers = int(lock["__cur_writer"]), int(lock["__readers"]) >> 3
         if writer:
-            state = f"written by {thread(writer)}{owner_of(self.value['instance'])}"
+            state = f"written {self.by(writer)}"
         else:
             state = f"read by {readers}" if readers else "free"
         return f"{name_of(self.value['flags'])}, {state}"
 
 
-class Condition:
-    def __init__(self, value: gdb.Value) -> None:
-        self.value = value
-
+class Condition(Shown):
     def to_string(self) -> str:
         return name_of(self.value["flags"])
 
 
-class Descriptor:
-    def __init__(self, value: gdb.Value) -> None:
-        self.value = value
-
+class Descriptor(Shown):
     def to_string(self) -> str:
         number = int(self.value)
         return f"descriptor {number}" if number >= 0 else "closed"

@@ -131,9 +131,9 @@ def ps(
         return
     folded = 0
     if not (is_all or where or sort or limit is not None):
-        dead_rows = [number for number in numbers if there[number].state == "dead"]
-        folded = len(dead_rows[_DEAD_SHOWN:])
-        numbers = [number for number in numbers if number not in set(dead_rows[_DEAD_SHOWN:])]
+        hidden = {*[number for number in numbers if there[number].state == "dead"][_DEAD_SHOWN:]}
+        folded = len(hidden)
+        numbers = [number for number in numbers if number not in hidden]
     if all(found.pid_here in (0, found.identity.pid) for found in there):  # there is no container
         del columns["PID_HERE"], columns["CONTAINER"]
     as_text = {"STARTED": lambda time: f"{time:%Y-%m-%d %H:%M:%S}", "SIZE": bytes_text}
