@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from pfs._export.serve.variables import Session, Value
 
-__all__ = ["is_not_in_group", "replaced", "with_any_values", "without_case"]
+__all__ = ["NOT_IN_GROUP", "is_not_in_group", "replaced", "with_any_values", "without_case"]
 
 
 def replaced(
@@ -57,9 +57,12 @@ def without_case(tree: exp.Expression, database: str) -> exp.Expression:
     return tree
 
 
+NOT_IN_GROUP = "must appear in the GROUP BY clause"  # DuckDB's words
+
+
 def is_not_in_group(error: Exception) -> bool:
     """Returns whether DuckDB refuses a column for which a group has several values."""
-    return "must appear in the GROUP BY clause" in str(error)
+    return NOT_IN_GROUP in str(error)
 
 
 def with_any_values(tree: exp.Expression) -> exp.Expression:

@@ -13,7 +13,7 @@ from pfs._export.serve.answers import MOST_ROWS, Answer, Rows, Waiting, answer_o
 from pfs._export.serve.assigned import without_assignments
 from pfs._export.serve.care import Prepared, cared_for
 from pfs._export.serve.declared import NOTHING
-from pfs._export.serve.functions import is_not_in_group, replaced, with_any_values, without_case
+from pfs._export.serve.functions import NOT_IN_GROUP, is_not_in_group, replaced, with_any_values, without_case
 from pfs._export.serve.information import SCHEMAS
 from pfs._export.serve.plans import plan_of
 from pfs._export.serve.settings import set_all
@@ -50,7 +50,7 @@ _CODES_OF_WORDS = {
     "clause cannot contain aggregates": 1111,
     "More than one row returned by a subquery": 1242,
     "Set operations can only apply to expressions with the same number": 1222,
-    "must appear in the GROUP BY clause": 1055,
+    NOT_IN_GROUP: 1055,
 }
 _NO_CREATED = {"CREATE PROCEDURE": 1305, "CREATE FUNCTION": 1305, "CREATE TRIGGER": 1360, "CREATE EVENT": 1539}
 _MOST_DESCRIBED = 256
