@@ -174,8 +174,10 @@ def files_of(path: str, build_id: str) -> tuple[str, ...]:
 
 
 def _fetched(build_id: str) -> str:
-    """Returns the debug file that a server of DEBUGINFOD_URLS has for a module, or ""."""
-    tool = shutil.which("debuginfod-find") if os.environ.get("DEBUGINFOD_URLS") else None
+    """Returns the debug file that a server of DEBUGINFOD_URLS has for a module, or "". A build-id comes from the program, and the
+    client would take any other text for an option or a file."""
+    is_id = not build_id.strip("0123456789abcdef")
+    tool = shutil.which("debuginfod-find") if is_id and os.environ.get("DEBUGINFOD_URLS") else None
     if tool is None or _SERVERS_ARE_SLOW in LEFT:
         return ""
     try:
