@@ -207,6 +207,7 @@ def test_a_debug_file_from_a_server(program: Path, place: symbols.Place, tmp_pat
         here = symbols.Place(str(stripped), place.offset, place.build_id, is_return=True)
         assert lines.line_of(here) == line_of("asker waits")
         assert files_of(str(program), place.build_id) == (str(program),)  # it has lines: nobody is asked
+        monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "cache2"))
         assert files_of(str(stripped), str(program)) == ()  # no build-id: the client would read it from that file
         assert len(asked) == 2
         server.shutdown()
