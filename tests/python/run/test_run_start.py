@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from resource import struct_rusage
+from statistics import median
 
 import pytest
 
@@ -79,10 +80,14 @@ PASS = (sys.executable, "-c", "pass")
 
 
 def test_a_small_program_touches_few_more_pages(under_run: Callable[..., dict[str, str]]) -> None:
-    """A page costs half a microsecond: what is relocated, what constructors store to, what is mapped."""
-    pages = [spent((TRUE,), environment).ru_minflt for environment in (os.environ, under_run())]
-    print(f"\n{pages[1] - pages[0]} pages")
-    assert pages[1] - pages[0] <= 30
+    """A page costs half a microsecond: what is relocated, what constructors store to, what is mapped.
+
+    Where the kernel puts the libraries and the stack moves a run by three pages up or down: the median of 21 pairs is compared.
+    """
+    seen = under_run()
+    more = median(spent((TRUE,), seen).ru_minflt - spent((TRUE,), os.environ).ru_minflt for _ in range(21))
+    print(f"\n{more:.0f} pages")
+    assert more <= 30
 
 
 @pytest.mark.usefixtures("compiled")
