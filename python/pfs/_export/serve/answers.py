@@ -23,7 +23,8 @@ _INTEGERS = {
     "UBIGINT": 20,
 }  # fmt: skip
 _PLAIN = {
-    "DATE": (Kind.DATE, 10, 0, 0), "TIME": (Kind.TIME, 15, 0, 6), "TIMESTAMP_S": (Kind.DATETIME, 19, 0, 0),
+    "DATE": (Kind.DATE, 10, 0, 0), "TIME": (Kind.TIME, 15, 0, 6), "INTERVAL": (Kind.TIME, 17, 0, 6),
+    "TIMESTAMP_S": (Kind.DATETIME, 19, 0, 0),
     "DOUBLE": (Kind.DOUBLE, 23, 0, 31), "FLOAT": (Kind.DOUBLE, 23, 0, 31), "HUGEINT": (Kind.NEWDECIMAL, 41, 0, 0),
     "UHUGEINT": (Kind.NEWDECIMAL, 41, 0, 0), "BLOB": (Kind.BLOB, 0xFFFFFFFF, BINARY_VALUE | IS_BLOB, 0),
 }  # fmt: skip

@@ -12,6 +12,7 @@ from pfs import _core
 from pfs._export.serve import replication
 from pfs._export.serve.declared import INFORMATION, SQL_TYPES, columns, names
 from pfs._export.serve.status import ADDED
+from pfs._export.serve.typed_views import typed
 from pfs._process.history import tables as history
 from pfs._process.history.names import SAMPLES, TOTALS
 from pfs._read.kinds import sql_type
@@ -30,7 +31,7 @@ _Row = tuple[object, ...]
 _TYPES = (
     ("UBIGINT", "bigint unsigned"), ("BIGINT", "bigint"), ("HUGEINT", "decimal(39,0)"), ("UHUGEINT", "decimal(39,0)"),
     ("UINTEGER", "int unsigned"), ("INTEGER", "int"), ("DOUBLE", "double"), ("FLOAT", "double"), ("BOOLEAN", "tinyint(1)"),
-    ("TIMESTAMP", "timestamp(6)"), ("DECIMAL", "decimal"),
+    ("TIMESTAMP", "timestamp(6)"), ("INTERVAL", "time"),
 )  # fmt: skip
 _COLLATION = "utf8mb4_0900_ai_ci"
 _PRECISIONS = {"tinyint": 3, "smallint": 5, "mediumint": 7, "int": 10, "bigint": 19, "double": 22, "float": 12}
@@ -233,6 +234,8 @@ def _sizes(kind: str, plain: str) -> tuple[int | None, ...]:
 
 
 def _sql_type(kind: str) -> str:
+    if kind.startswith("DECIMAL("):
+        return kind.lower()
     return next((mysql for duckdb, mysql in _TYPES if kind.startswith(duckdb)), "longtext")
 
 
@@ -249,7 +252,7 @@ def _types_of_views() -> dict[str, list[tuple[str, str]]]:
         connection.execute(f'create table performance_schema."{table}" ({", ".join(columns)})')
     for macro in MACROS.values():
         connection.execute(macro)
-    views = {**SYS, **history.VIEWS}
+    views = typed({**SYS, **history.VIEWS})
     todo = list(views)
     while todo:
         name = todo.pop(0)

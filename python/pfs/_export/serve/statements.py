@@ -15,6 +15,7 @@ from sqlglot.dialects import MySQL
 from sqlglot.tokenizer_core import Token, TokenType
 
 from pfs._export.serve.variables import CHARSETS
+from pfs._export.serve.wire import time_text
 from pfs._sql.functions import MYSQL
 from pfs._sql.units import mysql_tokens
 from pfs.errors import InvalidValue
@@ -303,7 +304,7 @@ def _tokens_of(value: object, place: Token) -> list[Token]:
     if isinstance(value, bytes):
         return [token(TokenType.HEX_STRING, value.hex())]
     if isinstance(value, timedelta):
-        return [token(TokenType.STRING, _time(value))]
+        return [token(TokenType.STRING, time_text(value))]
     if isinstance(value, date):
         kind = "DATETIME" if isinstance(value, datetime) else "DATE"
         return [token(each.token_type, each.text) for each in MySQL().tokenize(f"CAST('{value}' AS {kind})")]
@@ -315,10 +316,3 @@ def _tokens_of(value: object, place: Token) -> list[Token]:
         bracket: list[Any] = [token(TokenType.L_PAREN, "("), *sign, number, token(TokenType.R_PAREN, ")")]
         return bracket if sign else [number]
     return [token(TokenType.STRING, str(value))]
-
-
-def _time(value: timedelta) -> str:
-    sign, whole = ("-", -value) if value < timedelta() else ("", value)
-    minutes, seconds = divmod(whole.days * 86400 + whole.seconds, 60)
-    more = f".{whole.microseconds:06}" if whole.microseconds else ""
-    return f"{sign}{minutes // 60:02}:{minutes % 60:02}:{seconds:02}{more}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pfs._export.serve import replication
 from pfs._export.serve.information import Information
 from pfs._export.serve.status import ADDED, added_status
+from pfs._export.serve.typed_views import typed
 from pfs._export.serve.variables import Value, text_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Served:
         self._source = source
         self._variables = variables
         self._session = variables
+        self._views = typed(source.views)
         self.information = Information(source)
 
     def of(self, session: Mapping[str, Value]) -> Served:
@@ -41,7 +43,7 @@ class Served:
 
     @property
     def views(self) -> Mapping[str, str]:
-        return self._source.views
+        return self._views
 
     def names(self) -> Sequence[str]:
         return [*self.information.tables(), *(INFORMATION + name for name in self.information.names())]

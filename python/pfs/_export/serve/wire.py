@@ -14,7 +14,7 @@ from typing import Any
 
 __all__ = [
     "Column", "Fields", "Flag", "Kind", "Malformed", "Refusal", "Status", "binary_rows", "counted", "definition",
-    "parameter", "text_rows",
+    "parameter", "text_rows", "time_text",
 ]  # fmt: skip
 
 _SQLSTATES = {
@@ -200,6 +200,8 @@ def _texts(column: Column, values: Sequence[Any], codec: str) -> list[bytes | No
         return [None if value is None else b"%d" % value for value in values]
     if column.kind == Kind.DATETIME:
         return [None if value is None else _moment(value) for value in values]
+    if column.kind == Kind.TIME:
+        return [None if value is None else time_text(value).encode() for value in values]
     return [None if value is None else str(value).encode() for value in values]
 
 
@@ -231,9 +233,26 @@ def _binary_moment(value: date) -> bytes:
     return b"\7" + day + seconds
 
 
-def _binary_time(value: time) -> bytes:
-    seconds = struct.pack("<BIBBB", 0, 0, value.hour, value.minute, value.second)
-    return b"\x0c" + seconds + struct.pack("<I", value.microsecond) if value.microsecond else b"\x08" + seconds
+def time_text(value: time | timedelta) -> str:
+    """Returns a time of the day, or a span, as MySQL writes a TIME."""
+    sign, hours, minutes, seconds, more = _parts(value)
+    return f"{'-' if sign else ''}{hours:02}:{minutes:02}:{seconds:02}" + (f".{more:06}" if more else "")
+
+
+def _parts(value: time | timedelta) -> tuple[bool, int, int, int, int]:
+    """Returns whether a time is negative, its hours, minutes, seconds and microseconds."""
+    if isinstance(value, time):
+        return False, value.hour, value.minute, value.second, value.microsecond
+    is_negative = value < timedelta()
+    whole = -value if is_negative else value
+    minutes, seconds = divmod(whole.days * 86400 + whole.seconds, 60)
+    return is_negative, minutes // 60, minutes % 60, seconds, whole.microseconds
+
+
+def _binary_time(value: time | timedelta) -> bytes:
+    sign, hours, minutes, seconds, more = _parts(value)
+    made = struct.pack("<BIBBB", sign, hours // 24, hours % 24, minutes, seconds)
+    return b"\x0c" + made + struct.pack("<I", more) if more else b"\x08" + made
 
 
 def _binary_writer(column: Column, codec: str) -> Callable[[Any], bytes]:
