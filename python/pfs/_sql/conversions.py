@@ -19,11 +19,12 @@ NUMBER_MACRO = (
 )
 
 
-def converted(tree: Expression, kinds: Mapping[str, str]) -> Expression:
+def converted(tree: Expression, kinds: Mapping[str, str], exact: bool = False) -> Expression:
     """Returns a statement of MySQL in which each conversion is a call.
 
     Args:
         kinds: the types of DuckDB by name of column, in lower case.
+        exact: quotients of exact numbers are decimal numbers.
     """
     from sqlglot import exp
     from sqlglot.optimizer.annotate_types import annotate_types
@@ -47,6 +48,10 @@ def converted(tree: Expression, kinds: Mapping[str, str]) -> Expression:
         rule = next((rule for classes, rule in rules if isinstance(node, classes)), None)
         if rule is not None:
             rule(node)
+    if exact:
+        from pfs._sql.exact import make_exact
+
+        make_exact(tree)
     for each, title in zip(tree.expressions if titles else [], titles, strict=True):
         if not isinstance(each, exp.Alias) and each.sql(dialect="mysql") != title:
             each.replace(exp.alias_(each.copy(), title, quoted=True))

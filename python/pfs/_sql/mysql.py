@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["parsed", "translated"]
 
-_MOST_ROWS = 2**63 - 1  # for DuckDB
+_MOST_ROWS = 2**63 - 1  # for DuckDB, and the largest number with a sign
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())  # without a handler, Python prints its warnings
 
 
@@ -90,6 +90,9 @@ def _translated(node: Any) -> Any:
     if isinstance(node, exp.StrPosition) and not isinstance(node.this, exp.Lower):  # LOCATE() and INSTR() ignore case
         for part in ("this", "substr"):
             node.set(part, exp.Lower(this=node.args[part]))
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal():
+        is_unsigned = _MOST_ROWS < int(node.name) < 2**64 and not isinstance(node.parent, exp.Neg)
+        return exp.cast(node.copy(), exp.DataType.build("ubigint", dialect="duckdb")) if is_unsigned else node
     if isinstance(node, exp.Limit | exp.Offset) and node.expression.name.isdecimal():
         node.expression.set("this", str(min(int(node.expression.name), _MOST_ROWS)))
     if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval) and _is_text(node.this):

@@ -43,12 +43,19 @@ class Tables(Protocol):
 SYS = {f"sys.{name}": view.sql for name, view in VIEWS.items()}
 
 
-def run(statement: str | Expression, tables: Tables, dialect: Dialect = "duckdb", views: Mapping[str, str] = SYS) -> Result:
+def run(
+    statement: str | Expression,
+    tables: Tables,
+    dialect: Dialect = "duckdb",
+    views: Mapping[str, str] = SYS,
+    exact: bool = False,
+) -> Result:
     """Answers one SELECT. See ``pfs.sql``.
 
     Args:
         statement: a tree of sqlglot is of MySQL.
         views: their SQL by full name, such as ``sys.version``.
+        exact: quotients of exact numbers are decimal numbers, as in MySQL.
     """
     if dialect not in ("duckdb", "mysql"):
         raise InvalidValue(f"bad value {dialect!r} for dialect: legal are 'duckdb' and 'mysql'")
@@ -82,7 +89,7 @@ def run(statement: str | Expression, tables: Tables, dialect: Dialect = "duckdb"
     try:
         wanted.make(database)
         if tree is not None:
-            text = _converted(tree, wanted, database, text)
+            text = _converted(tree, wanted, database, text, exact)
         if re.match(r"\s*explain\b", text, re.IGNORECASE):
             rows = connection.execute(text).fetchall()
             connection.execute(f"create table {database.answer} (explain_key varchar, explain_value varchar)")
@@ -96,12 +103,12 @@ def run(statement: str | Expression, tables: Tables, dialect: Dialect = "duckdb"
     return Result(database, statement if isinstance(statement, str) else text)
 
 
-def _converted(tree: Expression, wanted: _Wanted, database: Database, text: str) -> str:
+def _converted(tree: Expression, wanted: _Wanted, database: Database, text: str, exact: bool) -> str:
     """Returns the text of a statement of MySQL in which texts and numbers meet as they do there."""
     from pfs._sql.conversions import NUMBER, NUMBER_MACRO, converted
     from pfs._sql.mysql import translated
 
-    changed = converted(tree, wanted.types(database.connection))
+    changed = converted(tree, wanted.types(database.connection), exact)
     if changed == tree:
         return text
     made = translated(changed)

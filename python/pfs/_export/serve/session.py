@@ -376,7 +376,7 @@ def _answer(
     tables: Served, session: Mapping[str, Value], tree: exp.Expression, titles: Sequence[str | None] | None
 ) -> tuple[tuple[Sequence[Column], int], Iterable[bytes]]:
     """Answers a statement, in a worker."""
-    return answer_of(run(tree, tables.of(session), views=tables.views), titles)
+    return answer_of(run(tree, tables.of(session), views=tables.views, exact=True), titles)
 
 
 def parsed_duckdb(select: str) -> exp.Expression:
