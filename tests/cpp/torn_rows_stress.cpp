@@ -80,7 +80,7 @@ struct CellSegment : SyntheticSegment {
       auto& mutex = *segment.element<ShmInstance>(ArrayId::kInstances, i);
       const uint32_t gen = generation(ObjectDomain(ResetGroup::kSync));
       const CellWriter writer(mutex.seq);
-      if (StartsGeneration(mutex.gen, gen)) ClearStat(mutex.stat);
+      StartGeneration(mutex.gen, gen, [&] { ClearStat(mutex.stat); });
       AddToStat(mutex.stat, true, kBase + gen);
     }
     {
@@ -88,7 +88,7 @@ struct CellSegment : SyntheticSegment {
       auto& cell = *segment.element<ShmCell>(ArrayId::kThreadCells, i * width + 1);
       const uint32_t gen = header->wait_epochs.now.load(kRelaxed);
       const CellWriter writer(cell.seq);
-      if (StartsGeneration(cell.gen, gen)) ClearStat(cell.stat);
+      StartGeneration(cell.gen, gen, [&] { ClearStat(cell.stat); });
       AddToStat(cell.stat, true, kBase + gen);
     }
     {

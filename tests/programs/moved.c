@@ -1,6 +1,7 @@
 /* An object that has counted ends, and its numbers move to its instrument, between two SIGSTOPs: a tracer looks at each step.
  *   gcc moved.c $(pkg-config --cflags --libs perfschema) -o moved
- *   moved FOLDER file|socket|mutex|rwlock|retired|table
+ *   moved FOLDER file|socket|mutex|rwlock|retired|table|truncated
+ * truncated: an event of each follows; the tracer has made their numbers stale.
  * Prints "segment PATH". Another thread has cells of the objects, too, and lives. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
@@ -98,6 +99,13 @@ int main(int argc, char** argv) {
     pfs_rwlock_unlock(&rwlock[1]);
   } else if (strcmp(what, "table") == 0) {
     pfs_table_drop(PFS_OBJECT_TABLE, "moved", "table");
+  } else if (strcmp(what, "truncated") == 0) {
+    pfs_rwlock_rdlock(&rwlock[1]); /* a new cell: under the cold lock the process looks at all that a tracer may have changed */
+    pfs_rwlock_unlock(&rwlock[1]);
+    raise(SIGSTOP);
+    use(0);
+    pfs_mutex_lock(&mutex[0]);
+    pfs_mutex_unlock(&mutex[0]);
   } else {
     return 4;
   }

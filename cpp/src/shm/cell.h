@@ -459,12 +459,13 @@ PFS_ALWAYS_INLINE void AddEvents(HalfWord& seq, ShmStat& stat, bool timed, uint6
   AddToStat(stat, timed, wait_ps, count);
 }
 
-// Returns true if the numbers are of another generation than `gen`. They have that generation's number now, and the
-// caller clears them. REQUIRES: a CellWriter.
-PFS_ALWAYS_INLINE bool StartsGeneration(HalfWord& gen_word, uint32_t gen) {
-  if (__builtin_expect(gen_word.load(kRelaxed) == gen, 1)) return false;
+// Makes numbers of another generation those of `gen`, without any. They are cleared first: if the process dies in between, nothing from
+// before a TRUNCATE counts again. REQUIRES: a CellWriter.
+template <typename Clear>
+PFS_ALWAYS_INLINE void StartGeneration(HalfWord& gen_word, uint32_t gen, Clear clear) {
+  if (__builtin_expect(gen_word.load(kRelaxed) == gen, 1)) return;
+  clear();
   gen_word.store(gen, kRelease);
-  return true;
 }
 
 // Copies a payload that may change meanwhile: calls copy() until seq was even and the same before and after. A copy()

@@ -12,19 +12,20 @@ import shutil
 import signal
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pfs
 from pfs import _core
 from tests.conftest import Build
 from tests.python._programs.segment_file import HEADER
 from tests.python._programs.subject import START_TICKS, forge
 from tests.python.programs.test_programs import Talker, environment
 
-_SINGLE_STEP = 9
+_CONTINUE, _SINGLE_STEP = 7, 9
 _OPTIONS = ",".join(
     [
         "performance_schema_instrument='%=ON'",
@@ -43,6 +44,10 @@ _SUMS = {
 }  # fmt: skip
 # Events between the two stops.
 _OWN_EVENTS = {"file": 2, "socket": 2, "retired": 1}
+_TRUNCATED = (
+    "events_waits_summary_by_instance", "file_summary_by_instance", "socket_summary_by_instance",
+    "table_io_waits_summary_by_table", "table_lock_waits_summary_by_table",
+)  # fmt: skip
 _NAMES = ("wait/io/file/moved/file", "wait/io/socket/moved/socket", "wait/io/table/sql/handler", "wait/lock/table/sql/handler",
           "wait/synch/mutex/moved/mutex", "wait/synch/rwlock/moved/rwlock")  # fmt: skip
 
@@ -102,26 +107,73 @@ def steps(path: Path, pid: int, image: Path) -> Iterator[int]:
         del now  # or the mapping stays
 
 
-@pytest.mark.parametrize("what", ["file", "socket", "mutex", "rwlock", "retired", "table"])
-def test_no_step_loses_or_doubles_a_number(what: str, build: Build, place: Path, tmp_path: Path) -> None:
-    program = subprocess.Popen(
-        [build("moved"), tmp_path, what], env=environment(place, PFS_OPTIONS=_OPTIONS), stdout=subprocess.PIPE, text=True
-    )
-    try:
-        path = Path(Talker(program).until("segment"))
-        _, status = os.waitpid(program.pid, 0)
+@pytest.fixture
+def stopped(build: Build, place: Path, tmp_path: Path) -> Iterator[Callable[[str], tuple[Path, int]]]:
+    """Starts the program, and returns its segment and its pid when it stands at its first stop."""
+    programs: list[subprocess.Popen[str]] = []
+
+    def start(what: str) -> tuple[Path, int]:
+        command = [build("moved"), tmp_path, what]
+        programs.append(
+            subprocess.Popen(command, env=environment(place, PFS_OPTIONS=_OPTIONS), stdout=subprocess.PIPE, text=True)
+        )
+        path = Path(Talker(programs[0]).until("segment"))
+        _, status = os.waitpid(programs[0].pid, 0)
         assert os.WIFSTOPPED(status), status
-        image = place / "image.pfs"
-        seen: list[dict[tuple[str, str], tuple[Any, ...]]] = []
-        for step in steps(path, program.pid, image):
-            sums = sums_of(image, what in _OWN_EVENTS)
-            if not seen or sums != seen[-1]:
-                seen.append(sums)
-                print(step, sums if len(seen) == 1 else {key: now for key, now in sums.items() if now != seen[-2][key]})
-    finally:
+        return path, programs[0].pid
+
+    yield start
+    for program in programs:
         program.kill()
         program.wait()
         assert program.stdout is not None
         program.stdout.close()
+
+
+@pytest.mark.parametrize("what", ["file", "socket", "mutex", "rwlock", "retired", "table"])
+def test_no_step_loses_or_doubles_a_number(what: str, stopped: Callable[[str], tuple[Path, int]], place: Path) -> None:
+    path, pid = stopped(what)
+    image = place / "image.pfs"
+    seen: list[dict[tuple[str, str], tuple[Any, ...]]] = []
+    for step in steps(path, pid, image):
+        sums = sums_of(image, what in _OWN_EVENTS)
+        if not seen or sums != seen[-1]:
+            seen.append(sums)
+            print(step, sums if len(seen) == 1 else {key: now for key, now in sums.items() if now != seen[-2][key]})
     assert seen[0]["events_waits_summary_global_by_event_name", "wait/synch/mutex/moved/mutex"][0] == 9
     assert len(seen) <= 1 + _OWN_EVENTS.get(what, 0)
+
+
+def counts_of(image: Path) -> dict[str, int]:
+    """The events in each table that was truncated, and those of the instruments of tables, which keep theirs."""
+    segment = _core.Segment(str(image))
+    counts = {table: sum(row[0] for row in _core.rows(table, ["COUNT_STAR"], segment)) for table in _TRUNCATED}
+    for name, count in _core.rows("events_waits_summary_global_by_event_name", ["EVENT_NAME", "COUNT_STAR"], segment):
+        if name in ("wait/io/table/sql/handler", "wait/lock/table/sql/handler"):
+            counts[name] = count
+    return counts
+
+
+def test_no_step_shows_numbers_of_before_a_truncate(stopped: Callable[[str], tuple[Path, int]], place: Path) -> None:
+    path, pid = stopped("truncated")
+    before = pfs.attach(path)
+    assert all(before.table(table)["COUNT_STAR"].sum() > 2 for table in _TRUNCATED)
+    with pfs.attach(path, write=True) as schema:
+        for table in _TRUNCATED:
+            schema.truncate(table)
+    ptrace(_CONTINUE, pid)
+    _, status = os.waitpid(pid, 0)
+    assert os.WIFSTOPPED(status), status
+    image = place / "image.pfs"
+    seen: list[dict[str, int]] = []
+    for step in steps(path, pid, image):
+        counts = counts_of(image)
+        if not seen or counts != seen[-1]:
+            seen.append(counts)
+            print(step, counts if len(seen) == 1 else {key: now for key, now in counts.items() if now != seen[-2][key]})
+    assert seen[0]["events_waits_summary_by_instance"] == 1  # of the lock that the program used before its second stop
+    assert all(seen[0][table] == 0 for table in _TRUNCATED[1:])
+    for key in seen[0]:
+        there = [counts[key] for counts in seen]
+        assert there == sorted(there), f"{key}: {there}"
+        assert there[-1] > there[0], key

@@ -39,7 +39,7 @@ bool AddToClass(const ShmHold& dead) {
   if (class_index >= totals.used.load(kRelaxed)) totals.used.store(class_index + 1, kRelease);  // pairs with Snapshot
   ShmHold& total = *segment.element<ShmHold>(ArrayId::kHoldTotals, class_index);
   const CellWriter writer(total.seq);
-  if (StartsGeneration(total.gen, dead.gen.load(kRelaxed))) Empty(total);
+  StartGeneration(total.gen, dead.gen.load(kRelaxed), [&] { Empty(total); });
   const Stat before = LoadStat(total.stat), more = LoadStat(dead.stat);
   if (before.is_empty() || more.max_ps > before.max_ps) total.longest.store(dead.longest.load(kRelaxed), kRelease);
   MergeIntoStat(total.stat, more);
@@ -125,7 +125,7 @@ void EndHold(ShmInstance& object, uint64_t owner) {
   const uint64_t since = hold.since.load(kRelaxed);
   const uint64_t held_ps = now > since ? TimerScale::Scale(now - since, g_time_base.multiplier) : 0;
   const CellWriter writer(hold.seq);
-  if (StartsGeneration(hold.gen, HoldGeneration())) Empty(hold);
+  StartGeneration(hold.gen, HoldGeneration(), [&] { Empty(hold); });
   if (IsEmpty(hold.stat) || held_ps > LoadStat(hold.stat).max_ps) {
     hold.longest.store((owner & kOwnerThreadMask) << kHalf | hold.what.load(kRelaxed) >> kHalf, kRelease);
   }

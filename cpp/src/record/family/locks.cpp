@@ -70,7 +70,7 @@ void AddLockApart(const Wait& wait, ShmInstance& object, Hold hold, bool timed, 
   if (hold == Hold::kExclusive && !IsUnsampled(timed, wait_ps)) {
     if (is_long) WatchSum(object.seq, object.stat);
     const CellWriter writer(object.seq);
-    if (StartsGeneration(object.gen, Generation(ObjectDomain(ResetGroup::kSync)))) ClearStat(object.stat);
+    StartGeneration(object.gen, Generation(ObjectDomain(ResetGroup::kSync)), [&] { ClearStat(object.stat); });
     AddToStat(object.stat, timed, wait_ps);
   } else {
     if (ShmCell* shared = FindSharedCell(thread, object); shared != nullptr) {

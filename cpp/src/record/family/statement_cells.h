@@ -107,7 +107,7 @@ PFS_ALWAYS_INLINE void AddToObject(ThreadState& thread, ShmStatementObject& obje
   if (cell == nullptr) return;
   if (__builtin_expect(needs_rest, 0) && cell->rest.load(kRelaxed) == 0) MakeRest(*cell);
   const CellWriter writer(cell->seq);
-  if (__builtin_expect(StartsGeneration(cell->gen, generation), 0)) ClearNumbers(*cell);
+  StartGeneration(cell->gen, generation, [&] { ClearNumbers(*cell); });
   add(*cell);
 }
 

@@ -139,7 +139,7 @@ void MoveToDead(ShmClass& entry, size_t lane, const Stat& stat, uint64_t bytes, 
   move.of.store(MoveOf(static_cast<uint32_t>(first + lane), from), kRelease);
   {
     const CellWriter writer(dead.seq);
-    if (StartsGeneration(dead.gen, Generation(ClassDomain(static_cast<Family>(entry.family))))) ClearCell(dead);
+    StartGeneration(dead.gen, Generation(ClassDomain(static_cast<Family>(entry.family))), [&] { ClearCell(dead); });
     MergeIntoStat(dead.stat, stat);
     dead.amount.store(dead.amount.load(kRelaxed) + bytes, kRelease);
 #if !defined(PFS_BREAK_UNSAMPLED)  // negative control of the stress test

@@ -122,7 +122,7 @@ PFS_ALWAYS_INLINE ShmCell* FindCellAtHead(ThreadState& thread, CellKind kind, ui
 // Adds `count` events that moved `amount` to a cell of the calling thread.
 PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64_t wait_ps, uint64_t amount = 0, uint64_t count = 1) {
   const CellWriter writer(cell.seq);
-  if (__builtin_expect(StartsGeneration(cell.gen, gen), 0)) ClearCell(cell);
+  StartGeneration(cell.gen, gen, [&] { ClearCell(cell); });
   AddToStat(cell.stat, timed, wait_ps, count);
   if (__builtin_expect(IsUnsampled(timed, wait_ps), 0)) CountUnsampled(cell, count);
   if (amount != 0) cell.amount.store(cell.amount.load(kRelaxed) + amount, kRelease);
