@@ -78,7 +78,7 @@ def test_G16_the_states_of_a_thread_are_its_life(tmp_path: Path) -> None:
             assert max(rest, key=lambda name: rest[name]) == state, letter
             assert rest[state] >= 0.98 * sum(rest.values()) - SLACK, letter
         else:
-            assert sum(rest.values()) <= SLACK
+            assert sum(rest.values()) <= 0.02 * life * 1000 + SLACK
         # A broken table: one whose largest state is missing.
         assert not add_up({name: time_ for name, time_ in states.items() if time_ != max(states.values())}, life), letter
 
