@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -32,6 +33,8 @@ from tests.python.serve.serving import WORK, serving
 
 FOLDER = Path(__file__).parents[2] / "programs" / "served"
 DRIVER = Path("/usr/share/java/mariadb-java-client.jar")
+ADMINER = Path("/usr/share/adminer")
+GO = Path("/usr/share/gocode")
 PHPMYADMIN = Path("/usr/share/phpmyadmin")
 
 
@@ -120,6 +123,19 @@ def test_node(place: Served) -> None:
     where = "/usr/share/nodejs:/usr/lib/nodejs"  # of Debian, where a node of others does not look
     needs(tool("node"), "-e", "require('mysql')", NODE_PATH=where)
     check(place, "answers titles time error user", "node", FOLDER / "client.js", place.path, NODE_PATH=where)
+
+
+def test_go(place: Served, tmp_path: Path) -> None:
+    if not (GO / "src/github.com/go-sql-driver/mysql").exists():
+        pytest.skip("needs golang-github-go-sql-driver-mysql-dev")
+    more = {"GOPATH": str(GO), "GO111MODULE": "off", "GOCACHE": str(tmp_path)}
+    known = "prepared titles time cursor columns answers transaction error"
+    check(place, known, tool("go"), "run", FOLDER / "client.go", place.path, **more)
+
+
+def test_r(place: Served) -> None:
+    needs(tool("Rscript"), "-e", "library(RMySQL)")
+    check(place, "prepared titles columns cursor error", "Rscript", FOLDER / "client.R", place.path)
 
 
 @pytest.mark.parametrize("more", ["", "&useServerPrepStmts=true", "&sslMode=trust"])
@@ -228,13 +244,13 @@ def test_percona_toolkit(place: Served, command: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def watched(*command: str) -> str:
+def watched(*command: str, **more: str) -> str:
     done = subprocess.run(
         [tool(command[0]), *command[1:]],
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "TERM": "xterm"},
+        env={**os.environ, "TERM": "xterm", **more},
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -252,6 +268,17 @@ def test_mytop(place: Served) -> None:
 def test_innotop(place: Served, mode: str) -> None:
     shown = watched("innotop", "--nonint", "--count", "1", "--mode", mode, "--socket", place.path, "-u", "me", "-p", "x")
     assert {"Q": "mysql_thread_id", "C": "Com_select"}.get(mode, "") in shown
+
+
+def test_mycli(place: Served, tmp_path: Path) -> None:
+    at = ("--myclirc", str(tmp_path / "rc"), "-S", place.path, "-u", "me", "-D", "performance_schema", "-t", "-e")
+    questions = (
+        "select count(*) from setup_instruments", "select NAME from threads where THREAD_ID = 1",
+        "select count(*) from information_schema.columns where table_name = 'threads'",
+    )  # fmt: skip
+    shown = watched("mycli", *at, "; ".join(questions), HOME=str(tmp_path))
+    cells = {cell.strip() for line in shown.splitlines() for cell in line.split("|")}
+    assert {place.wanted["cursor"], place.wanted["columns"], place.wanted["prepared"].split()[1]} <= cells, shown
 
 
 def test_mysqltuner(place: Served) -> None:
@@ -293,6 +320,13 @@ def phpmyadmin(place: Served, folder: Path) -> Iterator[str]:
     vendor = pages / "libraries" / "vendor_config.php"
     text = re.sub(r"'configFile' => .*", f"'configFile' => '{config}',", vendor.read_text())
     vendor.write_text(text.replace("/var/lib/phpmyadmin", str(folder)))
+    with php_at(pages) as address:
+        yield f"{address}/index.php?route="
+
+
+@contextmanager
+def php_at(pages: Path) -> Iterator[str]:
+    """Serves pages of PHP. Gives the address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with subprocess.Popen(
@@ -305,7 +339,7 @@ def phpmyadmin(place: Served, folder: Path) -> Iterator[str]:
                     if probe.connect_ex(("127.0.0.1", port)) == 0:
                         break
                 time.sleep(0.1)
-            yield f"http://127.0.0.1:{port}/index.php?route="
+            yield f"http://127.0.0.1:{port}"
         finally:
             php.send_signal(signal.SIGTERM)
 
@@ -324,3 +358,48 @@ def test_pages_of_phpmyadmin(place: Served, tmp_path: Path) -> None:
             said = re.search(r"#\d{4} - [^<]*", text)
             assert said is None, (page, said)
             assert "sql" not in page or "thread/python/" in text
+
+
+# What each page of adminer shows.
+PAGES_OF_ADMINER = {
+    "": "performance_schema",
+    "&db=performance_schema": "threads",
+    "&db=sys": "statement_analysis",
+    "&db=performance_schema&table=threads": "PROCESSLIST_ID",
+    "&db=performance_schema&indexes=threads": "THREAD_ID",
+    "&db=performance_schema&select=threads": "{thread}",
+    "&db=performance_schema&dump=threads": "setup_instruments",
+    "&db=performance_schema&schema=": "setup_consumers",
+    "&db=sys&view=version": "mysql_version",
+    "&processlist=": "{name}",
+    "&variables=": "max_connections",
+    "&status=": "Uptime",
+}
+
+
+def test_pages_of_adminer(place: Served) -> None:
+    needs(tool("php"), "-r", "exit(class_exists('mysqli') ? 0 : 1);")
+    if not ADMINER.exists():
+        pytest.skip(f"needs {ADMINER}")
+    server = f"127.0.0.1:{place.port}"
+    login = {"driver": "server", "server": server, "username": "me", "password": "hush", "db": "performance_schema"}
+    reader = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    thread = place.wanted["prepared"].split()[1]
+    with php_at(ADMINER) as address:
+
+        def page(rest: str, form: dict[str, str] | None = None) -> str:
+            data = None if form is None else urllib.parse.urlencode(form).encode()
+            with reader.open(f"{address}/adminer/{rest}", data, timeout=60) as answer:
+                text: str = answer.read().decode()
+            said = re.search(r"class=.error.>[^<]*", text)
+            assert said is None, (rest, said)
+            return text
+
+        page("", {f"auth[{key}]": value for key, value in login.items()})
+        begin = "?" + urllib.parse.urlencode({"server": server, "username": "me"})
+        for rest, shown in PAGES_OF_ADMINER.items():
+            assert shown.format(thread=thread, name=thread.removeprefix("thread/")) in page(begin + rest), rest
+        rows = page(begin + "&db=performance_schema&select=setup_instruments&limit=")
+        assert f"{place.wanted['cursor']} row" in rows
+        with pytest.raises(AssertionError, match="nothing"):  # an error of a page is seen
+            page(begin + "&db=performance_schema&table=nothing")
