@@ -97,7 +97,7 @@ def open_tcp(host: str, port: int) -> socket.socket:
 
 
 async def serve(listening: socket.socket, context: Context, password: str | None, ready: Callable[[], None]) -> None:
-    """Answers clients until SIGINT or SIGTERM. Calls `ready` when both work."""
+    """Answers clients until SIGINT or SIGTERM. Calls `ready` when both work, and a statement would be answered at once."""
     for name in ("pfs.serve", "sqlglot"):  # they would print each wrong statement
         logging.getLogger(name).addHandler(logging.NullHandler())
         logging.getLogger(name).propagate = False
@@ -108,6 +108,7 @@ async def serve(listening: socket.socket, context: Context, password: str | None
     server = _Server(context, password)
     start = asyncio.start_unix_server if listening.family == socket.AF_UNIX else asyncio.start_server
     listener = await start(server.connected, sock=listening)
+    await context.begin()  # clients that have just started a server have little patience
     ready()
     await end.wait()
     listener.close()

@@ -83,6 +83,11 @@ class Context:
         self.waiting = Waiting()
         self.described: dict[tuple[str | None, str], Sequence[Column]] = {}  # columns by database and statement
 
+    async def begin(self) -> None:
+        """Returns when a process has answered a statement: the first one waits for modules, and for DuckDB."""
+        given = (dict(self.variables), parsed_duckdb("select 1"), None)
+        await self.workers.ask(_answer, *given, seconds=self.seconds, is_gone=lambda: False)
+
 
 class Client:
     """Is one client.
