@@ -78,6 +78,7 @@ class Row:
     now: str = ""
     running: float = 0.0  # the part of `time` that is not of the events that ended: it is negative when a long event has ended
     untimed: float = 0.0  # of `count`
+    key: tuple[Any, ...] = field(default=(), compare=False)  # in the sums of a sample
 
     @property
     def average(self) -> float:
@@ -199,7 +200,7 @@ def rows_between(before: Sample | None, after: Sample, seconds: float, section: 
         count, picoseconds, *extras = (number / seconds for number in numbers)
         untimed = extras.pop() if section.untimed else 0.0
         name = _name(section, key, after)
-        rows.append(Row(name, count, picoseconds + running / seconds, tuple(extras), event, running / seconds, untimed))
+        rows.append(Row(name, count, picoseconds + running / seconds, tuple(extras), event, running / seconds, untimed, key))
     return choice.of(rows)
 
 

@@ -261,6 +261,92 @@ def test_keys() -> None:
     assert view.is_over
 
 
+def press(process: Process, view: View, keys: str, width: int = 80, height: int = 24) -> list[str]:
+    """Presses keys as a user does, who sees the screen before each of them. Returns the last screen."""
+    for key in keys:
+        text_of(process, view, width, height)
+        view.press(key)
+    return text_of(process, view, width, height)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (40, 12)])
+def test_a_row_is_followed_into_its_history_and_back(program: Subject, width: int, height: int) -> None:
+    program.do("""
+        held = pfs.Lock("app/LOCK_held")
+        held.acquire()
+        late = pfs.Thread(target=held.acquire, name="late", daemon=True)
+        late.start()
+    """)
+    with pfs.attach(program.path) as schema:
+        process, view = Process(schema), View(1.0)
+
+        def chosen() -> str:
+            return "" if view.chosen is None else view.chosen[1].name
+
+        def follow(part: str, name: str) -> list[str]:
+            view.press(part)
+            view.chosen = None
+            for _ in range(60):
+                press(process, view, "j", width, height)
+                if name in chosen():
+                    break
+            assert name in chosen()
+            shown = press(process, view, "\n", width, height)
+            assert view.is_open
+            assert len(shown) == height
+            assert max(map(len, shown)) <= width
+            view.press("\x1b")
+            assert not view.is_over
+            return shown
+
+        lock = follow("1", "LOCK_a")
+        assert any(re.match(r"10 events of the last .*, 1 line", line) for line in lock), lock
+        assert sum(bool(re.match(r" *\d+\S* \S?s +\d+.* lock ", line)) for line in lock) >= min(9, height - 8)
+        waiting = follow("1", "LOCK_held")
+        assert any(re.match(r" *now +[\d.]+ \S?s  lock ", line) and (width < 80 or "late" in line) for line in waiting), waiting
+        file = follow("2", "/etc/passwd")
+        assert any(re.search(r"  (read|open|close)  ", line) for line in file), file
+        statement = follow("3", "FROM `t1`")
+        assert any("3 events" in line for line in statement), statement
+        assert width < 80 or any(line.rstrip().endswith("SELECT 4 FROM t1") for line in statement), statement
+        thread = follow("4", "late")
+        assert thread[2].startswith("thread ")
+        assert any("K_held" in line for line in thread), thread
+        # Another sample shows what has happened meanwhile; a frozen screen stays.
+        view.press("1")
+        before = follow("1", "LOCK_a")
+        program.do("work(10)")
+        assert follow("1", "LOCK_a")[3:] == before[3:]
+        process.look()
+        assert any(line.startswith("20 events") for line in follow("1", "LOCK_a"))
+
+
+def test_a_row_without_events_says_why(program: Subject) -> None:
+    program.do("pfs.setup_consumers['events_waits_%'].enabled = False; work(1)")
+    with pfs.attach(program.path, write=True) as schema:
+        schema.truncate("events_waits_history_long")
+        shown = press(Process(schema), View(1.0), "1\n")
+    assert any(line.startswith("The history has none of its events") for line in shown), shown
+
+
+def test_the_chosen_row_stays_on_the_screen_and_keeps_its_name() -> None:
+    view = View(1.0)
+    view.press("\n")
+    assert (view.is_open, view.chosen) == (False, None)  # there is no row
+    rows = [(SECTIONS[0], Row(name, 1.0, 1.0, (), key=(name,))) for name in "abc"]
+    view.listed = rows
+    for key in "jjjjk":
+        view.press(key)
+    assert view.chosen == rows[1]
+    view.listed = rows[::-1]  # sorted otherwise
+    view.press("k")
+    assert view.chosen == rows[2]
+    view.listed = []  # none of them had an event
+    for key, state in (("\n", (True, False)), ("\x7f", (False, False)), ("\x7f", (False, False)), ("\x1b", (False, True))):
+        view.press(key)
+        assert (view.is_open, view.is_over) == state
+
+
 def test_names_that_programs_give_cannot_write_on_the_terminal(program: Subject) -> None:
     program.do("with pfs.statement('app/evil', text='SELECT \"x\" FROM `\\x1b[31m`'): pass")
     with pfs.attach(program.path) as schema:
@@ -390,8 +476,11 @@ def test_on_a_terminal(program: Subject, terminal: Terminal) -> None:
     terminal.wait_for("rows/s")
     terminal.press(" ")
     terminal.wait_for("frozen")
-    terminal.press("\x1b[A")  # an arrow is not Escape
-    time.sleep(0.5)
+    terminal.press("\x1b[B")  # an arrow is not Escape
+    terminal.press("\r")
+    terminal.wait_for("events of the last")
+    terminal.press("\x1b[D")
+    terminal.wait_for("frozen")
     assert terminal.process.poll() is None
     terminal.press("?")
     terminal.wait_for("leaves it")

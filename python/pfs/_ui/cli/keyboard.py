@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import time
@@ -11,7 +12,10 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Keyboard"]
+__all__ = ["BACK", "DOWN", "ENTER", "UP", "Keyboard"]
+
+UP, DOWN, ENTER, BACK = "k", "j", "\r\n", "\x1b\x7f\b"  # keys that mean the same
+_ARROWS = {b"A": b"k", b"B": b"j", b"C": b"\r", b"D": b"\x7f"}
 
 
 class Keyboard:
@@ -45,4 +49,6 @@ class Keyboard:
         data = os.read(self._descriptor, 64)
         if not data:  # the terminal has gone
             return "q"
-        return "" if len(data) > 1 and data.startswith(b"\x1b") else data.decode("ascii", "ignore")  # an arrow or the like
+        # Arrows are keys of one letter; other keys with a sequence of their own mean nothing.
+        data = re.sub(rb"\x1b[\[O]([A-D])", lambda match: _ARROWS[match[1]], data)
+        return "" if len(data) > 1 and data.startswith(b"\x1b") else data.decode("ascii", "ignore")

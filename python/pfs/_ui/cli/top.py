@@ -7,7 +7,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import click
@@ -21,6 +20,8 @@ from pfs._process.attach import Schema, attach
 from pfs._process.findings.ask import LastMinute
 from pfs._process.run.where_time import in_percent
 from pfs._process.segment import SegmentSource
+from pfs._read.past import Past, past
+from pfs._read.places.readable import Readable
 from pfs._read.present import Blocked
 from pfs._read.samples import BUSIEST, COLUMNS, SECTIONS, Choice, Row, Sample, Section, rows_between, take
 from pfs._read.show import bytes_text, count_text, plain, rate_text, some, time_text
@@ -30,73 +31,17 @@ from pfs._ui.cli.options import Interval, where_option
 from pfs._ui.cli.options import Process as ProcessArgument
 from pfs._ui.cli.rows import write_lines
 from pfs._ui.cli.top_minute import MinuteLine
+from pfs._ui.cli.top_past import past_screen
+from pfs._ui.cli.top_view import HELP, KEYS, KEYS_OF_HISTORY, LONGEST, SHORTEST, View
 from pfs.errors import Error, InvalidValue, UnknownColumn
 
 __all__ = ["View", "lines", "live", "top"]
 
-KEYS = "1-4 part  0 all  sort: t time c count a avg n name  space freeze  + - ? q quit"
-HELP = """\
-Keys
-  1 2 3 4   one part, in the order of the screen
-  0         all parts
-  t c a n   sorts by time, count, average, name
-  space     freezes the screen; again: goes on
-  + -       doubles or halves the interval
-  ?         shows this help; any key leaves it
-  q         quits
-
-Columns
-  events/s  events per second of the last interval; on the first screen since the start
-  time/s    time that all threads together waited in each second; waits that still run count
-  average   time of one event
-  now       the innermost event that the thread is in
-
-blocked now: threads that have waited for a lock for some time, and the holder of the lock
-lost: events and objects that did not fit; pfs show PID global_status says which"""
-_SHORTEST, _LONGEST = 0.1, 60.0
 _NAME, _NUMBER = 16, 9  # columns that a name needs, and that a number takes
 _TALL = 24  # lines that a screen needs for remarks
 _WIDE = 160  # columns from which two parts stand side by side
 
-_ORDERS = {"t": "SUM_TIMER_WAIT desc", "c": "COUNT_STAR desc", "a": "AVG_TIMER_WAIT desc", "n": "NAME"}
 _EXTRA_TEXTS: dict[str, Callable[[int], str]] = {"read/s": bytes_text, "written/s": bytes_text}
-
-
-@dataclass(slots=True)
-class View:
-    """Holds what the user has chosen to see."""
-
-    interval: float
-    choice: Choice = BUSIEST
-    section: int = 0  # 0 = all
-    is_frozen: bool = False
-    is_help: bool = False
-    is_over: bool = False
-
-    def press(self, key: str) -> None:
-        """Handles a key. Keys without a meaning have no effect."""
-        where = self.choice.where
-        if key in "qQ\x1b":
-            self.is_over = True
-        elif self.is_help or key in "?h":
-            self.is_help = not self.is_help
-        elif key in "01234":
-            self.section = int(key)
-        elif key in "tcan":
-            self.choice = Choice(_ORDERS[key])
-            self.choice.where = where
-        elif key == " ":
-            self.is_frozen = not self.is_frozen
-        elif key == "+":
-            self.interval = min(_LONGEST, self.interval * 2)
-        elif key == "-":
-            self.interval = max(_SHORTEST, self.interval / 2)
-
-    def pause(self) -> None:
-        """Waits for the interval, or until another thread has set `is_over`."""
-        due = time.monotonic() + self.interval
-        while not self.is_over and (left := due - time.monotonic()) > 0:
-            time.sleep(min(0.25, left))
 
 
 class Sampler(Protocol):
@@ -140,6 +85,8 @@ class Process:
         self.new_lost = 0
         self._widest: dict[str, int] = {}  # name of a section -> longest name so far
         self._most: dict[str, int] = {}  # name of a section -> most rows so far
+        self._names = Readable(source)
+        self._past: tuple[tuple[object, ...], Past] | None = None  # the history that was shown last, and of what it is
 
     @property
     def sections(self) -> Sequence[Section]:
@@ -180,6 +127,13 @@ class Process:
         self._widest[section.name] = max([self._widest.get(section.name, _NAME), *(len(plain(row.name)) for row in rows)])
         self._most[section.name] = max(self._most.get(section.name, 0), len(rows))
         return rows
+
+    def past(self, section: Section, row: Row) -> Past:
+        """Returns the history of a row, as it was at the last sample."""
+        wanted = (section.name, row.key, self.after.taken)
+        if self._past is None or self._past[0] != wanted:
+            self._past = (wanted, past(self._source, section.name, row.key, self.after.threads, self._names))
+        return self._past[1]
 
     def space(self, section: Section) -> tuple[int, int]:
         """Returns the longest name and the most rows that a section has had. The screen jumps less than with those of now."""
@@ -241,7 +195,7 @@ def shortened(name: str, width: int, section: Section) -> str:
     return "…" + name[len(name) - width + 1 :]
 
 
-def table_of(section: Section, rows: Sequence[Row], choice: Choice, height: int, width: int, name_width: int) -> Table:
+def table_of(section: Section, rows: Sequence[Row], view: View, height: int, width: int, name_width: int) -> Table:
     """Returns a table of the first rows that fills the width. Names take at most `name_width` columns."""
     drawn = Table(box=None, show_edge=False, expand=True, padding=(0, 1, 0, 0), header_style="bold reverse", pad_edge=False)
     titles = headings(section)
@@ -251,7 +205,7 @@ def table_of(section: Section, rows: Sequence[Row], choice: Choice, height: int,
     now_width = min(texts_width // 2, texts_width - 1 - _NAME) if has_now else 0
     name_width = max(_NAME, min(name_width, texts_width - now_width - 1))
     now_width = texts_width - name_width - 1 if has_now else 0
-    first, is_descending = choice.order[0]
+    first, is_descending = view.choice.order[0]
     sorted_by = COLUMNS.index(first)
     for at, title in enumerate(titles):
         shown = title + (("▼" if is_descending else "▲") if at == sorted_by else "")
@@ -268,7 +222,7 @@ def table_of(section: Section, rows: Sequence[Row], choice: Choice, height: int,
         texts[0] = shortened(texts[0], name_width, section)
         if has_now:
             texts[-1] = shortened(texts[-1], now_width, section)
-        drawn.add_row(*map(Text, texts))
+        drawn.add_row(*map(Text, texts), style="reverse" if view.is_chosen(section, row) else None)
     for _ in range(len(rows), height - 1):
         drawn.add_row("")
     return drawn
@@ -293,10 +247,16 @@ def parts_of(process: Sampler, view: View, sections: Sequence[Section], width: i
     name_width = max(longest for longest, _ in space)
     # The heading, the rows, an empty line; a part without rows is a heading.
     heights = shares([most + 2 if some_rows else 1 for (_, most), some_rows in zip(space, rows, strict=True)], height)
-    return [
-        table_of(section, some, view.choice, lines, width, name_width)
-        for section, some, lines in zip(sections, rows, heights, strict=True)
-    ]
+    tables = []
+    for section, some_rows, lines in zip(sections, rows, heights, strict=True):
+        if len(sections) == 1:  # all rows can be chosen: the screen follows
+            view.listed += [(section, row) for row in some_rows]
+            chosen = next((at for at, row in enumerate(some_rows) if view.is_chosen(section, row)), 0)
+            some_rows = some_rows[max(0, min(chosen - (lines - 1) // 2, len(some_rows) - lines + 1)) :]
+        else:
+            view.listed += [(section, row) for row in some_rows[: lines - 1]]
+        tables.append(table_of(section, some_rows, view, lines, width, name_width))
+    return tables
 
 
 def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
@@ -309,6 +269,15 @@ def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
     if view.is_help:
         texts = [part for line in HELP.split("\n") for part in wrapped(line, width, 12) or [""]][: height - len(head) - 1]
         return Group(*head, *(Text(line) for line in texts + [""] * (height - len(head) - 1 - len(texts))), keys)
+    if view.is_open and view.chosen is not None:
+        section, row = view.chosen
+        left, keys = height - len(head) - 1, Text(KEYS_OF_HISTORY[:width], style="dim", end="")
+        if isinstance(process, Process):
+            return Group(*head, *past_screen(section.name, row.name, process.past(section, row), width, left), keys)
+        return Group(
+            *head, Text("pfs top PID shows the history: it is that of one process."[:width]), *[Text("")] * (left - 1), keys
+        )
+    view.listed = []
     waiting = blocked_screen(process.blocked, width, max(1, min(height // 2, height - len(head) - 3)))
     head += [Text(line, style="bold red" if at == 0 else "") for at, line in enumerate(waiting)]
     if height >= _TALL:
@@ -390,9 +359,7 @@ def picture(process: Sampler, view: View, path: str) -> None:
 
 @click.command()
 @click.argument("process", metavar="[PID|NAME|FOLDER]", type=ProcessArgument(), required=False)
-@click.option(
-    "-i", "--interval", type=Interval(_SHORTEST, _LONGEST), default="1s", show_default=True, help="Between two screens."
-)
+@click.option("-i", "--interval", type=Interval(SHORTEST, LONGEST), default="1s", show_default=True, help="Between two screens.")
 @click.option("--count", type=click.IntRange(1), help="End after this many intervals.")
 @where_option
 @click.option(
@@ -436,8 +403,9 @@ def top(
     pfs top 4711 --tree
     pfs top --fleet /shared/pfs --only nodes
 
-    Keys: 1-4 show one part, 0 all; t c a n sort by time, count, average, name; space freezes; + and - change the interval;
-    ? shows help; q ends.
+    Keys: 1-4 show one part, 0 all; up, down and enter open the history of a row: the lines of code that wait for a lock, the
+    last waits of a thread, the runs of a statement; t c a n sort by time, count, average, name; space freezes; + and - change
+    the interval; ? shows help; q ends.
     """
     try:
         view = View(interval, Choice(sort, where))
