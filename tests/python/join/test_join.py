@@ -145,6 +145,16 @@ def test_threads_that_do_nothing_are_in_the_report(programs: Path, tmp_path: Pat
             assert re.search(r"\s1\s+native/main\s+blocked elsewhere (9[0-9]|100) %", said), said
 
 
+def test_blocked_says_what_began_before_the_join(programs: Path, tmp_path: Path, folder: Path) -> None:
+    """A program that hangs already must not look as if nothing waited in it."""
+    with told(programs / "told", tmp_path) as program:
+        command("join", program.pid)
+        said = command("show", program.pid, "blocked")
+        assert said.startswith("No thread waits for a lock.\n4 threads had no event since pfs joined this process")
+        program.do("work 10")
+        assert re.search(r"\b[12] threads? had no event since pfs joined", command("show", program.pid, "blocked"))
+
+
 def test_a_python_program_is_counted(folder: Path) -> None:
     requests = 40
     with running(sys.executable, "-c", SERVED) as process:

@@ -23,8 +23,9 @@ from pfs.errors import AttachError, OperationNotAllowed, StateError
 if TYPE_CHECKING:
     from pfs._process.findings.facts import Recorded
     from pfs._process.run.report import Report
+    from pfs._process.segment import SegmentSource
 
-__all__ = ["CHILDREN", "add_silent", "is_joined", "join", "judge", "leave", "pid_of", "threads_of"]
+__all__ = ["CHILDREN", "add_silent", "is_joined", "join", "judge", "leave", "pid_of", "silent", "threads_of"]
 
 CHILDREN = ("none", "fork")
 _SECONDS = 2.0  # that a safe point is looked for
@@ -173,6 +174,15 @@ def add_silent(report: Report, source: Recorded, pid: int, seconds: float, befor
             add_up(report.times, (thread.role, "computing"), (1, int(computed * 1e12)))
         blocked = max(0.0, min(seconds, thread.age) - computed)
         add_up(report.times, (thread.role, "elsewhere"), (1, int(blocked * 1e12)))
+
+
+def silent(source: SegmentSource) -> int:
+    """Returns how many threads of a process that was joined have had no event since then."""
+    state, pid = processes.liveness(source.identity, source.path)
+    if not state.startswith("alive") or not pid or not is_joined(pid):
+        return 0
+    heard = {row[0] for row in source.rows("threads", ("THREAD_OS_ID",))}
+    return sum(own not in heard for own in threads_of(pid))
 
 
 def pid_of(name: str) -> int:

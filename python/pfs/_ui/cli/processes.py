@@ -12,6 +12,7 @@ from rich.console import Console
 
 from pfs import _core, setup
 from pfs._process.attach import attach
+from pfs._process.segment import SegmentSource
 from pfs._read.show import plain, some
 from pfs._read.where import Condition
 from pfs._ui.cli.options import (
@@ -253,15 +254,21 @@ def show(
 
 
 def _say_blocked(process: int | str) -> None:
-    """Prints two sentences for each thread that waits for a lock, or that none does."""
+    """Prints two sentences for each thread that waits for a lock, or that none does. Threads without an event are counted."""
+    from pfs._process.run.join import silent
     from pfs._read.places.readable import Readable
     from pfs._read.present import blocked
     from pfs._ui.cli.blocked import blocked_lines
 
     with attach(process) as schema:
+        assert isinstance(schema._source, SegmentSource)
         names = Readable(schema._source)
         rows = [row.in_words(names) for row in blocked(schema._source, schema.now())]
+        unheard = silent(schema._source)
     click.echo("\n".join(blocked_lines(rows)) or "No thread waits for a lock.")
+    if unheard:
+        silent_threads = f"{some(unheard, 'thread')} had no event since pfs joined this process"
+        click.echo(f"{silent_threads}: a wait that began before is not seen.")
 
 
 def _settings() -> dict[str, list[tuple[str, _core.ColumnInfo]]]:
