@@ -72,6 +72,8 @@ def _list(there: Sequence[processes.Found]) -> str:
 
 
 def _is_program(path: str) -> bool:
+    if path.endswith(".py"):
+        return True
     try:
         with open(path, "rb") as file:
             return file.read(4).startswith((b"\x7fELF", b"#!"))
@@ -104,8 +106,9 @@ def path_of(name: str) -> str:
     if unrecorded := running(name):
         one = f"pfs join {unrecorded[0][0] if len(unrecorded) == 1 else 'PID'} records it"
         raise AttachError(f"no recorded process is called '{name}'; of those that run, {one}:{lines_of(unrecorded)}")
-    near = hint(name, sorted(known)) or ": there are no segments at all (PFS_DIR says where they are)"
-    raise AttachError(f"no process and no file is called '{name}'{near}")
+    shut = processes.closed([own])
+    near = hint(name, sorted(known)) or ("" if shut else ": there are no segments at all (PFS_DIR says where they are)")
+    raise AttachError(f"no process and no segment is called '{name}'{near}{shut and '; '}{shut}")
 
 
 def only_living() -> str:

@@ -335,7 +335,7 @@ def test_show_on_terminals(program: Subject) -> None:
         (["show", "PID", "threads", "--format", "xml"], 2, "--format"),
         (["show", "PID", "threads", "--json", "--csv"], 2, "Give one of --json and --csv."),
         (["show", "PID", "threads", "-f", "csv", "--json"], 2, "Give one of --format and --json."),
-        (["show", "pythn", "threads"], 1, "no process and no file is called 'pythn': the nearest is 'python"),
+        (["show", "pythn", "threads"], 1, "no process and no segment is called 'pythn': the nearest is 'python"),
         (["show", "PID"], 2, "TABLE"),
         (["set", "PID", "wait/%"], 2, "--enabled"),
         (["set", "PID", "wait/%", "--enabled", "maybe"], 2, "--enabled"),

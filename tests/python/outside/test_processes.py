@@ -73,7 +73,7 @@ def test_a_program_s_own_file_is_no_segment_of_it(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     (tmp_path / "unrecorded").write_text("#!/bin/sh\nsleep 60\n")
     (tmp_path / "unrecorded").chmod(0o755)
-    with pytest.raises(pfs.AttachError, match="no process and no file is called 'unrecorded'"):
+    with pytest.raises(pfs.AttachError, match="no process and no segment is called 'unrecorded'"):
         by_name.path_of("unrecorded")
     with subprocess.Popen(["./unrecorded", "60"], executable="/bin/sleep") as child:
         try:
