@@ -620,7 +620,7 @@ def test_more_events_than_the_baseline_has(inner: Inner) -> None:
     assert cells(after(lines, f"{file}: 1 instruments", 3)[3]) == ["wait/synch/mutex/app/LOCK", "3", "1", "2"]
     inner.run(with_times(3, locks=2), *compare, passed=2)
     lines = inner.run(with_times(3, locks=2) + "\ndef test_new(tmp_path): use(tmp_path / 'a')\n", *compare, passed=3)
-    assert f"pfs: 1 tests are not in {file}: not compared" in lines
+    assert f"pfs: not compared, because not in {file}: 1 test" in lines
 
 
 def test_a_baseline_survives_a_moved_line(inner: Inner) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from pfs import _core, setup
 from pfs._read.nearest import hint
-from pfs._read.show import as_plain_text, bytes_text, count_text, time_text
+from pfs._read.show import as_plain_text, bytes_text, count_text, some, time_text
 from pfs._read.source import OWN
 from pfs._ui.testing import shared, unchanged
 from pfs._ui.testing.budget import INI, MEASURED, Budget, Exceeded, as_rows, parse_ini
@@ -388,11 +388,10 @@ class Session:
             terminalreporter.line(line)
         if self._writes:
             passed = sum(done["passed"] for done in self._done.values())
-            terminalreporter.line(f"pfs: {passed} tests written to {self._writes}")
+            terminalreporter.line(f"pfs: {some(passed, 'test')} written to {self._writes}")
         if self._new:
-            terminalreporter.line(
-                f"pfs: {len(self._new)} tests are not in {self._config.getoption('pfs_fail_on_increase')}: not compared"
-            )
+            baseline = self._config.getoption("pfs_fail_on_increase")
+            terminalreporter.line(f"pfs: not compared, because not in {baseline}: {some(len(self._new), 'test')}")
 
 
 def _as_json(counts: Counts) -> dict[str, list[int]]:
@@ -438,7 +437,7 @@ def _report(done: Mapping[str, dict[str, Any]], top: int, is_instrumented: bool)
             (
                 test,
                 count_text(sums(counts, EVENTS)),
-                time_text(sums(counts, TIME)),
+                time_text(waited) if (waited := sums(counts, TIME)) else "-",
                 bytes_text(read) if read else "-",
                 bytes_text(written) if written else "-",
             )

@@ -60,7 +60,8 @@ def write_markdown(path: Path, done: Mapping[str, dict[str, Any]], notes: Sequen
     sums = {test: [sum(column) for column in zip(*rows, strict=True)] for test, rows in waits.items() if rows}
     if sums:
         longest = sorted(sums, key=lambda test: (-sums[test][TIME], test))[:_MOST]
-        rows = [f"| `{test}` | {count_text(sums[test][EVENTS])} | {time_text(sums[test][TIME])} |" for test in longest]
+        waited = {test: time_text(sums[test][TIME]) if sums[test][TIME] else "-" for test in longest}
+        rows = [f"| `{test}` | {count_text(sums[test][EVENTS])} | {waited[test]} |" for test in longest]
         parts.append("\n".join(["| test | waits | waited |", "| --- | ---: | ---: |", *rows]))
     _write(path, "\n\n".join(parts))
 
