@@ -148,7 +148,8 @@ def write(rows: dict[str, str], sections: dict[str, str]) -> None:
     """Writes the page: the rows of its table and its sections, by program."""
     parts = [HEAD.format(processor=processor(), count=os.cpu_count(), load=os.getloadavg()[1])]
     programs = {rule.name: [FAULTS[name].name for name in rule.programs if FAULTS[name].name in sections] for rule in RULES}
-    parts[0] += "\n".join(rows[name] for of_rule in programs.values() for name in of_rule if name in rows) + "\n"
+    bound = [FAULTS[name].name for rule in RULES if rule.is_bound for name in rule.programs]
+    parts[0] += "\n".join(rows[name] for name in bound if name in rows) + "\n"
     for rule, of_rule in programs.items():
         parts += [f"## {rule}\n", *(sections[name] for name in of_rule)]
     PAGE.write_text("\n".join(parts))

@@ -121,7 +121,8 @@ def _findings() -> str:
         f"takes: at most {MOST} findings, each at least {least}. `--fail-on RULE` makes the exit code 3 if a rule finds "
         "something. [What pfs finds in programs you know](../howto/found.md) shows six of them, and [before and "
         "after](before_and_after.md) has programs for them, run with the fault and mended.",
-        '"At most" stands where threads queue for a lock: mending saves no more than that. "Takes" is the time of the calls; '
+        '"At most" stands where there is a queue: threads or processes wait for a lock, or children run one after the other. '
+        'Mending saves no more than the time in the queue, and often less. "Takes" is the time of the calls; '
         "mending can save less, or more if other work goes away with them. The times contain what pfs adds to each call.",
         "Calls for which nobody waits, such as those of a thread that writes a log, are no finding. The history has the last "
         "events of a process: rules that read it scale its times up to the sums.",

@@ -281,6 +281,46 @@ def test_processes_whose_clocks_differ_a_little_run_one_after_the_other() -> Non
     assert find(facts, 10**12) == []
 
 
+def test_children_together_take_as_long_as_the_longest() -> None:
+    """The first of six takes 500 ms, and each is waited for 10 ms longer than it is seen."""
+    facts = children([f"/usr/bin/convert {number}.png" for number in range(6)], 50 * 10**9)
+    facts.db.execute("update process set span = 500 * 1000000000, began = began - 450000 where p = 1")
+    facts.db.execute("update wait set t0 = t0 - 460 * 1000000000, dt = 510 * 1000000000 where event = 1")
+    facts.db.execute("update wait set t1 = t1 + 10 * 1000000000, dt = dt + 10 * 1000000000, scale = 1 where t0 > 0")
+    facts.db.execute("update wait set scale = 1")
+    assert [(one.name, one.time, one.is_bound) for one in find(facts, 10**12)] == [("child_wait", 310 * 10**9, True)]
+
+
+def waiting(at: list[tuple[int, int, int, int]], **columns: Any) -> Facts:
+    """Waits (p, thread, from, to) of processes, in milliseconds. Process p begins p * 100 ms after the first one."""
+    facts = Facts()
+    for p in {p for p, *_ in at}:
+        facts.db.execute("insert into process values(?1, ?1 + 1, null, 'app', ?2, ?3, ?3)", (p, 10**15 + p * 10**5, 10**12))
+    for event, (p, thread, t0, t1) in enumerate(at):
+        row = {"p": p, "thread": thread, "event": event, "t0": t0 * 10**9, "t1": t1 * 10**9, "dt": (t1 - t0) * 10**9}
+        row |= {"scale": 1, "more": 1} | columns
+        facts.db.execute(f"insert into wait({', '.join(row)}) values({', '.join('?' * len(row))})", list(row.values()))
+    return facts
+
+
+def test_processes_that_come_one_after_the_other_wait_longer_than_each() -> None:
+    """Each of three waits for 100 ms, until the one before it has ended: mending saves more than 100 ms."""
+    facts = waiting(
+        [(p, 1, 0, 100) for p in range(3)], kind="file", name="wait/io/file/app/lock", op="lock", file="a.lock", bytes=0
+    )
+    (found,) = find(facts, 10**12)
+    assert (found.name, found.time, found.is_bound) == ("file_lock", 300 * 10**9, True)
+
+
+def test_waits_for_the_gil_are_not_more_than_the_other_threads_and_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two threads waits at each time of 800 ms. The history has a quarter of it."""
+    at = [(0, 1 + turn % 2, turn * 10, turn * 10 + 10) for turn in range(20)]
+    for processors, saved in ((2, 400), (8, 400), (1, 0)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, count=processors: set(range(count)))
+        found = find(waiting(at, kind="gil", name="wait/gil", scale=4), 10**12)
+        assert [(one.name, one.time, one.is_bound) for one in found] == [("gil", saved * 10**9, False)] * (saved > 0)
+
+
 @pytest.mark.parametrize(("files", "is_found"), [(1, True), (100, False)])
 @pytest.mark.parametrize(("ops", "rule"), [(("open", "write", "close"), "reopened"), (("write", "sync"), "fsync_each")])
 def test_many_files_are_not_one_that_is_used_again(files: int, is_found: bool, ops: tuple[str, ...], rule: str) -> None:

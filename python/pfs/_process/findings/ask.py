@@ -52,8 +52,8 @@ def findings(source: Schema | int | str | os.PathLike[str] | None = None) -> pd.
 
     Returns:
         A row for each finding: NAME is the rule, SENTENCE says what happens, PLACE is the line or NULL. TIME is what the fault
-        takes, in picoseconds, and SHARE is its share of OF, which is ``wall`` or ``processor`` time. If IS_BOUND, threads queue,
-        and mending saves TIME at most. ADVICE says what to do.
+        takes, in picoseconds, and SHARE is its share of OF, which is ``wall`` or ``processor`` time. If IS_BOUND, TIME is that in
+        a queue, and mending saves TIME at most. ADVICE says what to do.
 
     Raises:
         AttachError: there is no such process, segment or folder.

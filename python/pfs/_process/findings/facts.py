@@ -28,7 +28,7 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pfs._process.findings.queues import Wait, add_queues, threads_waited_for
+from pfs._process.findings.queues import Covered, Wait, add_queues, threads_waited_for
 from pfs._process.recorded import GIL, JOIN, START, is_lock_wait, is_noise
 from pfs._read.places.readable import Readable
 from pfs._read.show import command_text, storable
@@ -178,6 +178,7 @@ class Facts:
         self.db.executescript(_SCHEMA)
         self.db.create_function("is_of_user", 2, self._is_of_user, deterministic=True)
         self.db.create_function("task", 1, task_of, deterministic=True)
+        self.db.create_aggregate("covered", 2, Covered)  # type: ignore[arg-type]
         self.began: list[int] = []  # when each process did: microseconds since 1970
         self.ended: list[int] = []  # when it is known to have run
         self._names: list[Readable] = []

@@ -85,7 +85,7 @@ def find(facts: Facts, wall: int | None = None, cpu: int | None = None) -> list[
         return []
     facts.db.execute("delete from run")
     facts.db.execute("insert into run values(?, ?, ?)", (wall, busy, cpu))
-    limits = LIMITS | {"others": 1 - 1 / len(os.sched_getaffinity(0))}
+    limits = LIMITS | {"processors": len(os.sched_getaffinity(0))}
     found: list[tuple[Rule, Finding]] = []
     for rule in RULES:
         whole = busy if rule.of == "wall" else cpu or busy

@@ -13,7 +13,7 @@ from pfs._process.findings.limits import LEAST, LIMITS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["Wait", "add_queues", "threads_waited_for"]
+__all__ = ["Covered", "Wait", "add_queues", "threads_waited_for"]
 
 _SHORTEST = 1_000_000  # picoseconds: a shorter wait for a lock is no queue
 _TURN = 2_000_000_000  # picoseconds: a thread that got its lock does what it locked for within this time
@@ -62,6 +62,19 @@ class Wait(NamedTuple):
     t1: int
     dt: int
     nest: int | None
+
+
+class Covered:
+    """An aggregate of SQLite: how long at least one of the intervals [a, b] lasts."""
+
+    def __init__(self) -> None:
+        self._intervals: list[Interval] = []
+
+    def step(self, a: int, b: int) -> None:
+        self._intervals.append((a, b))
+
+    def finalize(self) -> int:
+        return int(sum(b - a for a, b in _merged(self._intervals)))
 
 
 class _Call(NamedTuple):

@@ -20,7 +20,7 @@ class Rule:
             many others. {at} is the place in words, and {doing} that of the column `doing`.
         do: what to do about it.
         of: what the time is a part of: "wall" or "processor".
-        is_bound: mending saves this much at most, for threads queue. Else the time says what the fault takes.
+        is_bound: mending saves this much at most: the whole time in a queue. Else the time says what the fault takes.
         programs: of tests/programs/faults. This rule is the first for each, and is silent when the program is mended.
         covers: rules that say less of the same fault.
         means, sure: for the manual: what it means, and how to be sure.

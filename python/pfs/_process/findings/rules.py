@@ -348,16 +348,20 @@ s as (
   select *, max(ended) over (partition by parent, program order by began rows between unbounded preceding and 1 preceding) before
   from k),
 c as (
-  select x.p, program thing, count(*) n, sum(s.span) dt,
+  select x.p, x.pid, x.began, program thing, count(*) n, sum(s.span) dt, max(s.span) longest,
     max(coalesce(before > s.began + max(:overlap, :apart * s.span), 0)) together
   from s join process x on x.pid = s.parent and (s.command <> x.command or x.command not glob '*sh *')  -- a shell forks itself
   group by x.p, program)
-select *, {at("c", "w.kind = 'child'")} place, dt * :others stake
+select *, {at("c", "w.kind = 'child'")} place, max(dt, coalesce((  -- a process is waited for before and after pfs sees it
+  select sum(w.dt * w.scale) from wait w where w.p = c.p and w.kind = 'child' and exists (
+    select 1 from k where k.parent = c.pid and k.program = c.thing
+    and c.began + w.t0 / 1e6 < k.ended and c.began + w.t1 / 1e6 > k.began)), 0)) - longest stake
 from c where n between :children and :many and not together and dt > n * :long_child order by stake desc""",
         "{n:n} processes of {thing:f} run one after the other{at}",
         "Start them together, as many as there are processors.",
         ("child_wait",),
-        "The program starts a process, waits for its end, and starts the next one of the same program, script or subcommand.",
+        "The program starts a process, waits for its end, and starts the next one of the same program, script or subcommand. All "
+        "of them together take as long as the longest of them, or longer if there are fewer processors.",
         "The report has the place under `Other waits`. `pfs ps --tree` shows one child at a time.",
         is_bound=True,
     ),
@@ -396,9 +400,13 @@ from total t where kind = 'resolve' group by p having n >= :names order by stake
     Rule(
         "file_lock",
         """
-with f as (select p, file, sum(dt) dt, count(*) n, place from wait where kind = 'file' and op = 'lock' group by p, file)
-select p, file thing, count(distinct p) processes, sum(n) n, max(dt) stake, place from f group by file having processes > 1
-order by stake desc""",
+with f as (
+  select p, file, place, sum(dt * scale) dt, sum(more) n from wait where kind = 'file' and op = 'lock' group by p, file)
+select p, file thing, count(*) processes, round(sum(n)) n, max(dt), place, (
+  select covered((began - first) * 1000000 + t0, (began - first) * 1000000 + t1) * max(scale)
+  from wait w join process using (p), (select min(began) first from process)
+  where kind = 'file' and op = 'lock' and w.file = f.file) stake
+from f group by file having processes > 1 order by stake desc""",
         "{processes} processes wait for the lock of {thing:f}{at}",
         "Hold it for less, or give each process a file.",
         ("file_lock",),

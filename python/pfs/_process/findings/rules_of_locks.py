@@ -7,7 +7,7 @@ from pfs._process.findings.rule import Rule
 __all__ = ["RULES_OF_LOCKS"]
 
 _UNDER = """
-select q.p, u.thing, u.others, u.ops, u.n, q.place, q.threads, min(u.dt, q.dt) * q.scale stake
+select q.p, u.thing, u.others, u.ops, u.n, q.place, q.threads, q.dt * q.scale stake
 from under u join queue q using (p, object)
 where u.what = '{what}' and u.turns >= :turns * q.waits and u.dt between :low * q.dt and :high * q.dt and q.threads > 1
 order by stake desc, others"""
@@ -96,16 +96,18 @@ order by stake desc""",
         """
 with t as (
   select p, thread, sum(iif(kind = 'gil', dt, 0)) gil, sum(iif(kind = 'gil', 0, dt)) other, max(t1) - min(t0) span
-  from wait group by p, thread)
-select p, count(*) threads, sum(gil) dt, null place, min(sum(gil), (select wall from run)) * :others stake
-from t where gil > :gil * span and other < :little * span and span > :lasting * (select wall from run)
+  from wait group by p, thread),
+busy as (
+  select * from t where gil > :gil * span and other < :little * span and span > :lasting * (select wall from run))
+select p, count(distinct thread) threads, sum(dt * scale) dt, null place,
+  covered(t0, t1) * max(scale) * (1 - 1.0 / min(count(distinct thread), :processors)) stake
+from busy join wait using (p, thread) where kind = 'gil'
 group by p having threads > 1 order by stake desc""",
         "{threads} threads compute in Python, one at a time: they waited {dt:t} for the GIL",
         "Compute in processes, or without the GIL, if processors are free.",
         ("gil",),
         "One thread of a Python process computes at a time. The others wait for the GIL. The time assumes that the computing "
-        "spreads over all processors.",
+        "spreads over as many processors as there are threads, if the machine has them and they are free.",
         "The report has `the GIL of Python` among the classes of waits, and the threads wait for little else.",
-        is_bound=True,
     ),
 )
