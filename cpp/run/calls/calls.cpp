@@ -257,6 +257,8 @@ ssize_t SendFile(int fd, size_t size, const void* caller, Call call) {
 
 #define PFS_MAKE_WAIT(type, name, parameters, arguments, kind, waits) \
   PFS_MADE(type, name, parameters, WaitedAtPlace(Kind::kind, waits, PFS_CALLER, PFS_REAL_CALL(name, arguments)))
+#define PFS_MAKE_SPAWN(type, name, parameters, arguments) \
+  PFS_MADE(type, name, parameters, WaitedAtPlace(Kind::kChild, true, PFS_CALLER, PFS_REAL_CALL(name, arguments), Operation::kCreate))
 #define PFS_MAKE_RESOLVE(type, name, parameters, arguments, asked) \
   PFS_MADE(type, name, parameters, Resolved(asked, PFS_CALLER, PFS_REAL_CALL(name, arguments)))
 #define PFS_MAKE_FILE_LOCK(type, name, parameters, arguments, waits) \

@@ -232,7 +232,7 @@ struct Become {
 // Calls a function that waits until its child runs a program.
 struct Spawn {
   const void* caller;
-  int operator()(auto call) const { return WaitedAtPlace(Kind::kChild, true, caller, call); }
+  int operator()(auto call) const { return WaitedAtPlace(Kind::kChild, true, caller, call, perfschema::Operation::kCreate); }
 };
 
 // Calls call(environment) with the environment, or with one on the stack that does not have the library. `look` looks at the program,

@@ -316,7 +316,7 @@ PFS_REPLACES int clone(int (*start)(void*), void* stack, int flags, void* argume
         perfschema::t_locals.may_share_memory = true;
         return PFS_REAL(clone)(start, stack, flags, argument, parent_id, thread_memory, child_id);
       };
-      return WaitedAtPlace(Kind::kChild, true, PFS_CALLER, call);
+      return WaitedAtPlace(Kind::kChild, true, PFS_CALLER, call, perfschema::Operation::kCreate);
     } else if ((flags & CLONE_SETTLS) == 0) {
       ShareWithClone();
     }

@@ -46,7 +46,7 @@ extern "C" __attribute__((visibility("hidden"), used)) bool pfs_run_before_vfork
     place->caller = caller;
     const void* const user = UserAt(caller);
     new (place->wait) Waiting(
-        ObjectOfPlace(Kind::kChild, user), [=] { return SourceOfScript(SourceAt(user)); }, perfschema::Operation::kCondWait);
+        ObjectOfPlace(Kind::kChild, user), [=] { return SourceOfScript(SourceAt(user)); }, perfschema::Operation::kCreate);
   }
   perfschema::t_locals.may_share_memory = true;
   return place != nullptr;

@@ -50,6 +50,8 @@ SAYS = {
     "own_files": r"own-\d\.log and [123] more: .*write",
     "lock_held": "its holder computes$",
     "written_outside": "its holder computes$",
+    "process_each": "60 processes such as basename",
+    "shell_each": "8[0-2] processes such as cut",
     "sleep_under_lock": r"its holder sleeps at sleep_under_lock\.c:10$",
 }
 NEEDS_A_DISK = {"io_under_lock", "commit_each", "fsync_each"}  # programs: they sync

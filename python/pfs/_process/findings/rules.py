@@ -353,7 +353,7 @@ c as (
   from s join process x on x.pid = s.parent and (s.command <> x.command or x.command not glob '*sh *')  -- a shell forks itself
   group by x.p, program)
 select *, {at("c", "w.kind = 'child'")} place, max(dt, coalesce((  -- a process is waited for before and after pfs sees it
-  select sum(w.dt * w.scale) from wait w where w.p = c.p and w.kind = 'child' and exists (
+  select sum(w.dt * w.scale) from wait w where w.p = c.p and w.kind = 'child' and w.op is not 'create' and exists (
     select 1 from k where k.parent = c.pid and k.program = c.thing
     and c.began + w.t0 / 1e6 < k.ended and c.began + w.t1 / 1e6 > k.began)), 0)) - longest stake
 from c where n between :children and :many and not together and dt > n * :long_child order by stake desc""",
