@@ -236,6 +236,7 @@ ssize_t SendFile(int fd, size_t size, const void* caller, Call call) {
   }
 #define PFS_MAKE_SOCKET_ADDRESS(...) PFS_SOCKET_CALL(__VA_ARGS__)
 #define PFS_MAKE_SOCKET_PLAIN(...) PFS_SOCKET_CALL(__VA_ARGS__)
+#define PFS_MAKE_SOCKET_OPTION(...) PFS_SOCKET_CALL(__VA_ARGS__)
 #define PFS_MAKE_SOCKET_MESSAGES(...) PFS_SOCKET_CALL(__VA_ARGS__)
 // One that transfers bytes. The event is made here, not by the C API: a call more costs much where the processor forgets its predictions at
 // each system call.

@@ -4,6 +4,8 @@
 // Hence nothing here is noexcept. errno passes through: Begin and End preserve it.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -121,6 +123,24 @@ PFS_ALWAYS_INLINE auto Plain(int fd, Operation operation, int64_t offset, Site s
 template <typename Call>
 inline auto SeldomPlain(int fd, Operation operation, int64_t offset, Site site, Call call) {
   return SeldomOnDescriptor<false>(fd, operation, kNoBytes, offset, site, call, [](auto rc) { return rc < 0 ? kNoBytes : int64_t{0}; });
+}
+
+// Makes a call that reads an option of a socket. SO_ERROR says that a connection has failed which was made without waiting: the call has
+// failed then for call_sites, though not for the program.
+template <typename Call>
+inline int SocketOption(Operation operation, int fd, int level, int option, const void* value, const socklen_t* length, Site site,
+                        Call call) {
+  const int error = errno;
+  int found = 0;
+  const int rc = SeldomOnDescriptor<false>(fd, operation, kNoBytes, kNoOffset, site, call, [&found, level, option, value, length](int rc) {
+    if (rc < 0) return kNoBytes;
+    if (level == SOL_SOCKET && option == SO_ERROR && *length == sizeof found) std::memcpy(&found, value, sizeof found);
+    if (found == 0) return int64_t{0};
+    errno = found;  // why it has failed
+    return kNoBytes;
+  });
+  if (found != 0) errno = error;
+  return rc;
 }
 
 // Makes a call that changes the size of a file.

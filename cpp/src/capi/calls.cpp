@@ -175,6 +175,8 @@ int Address(int fd, Operation operation, const sockaddr* address, socklen_t leng
 #define PFS_MAKE_SOCKET_PLAIN(type, name, parameters, arguments, operation) \
   PFS_MAKE_SELDOM_PLAIN(type, name, parameters, arguments, operation, kNoOffset)
 #define PFS_MAKE_LISTEN(...) PFS_MAKE_SOCKET_PLAIN(__VA_ARGS__)
+#define PFS_MAKE_SOCKET_OPTION(type, name, parameters, arguments, operation) \
+  PFS_MADE(type, name, parameters, SocketOption(Operation::operation, PFS_LIST arguments, PFS_AT, [=] { return name arguments; }))
 #define PFS_MAKE_SOCKET_TRANSFER(type, name, parameters, arguments, operation, shown)                                    \
   PFS_MADE(type, name, parameters,                                                                                       \
            OnDescriptor(                                                                                                 \

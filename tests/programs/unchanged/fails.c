@@ -47,6 +47,13 @@ static void* work(void* number) {
       const int fd = socket(AF_INET, SOCK_STREAM, 0);
       connect(fd, (struct sockaddr*)&closed, sizeof closed);
       close(fd);
+      struct pollfd soon = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), .events = POLLOUT};
+      connect(soon.fd, (struct sockaddr*)&closed, sizeof closed);
+      while (poll(&soon, 1, -1) < 0) continue;
+      int error;
+      socklen_t size = sizeof error;
+      getsockopt(soon.fd, SOL_SOCKET, SO_ERROR, &error, &size);
+      close(soon.fd);
     }
   }
   return NULL;

@@ -52,6 +52,7 @@ SAYS = {
     "written_outside": "its holder computes$",
     "process_each": "60 processes such as basename",
     "shell_each": "8[0-2] processes such as cut",
+    "refused": "40 of ",
     "sleep_under_lock": r"its holder sleeps at sleep_under_lock\.c:10$",
 }
 NEEDS_A_DISK = {"io_under_lock", "commit_each", "fsync_each"}  # programs: they sync

@@ -20,6 +20,10 @@ LIMITS = {
     "block": 65_536,  # bytes of a good buffer
     "absent": 2,  # ENOENT
     "in_progress": 115,  # EINPROGRESS: a connection that is made without waiting
+    "no_network": 101,  # ENETUNREACH,
+    "timed_out": 110,  # ETIMEDOUT,
+    "refused": 111,  # ECONNREFUSED,
+    "no_host": 113,  # and EHOSTUNREACH: a server does not answer
     "misses": 1_000,  # files that are not there: a compiler looks for 500
     "again": 0.3,  # of the calls of stat are for the file of the call before
     "threads": 200,

@@ -117,14 +117,16 @@ from c where connects * more >= :connections and connects >= :many
     Rule(
         "retries",
         """
-with o as (
+with refused as (  -- by connect(), or by the option SO_ERROR of a socket that connects without waiting
+  select p, failed from call where (op = 'connect' and error <> :in_progress)
+    or (op = 'opt' and error in (:timed_out, :refused, :no_host, :no_network))),
+o as (
   select p, thread, name, op, place, t1, dt, more, lead(op) over (partition by p, thread, object order by t0, event) next
   from wait where kind = 'socket' and name not like '%/udp' and name not like '%/listen'),
 failed as (
-  select * from o where op = 'connect' and next = 'close' and exists (
-    select 1 from call c where c.p = o.p and c.op = 'connect' and c.failed and c.error <> :in_progress)),
-all_failed as (select p, sum(failed) n from call where op = 'connect' and error <> :in_progress group by p)
-select p, max(count(*), all_failed.n) n, (
+  select * from o where op = 'connect' and next = 'close'),
+all_failed as (select p, sum(failed) n from refused group by p having n > 0)
+select p, all_failed.n n, (
     select place from failed x where x.p = failed.p group by place order by is_of_user(p, place) desc, count(*) desc) place,
   (select count(*) * max(more) from o where o.p = failed.p and op = 'connect') tried,
   all_failed.n * avg(dt + coalesce((
@@ -133,9 +135,9 @@ select p, max(count(*), all_failed.n) n, (
 from failed join all_failed using (p) group by p having n >= :many and n >= 0.2 * tried order by stake desc""",
         "{n:n} of {tried:n} connections fail{at}; the pauses after them count",
         "Remember what does not answer, and ask the good server first.",
-        ("retries",),
+        ("retries", "refused"),
         "The program connects again and again to something that refuses it, often with a pause.",
-        "`call_sites`: COUNT_FAILED of OPERATION `connect`, with ERRNO and place.",
+        "`call_sites`: COUNT_FAILED of OPERATION `connect` or `opt`, with ERRNO and place.",
         covers=("connect_each", "sleeps"),
     ),
     Rule(
