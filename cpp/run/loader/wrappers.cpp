@@ -30,7 +30,8 @@ constexpr std::string_view kPrefixes[] = {
     "_ZNSt8__detail15__platform_wait", "_ZNSt8__detail13__waiter_pool", "_ZNSt8__detail8__waiter", "_ZSt21__atomic_wait_address",
     "_ZSt23__atomic_wait_address_v", "_ZSt26__atomic_wait_address_bare", "_ZNKSt13__atomic_base", "_ZNKSt6atomic", "_ZNKSt11atomic_flag",
     "_ZNKSt5latch", "_ZNSt5latch", "_ZNSt18__atomic_semaphore", "_ZNSt18counting_semaphore", "_ZNSt7barrier", "_ZNSt14__tree_barrier",
-    "_ZNSt3__15mutex", "_ZNSt3__111timed_mutex", "_ZNSt3__115recursive_mutex", "_ZNSt3__112shared_mutex", "_ZNSt3__119__shared_mutex_base",
+    "_ZNSt13__future_base13_State_baseV24waitEv", "_ZNKSt14__basic_futureI", "_ZNSt6futureI", "_ZNKSt13shared_futureI", "_ZNSt3__15mutex",
+    "_ZNSt3__111timed_mutex", "_ZNSt3__115recursive_mutex", "_ZNSt3__112shared_mutex", "_ZNSt3__119__shared_mutex_base",
     "_ZNSt3__110lock_guard", "_ZNSt3__111unique_lock", "_ZNSt3__118condition_variable", "_ZNSt3__16thread4join", "_ZNSt3__111this_thread",
     "_ZNSt3__122__libcpp_",
     // C
@@ -40,12 +41,15 @@ constexpr std::string_view kPrefixes[] = {
     "psi_cond_", "io_getevents", "io_pgetevents", "io_queue_",
     // The Java machine
     "_ZN15PlatformMonitor", "_ZN13PlatformMutex", "_ZN2os15PlatformMonitor", "_ZN2os13PlatformMutex"};
-// What a symbol has anywhere: gthreads of libstdc++ are static functions; names of Rust begin with a hash or with types.
-constexpr std::string_view kParts[] = {"__gthread_",  "__glibcxx_rwlock_", "3std4sync",  "3sys4sync",     "3std6thread9functions",
-                                       "3sys6thread", "10JoinHandle",      "9JoinInner", "11parking_lot", "16parking_lot_core"};
+// What a symbol has anywhere: gthreads of libstdc++ are static functions; names of Rust begin with a hash or with types. A future of
+// std::async() has call_once(), __invoke() ... call std::thread::join().
+constexpr std::string_view kParts[] = {"__gthread_",    "__glibcxx_rwlock_", "MSt6threadFvvE",        "_Async_state_commonV2",
+                                       "3std4sync",     "3sys4sync",         "3std6thread9functions", "3sys6thread",
+                                       "10JoinHandle",  "9JoinInner",        "JoinHandle$LT$T$GT$",   "JoinInner$LT$T$GT$",
+                                       "11parking_lot", "16parking_lot_core"};
 
 // What the standard library of Rust calls the system in. Its own implementations for a type of the user's are the user's code.
-constexpr std::string_view kRustModules[] = {"2fs", "2io", "3net", "3sys"};
+constexpr std::string_view kRustModules[] = {"2fs", "2io", "3net", "3sys", "7process"};
 
 // Returns whether a mangled name is one of these modules: _RNvXs_NtCs1234_3std2fs..., _ZN47_$LT$std..fs..File$u20$as$u20$...
 constexpr bool IsOfRust(std::string_view name) {
@@ -81,6 +85,7 @@ constexpr bool IsOfWrapper(std::string_view name) {
 static_assert(IsOfWrapper("_RNvXsa_NtCsjrHSEGnQ3l9_3std2fsNtB5_4FileNtNtB7_2io4Read4read"));
 static_assert(IsOfWrapper("_ZN47_$LT$std..fs..File$u20$as$u20$std..io..Read$GT$4read17h0123456789abcdefE"));
 static_assert(IsOfWrapper("_ZN3std2io18default_read_exact17h0123456789abcdefE"));
+static_assert(IsOfWrapper("_ZN3std6thread9lifecycle18JoinInner$LT$T$GT$4join17h992a4df1c48603bcE"));
 static_assert(!IsOfWrapper("_RNvXCs1234_4shopNtB2_3LogNtNtCs5678_3std2io5Write5write"));
 static_assert(!IsOfWrapper("_ZN3std3sys9backtrace28__rust_begin_short_backtrace17h0123456789abcdefE"));
 static_assert(!IsOfWrapper("_ZN51_$LT$shop..Log$u20$as$u20$std..io..Write$GT$5write17h0123456789abcdefE"));
@@ -193,6 +198,12 @@ const Ranges* WrappersOf(const Module& module) {
   return static_cast<const Ranges*>(none);
 }
 
+// Returns whether a module is the C library, or pfs.
+bool IsOfOnce(const Module& module) {
+  const std::string_view name(module.name);
+  return name == "libc" || name == "libpthread" || name == "libperfschema-run";
+}
+
 struct Walk {
   uintptr_t caller;
   const void* user;
@@ -211,8 +222,11 @@ _Unwind_Reason_Code Look(_Unwind_Context* context, void* argument) {
   }
   const auto* const at = reinterpret_cast<const void*>(address);
   if (at == nullptr) return _URC_END_OF_STACK;
+  const Site& site = *SiteOf(at);
+  // A wrapper may have its other half called by pthread_once(), or by the function that replaces it.
+  if (site.module != nullptr && IsOfOnce(*site.module)) return _URC_NO_REASON;
   walk.user = at;
-  return IsInWrapper(*SiteOf(at)) ? _URC_NO_REASON : _URC_END_OF_STACK;
+  return IsInWrapper(site) ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 }  // namespace

@@ -27,6 +27,8 @@ STRANGERS = [
     ("strangers/lines.cpp", "", "lines.cpp"),
     ("strangers/records.rs", "rust", "records.rs"),
     ("strangers/locked.rs", "rust", "locked.rs"),
+    ("strangers/futures.cpp", "", "futures.cpp"),
+    ("strangers/threads.rs", "rust", "threads.rs"),
     ("faults/thread_each_message.py", "", "thread_each_message.py"),
     ("strangers/aio.py", "", "aio.py"),
     ("strangers/shop.py", "django", "shop.py"),
