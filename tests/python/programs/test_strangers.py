@@ -31,6 +31,7 @@ STRANGERS = [
     ("strangers/threads.rs", "rust", "threads.rs"),
     ("faults/thread_each_message.py", "", "thread_each_message.py"),
     ("strangers/aio.py", "", "aio.py"),
+    ("strangers/asked.py", "", "asked.py"),
     ("strangers/shop.py", "django", "shop.py"),
     ("strangers/worker.py", "celery", "worker.py"),
     ("strangers/pipeline.sh", "", "source.py"),

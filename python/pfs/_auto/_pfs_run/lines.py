@@ -11,12 +11,14 @@ import _pfs_run_native as native
 _FUNCTION, _METHOD = 16, 40
 _FUNCTIONS = {
     "time": "sleep",
-    "posix": "waitpid waitid wait wait3 wait4 system fsync fdatasync",
+    "posix": "waitpid waitid wait wait3 wait4 system posix_spawn posix_spawnp fsync fdatasync",
+    "_posixsubprocess": "fork_exec",
     "select": "select",
     "_socket": "getaddrinfo gethostbyname gethostbyname_ex gethostbyaddr getnameinfo",
 }
 _METHODS = {
     "select": {"epoll": "poll"},
+    "_socket": {"socket": "connect connect_ex"},
     "_sqlite3": {
         "Connection": "execute executemany executescript commit rollback",
         "Cursor": "execute executemany executescript fetchone fetchmany fetchall",
@@ -28,7 +30,7 @@ _SOON_FUNCTIONS = {
 }
 _SOON_METHODS = {
     "_io": {"FileIO": "read readall readinto write"},
-    "_socket": {"socket": "_accept connect connect_ex send sendall sendto sendmsg recv recv_into recvfrom close"},
+    "_socket": {"socket": "_accept send sendall sendto sendmsg recv recv_into recvfrom close"},
 }
 
 
