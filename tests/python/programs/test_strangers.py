@@ -33,6 +33,7 @@ STRANGERS = [
     ("strangers/aio.py", "", "aio.py"),
     ("strangers/asked.py", "", "asked.py"),
     ("strangers/shop.py", "django", "shop.py"),
+    ("strangers/orders.py", "django", "orders.py"),
     ("strangers/worker.py", "celery", "worker.py"),
     ("strangers/pipeline.sh", "", "source.py"),
     ("faults/critical.c", "", "critical.c"),

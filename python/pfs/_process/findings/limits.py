@@ -53,6 +53,7 @@ LIMITS = {
     "little": 0.3,  # likewise all other waits
     "lasting": 0.15,  # of the wall time
     "each": 10,  # statements for each of another one
+    "looked_up": 50,  # rows, one by one
     "around": 300e6,  # picoseconds in which a program takes a row and asks the next statement, or uses a new connection
     "empty": 10_000,  # polls that found nothing, and tries to lock that failed
     "poll": 300_000,  # picoseconds of such a poll

@@ -25,14 +25,31 @@ nested as (
     count(*) * 1.0 / count(distinct c.thread || ':' || c.nest) each
   from statement c left join statement x on x.p = c.p and x.thread = c.thread and x.event = c.nest
   where c.nest is not null and c.text not in {_ENDS} and c.text not like 'INSERT%'
-  group by 1, 2, 3 having each >= :each)
+  group by 1, 2, 3 having each >= :each),
+told as (
+  select *, row_number() over (partition by p, thread order by t0, event) number,
+    count(*) over (partition by p, text) * 5 <= count(*) over (partition by p) is_rare, count(*) over (partition by p, text) seen
+  from statement where text is not null),
+following as (
+  select *, max(iif(rows >= :each and is_rare, number, null)) over (
+    partition by p, thread order by number rows between unbounded preceding and 1 preceding) first
+  from told),
+looked_up as (
+  select b.p, b.text, a.text parent, max(b.place) place, count(*) n, max(b.seen) seen
+  from following b join told a on a.p = b.p and a.thread = b.thread and a.number = b.first
+  where b.text like 'SELECT%WHERE%' and a.text like 'SELECT%' and a.text <> b.text
+  group by b.p, b.thread, b.text, b.first having count(*) between 0.95 * a.rows and 1.05 * a.rows)
 select p, text thing, parent, place, cast(each as int) each, l.n n, l.dt * (1 - 1 / each) stake
 from nested join looped l using (p, text)
+union all
+select p, text, max(parent), max(r.place), sum(r.n) / count(*), l.n,
+  l.dt * sum(r.n) / max(seen) * (1 - count(*) * 1.0 / sum(r.n))
+from looked_up r join looped l using (p, text) group by p, text having sum(r.n) >= :looked_up
 union all
 select b.p, b.text, a.text, (select max(place) from statement s where s.p = b.p and s.text = b.text), b.n / a.n, b.n,
   b.dt * (1 - a.n * 1.0 / b.n)
 from digest a join looped b using (p)
-where a.text <> b.text and b.text like 'SELECT%WHERE%' and a.text like 'SELECT%' and b.n >= 50 and b.n >= 5 * a.n
+where a.text <> b.text and b.text like 'SELECT%WHERE%' and a.text like 'SELECT%' and b.n >= :looked_up and b.n >= 5 * a.n
   and a.rows between 0.95 * b.n and 1.05 * b.n and b.rows <= 2 * b.n
 order by stake desc""",
         "{thing:q}: {n:n} times{at}, {each} for each {parent:q}",
