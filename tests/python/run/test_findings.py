@@ -52,6 +52,7 @@ SAYS = {
     "written_outside": "its holder computes$",
     "process_each": "60 processes such as basename",
     "shell_each": "8[0-2] processes such as cut",
+    "busy_reads": "reads find nothing",
     "refused": "40 of ",
     "sleep_under_lock": r"its holder sleeps at sleep_under_lock\.c:10$",
 }

@@ -56,6 +56,7 @@ LIMITS = {
     "looked_up": 50,  # rows, one by one
     "around": 300e6,  # picoseconds in which a program takes a row and asks the next statement, or uses a new connection
     "empty": 10_000,  # polls that found nothing, and tries to lock that failed
+    "in_vain": 0.9,  # of the reads at a place
     "poll": 300_000,  # picoseconds of such a poll
     "try": 15_000,  # of such a try
     "waits": 0.6,  # of a worker's time

@@ -139,7 +139,7 @@ with refused as (  -- by connect(), or by the option SO_ERROR of a socket that c
     or (op = 'opt' and error in (:timed_out, :refused, :no_host, :no_network))),
 o as (
   select p, thread, name, op, place, t1, dt, more, lead(op) over (partition by p, thread, object order by t0, event) next
-  from wait where kind = 'socket' and name not like '%/udp' and name not like '%/listen'),
+  from wait where kind = 'socket' and op <> 'opt' and name not like '%/udp' and name not like '%/listen'),
 failed as (
   select * from o where op = 'connect' and next = 'close'),
 all_failed as (select p, sum(failed) n from refused group by p having n > 0)
@@ -170,8 +170,9 @@ from f where size < :small and name not like 'pipe:%' and name not like 'anon_in
   select avg(w.dt > :called and w.waited_for) from wait w where w.p = f.p and w.file = f.name and w.op = f.op) > 0.5
 union all  -- a stream of bytes that are there already; a request waits for its answer
 select p, coalesce(max(file), 'a socket'), count(*) * max(more), avg(bytes), iif(op = 'recv', 'reads', 'writes'),
-  sum(dt) * max(scale) * (1 - avg(bytes) / :block), {at("wait", "w.object = wait.object and w.op = wait.op")}
-from wait where kind = 'socket' and op in ('recv', 'send') and name not like '%/udp'
+  sum(iif(dt < :at_hand, dt, 0)) * max(scale) * (1 - avg(bytes) / :block),
+  {at("wait", "w.object = wait.object and w.op = wait.op")}
+from wait where kind = 'socket' and op in ('recv', 'send') and name not like '%/udp' and bytes > 0
 group by p, object, op having count(*) >= :many and count(*) * max(more) >= :calls and sum(bytes) > 0 and avg(bytes) < :small
   and avg(dt < :at_hand) > 0.5 and count(*) > :one_way * (
     select count(*) from wait o where o.p = wait.p and o.object = wait.object and o.op in ('recv', 'send') and o.op <> wait.op)
@@ -193,16 +194,20 @@ order by stake desc""",
     Rule(
         "busy_poll",
         """
-select p, place, sum(empty) n, sum(max(dt, empty * :poll)) stake from call
-where kind = 'idle' group by p, place having n >= :empty order by stake desc""",
-        "{n:n} polls with the timeout 0 find nothing{at}",
+select p, place, sum(empty) n, sum(max(dt, empty * :poll)) stake, iif(kind = 'idle', 'polls with the timeout 0', 'reads') what
+from call c
+where kind = 'idle' or (  -- who reads until nothing is left finds nothing once for each event
+  op in ('recv', 'read') and (
+    select avg(coalesce(w.bytes, 0) = 0) from wait w where w.p = c.p and w.op = c.op and w.place = c.place) > :in_vain)
+group by p, place, op having n >= :empty order by stake desc""",
+        "{n:n} {what} find nothing{at}",
         "Poll with a timeout, or with -1: the system wakes the thread up.",
-        ("busy_poll",),
-        "A thread asks again and again whether something has happened, and keeps a processor busy. The time is 0.3 µs a poll, as "
-        "such polls are not timed.",
+        ("busy_poll", "busy_reads"),
+        "A thread asks again and again whether something has happened, and keeps a processor busy: by polls, or by reads of "
+        "what does not block. The time is 0.3 µs a poll, as such polls are not timed.",
         "`call_sites`: COUNT_EMPTY of the place.",
         of="processor",
-        covers=("sleeps",),
+        covers=("sleeps", "tiny_io"),
     ),
     Rule(
         "try_lock_loop",
