@@ -43,10 +43,10 @@ constexpr std::string_view kPrefixes[] = {
     "_ZN15PlatformMonitor", "_ZN13PlatformMutex", "_ZN2os15PlatformMonitor", "_ZN2os13PlatformMutex"};
 // What a symbol has anywhere: gthreads of libstdc++ are static functions; names of Rust begin with a hash or with types. A future of
 // std::async() has call_once(), __invoke() ... call std::thread::join().
-constexpr std::string_view kParts[] = {"__gthread_",    "__glibcxx_rwlock_", "MSt6threadFvvE",        "_Async_state_commonV2",
-                                       "3std4sync",     "3sys4sync",         "3std6thread9functions", "3sys6thread",
-                                       "10JoinHandle",  "9JoinInner",        "JoinHandle$LT$T$GT$",   "JoinInner$LT$T$GT$",
-                                       "11parking_lot", "16parking_lot_core"};
+constexpr std::string_view kParts[] = {"__gthread_",      "__glibcxx_rwlock_", "MSt6threadFvvE",        "_Async_state_commonV2",
+                                       "3std4sync",       "3sys4sync",         "3std6thread9functions", "3sys6thread",
+                                       "10JoinHandle",    "9JoinInner",        "JoinHandle$LT$T$GT$",   "JoinInner$LT$T$GT$",
+                                       "4core3fmt5write", "11parking_lot",     "16parking_lot_core"};
 
 // What the standard library of Rust calls the system in. Its own implementations for a type of the user's are the user's code.
 constexpr std::string_view kRustModules[] = {"2fs", "2io", "3net", "3sys", "7process"};

@@ -28,6 +28,7 @@ STRANGERS = [
     ("strangers/records.rs", "rust", "records.rs"),
     ("strangers/locked.rs", "rust", "locked.rs"),
     ("strangers/futures.cpp", "", "futures.cpp"),
+    ("strangers/rows.rs", "rust", "rows.rs"),
     ("strangers/threads.rs", "rust", "threads.rs"),
     ("faults/thread_each_message.py", "", "thread_each_message.py"),
     ("strangers/aio.py", "", "aio.py"),
