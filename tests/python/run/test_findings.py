@@ -339,6 +339,22 @@ def test_many_files_are_not_one_that_is_used_again(files: int, is_found: bool, o
     assert [one.name for one in find(facts, 10**12)] == [rule] * is_found
 
 
+@pytest.mark.parametrize(
+    ("folders", "names", "is_found"),
+    [(20, 5, True), (1, 1, True), (1000, 1, False), (1, 1000, False)],
+)
+def test_files_that_are_missed_once_are_not_searched(folders: int, names: int, is_found: bool) -> None:
+    """Of 1,000 calls: 20 folders for 5 names, one file again and again, one name in each folder, many names in one folder."""
+    facts = Facts()
+    facts.db.execute("insert into process values(0, 1, null, 'app', 0, ?1, ?1)", (10**12,))
+    facts.db.execute("insert into call values(0, 'file', 'open', null, 2, 2000, 0, ?, 'x')", (10**11,))
+    columns = "p, thread, event, kind, op, place, file, t0, t1, dt"
+    for number in range(1000):
+        row = (0, 1, number, "file", "open", None, f"/{number % folders}/{number % names}.h", number, number, 1)
+        facts.db.execute(f"insert into wait({columns}) values({', '.join('?' * len(row))})", row)
+    assert [one.name for one in find(facts, 10**12)] == ["searched"] * is_found
+
+
 def test_connections_count_that_the_history_has_lost() -> None:
     """It has 30 of 300."""
     facts = Facts()

@@ -295,12 +295,18 @@ order by stake desc""",
     Rule(
         "searched",
         """
-select p, sum(failed) n, max(dt), place, thing, sum(dt) stake from call
-where kind = 'file' and error = :absent group by p having n >= :misses order by stake desc""",
+with named as (
+  select p, place, op, file, rtrim(file, replace(file, '/', '')) folder from wait where kind = 'file' and file is not null)
+select p, sum(failed) n, max(dt), place, thing, sum(dt) stake from call c
+where kind = 'file' and error = :absent and failed >= :many and coalesce((  -- each folder, and each name, again and again
+  select max(count(distinct folder), count(distinct substr(file, length(folder) + 1))) * 2 <= count(*) from named w
+  where w.p = c.p and w.place is c.place and w.op = c.op having count(*) >= :seen), 1)
+group by p, place having n >= :misses order by stake desc""",
         "{n:n} calls look for files that are not there{at}, such as {thing}",
         "Put the folder that has them first; remember misses.",
         ("searched",),
-        "The program opens or asks for files that do not exist: a search path whose last folder is the right one.",
+        "The program opens or asks for files that do not exist: a search path whose last folder is the right one. A file that is "
+        "looked for once in each of many folders, such as .gitignore, is not searched.",
         "`call_sites`: ERRNO 2 of `open` and `stat`, with the first name. `strace -c` counts the errors.",
     ),
     Rule(
