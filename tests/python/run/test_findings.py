@@ -432,6 +432,26 @@ def test_threads_that_leave_a_barrier_at_once_do_not_queue() -> None:
     assert queues(waits(10**6)) == []
 
 
+def test_a_lock_that_starves_its_waiters_is_a_queue() -> None:
+    """Two of three threads wait for 30 ms, and have the lock for 1 ms. The third one waits again in between."""
+    ms = 10**9
+    of_locks = [(thread, turn * 40, turn * 40 + 30 + thread) for turn in range(10) for thread in (0, 1)]
+    again = [(2, turn * 40 + 30.5, turn * 40 + 38) for turn in range(10)]
+
+    def queues(spans: list[tuple[int, float, float]]) -> int:
+        waits = [
+            Wait(thread, number, "wait/synch/cond/app/futex-code", "cond", "app.rs:1", "wait", 7, None, None, *times, None)
+            for number, (thread, *span) in enumerate(spans)
+            for times in [(int(span[0] * ms), int(span[1] * ms), int((span[1] - span[0]) * ms))]
+        ]
+        found: list[str] = []
+        add_queues(0, waits, [], defaultdict(lambda: 1.0), lambda table, rows: found.extend(table for _ in rows))
+        return found.count("queue")
+
+    assert queues([*of_locks, *again]) == 1
+    assert queues(of_locks) == 0  # two threads leave a barrier
+
+
 def test_the_text_is_three_findings_of_80_columns() -> None:
     long = "SELECT a, b, c FROM somewhere WHERE it IS very LONG and LONGER than a line of a terminal " * 2
     found = [Finding("sleeps", long, "app.py:1", 1, 6 * 10**9, 10**11, "wall", is_bound, "Wait.") for is_bound in (True, False)]

@@ -194,10 +194,17 @@ def _all_wait(waits: Sequence[Wait]) -> int:
 
 
 def _end_together(waits: Sequence[Wait]) -> bool:
-    """Returns whether waits of several threads end at once, as at a barrier. A lock lets one thread in after the other."""
+    """Returns whether waits of several threads end at once, as at a barrier. A lock lets one thread in after the other.
+
+    The thread that had the lock often waits for it again in between: then two ends are not at once, even if others waited longer.
+    """
     soon = LIMITS["at_once"] * sum(wait.dt for wait in waits) / len(waits)
-    pairs = itertools.pairwise(sorted(waits, key=lambda wait: wait.t1))
-    near = {wait for pair in pairs if pair[1].t1 - pair[0].t1 < soon and pair[0].thread != pair[1].thread for wait in pair}
+    begins = sorted(wait.t0 for wait in waits)
+    near: set[Wait] = set()
+    for pair in itertools.pairwise(sorted(waits, key=lambda wait: wait.t1)):
+        is_at_once = pair[1].t1 - pair[0].t1 < soon and pair[0].thread != pair[1].thread
+        if is_at_once and bisect_left(begins, pair[0].t1) == bisect_left(begins, pair[1].t1):
+            near.update(pair)
     return len(near) * 2 > len(waits)
 
 
