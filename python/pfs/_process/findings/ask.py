@@ -44,7 +44,7 @@ def findings(source: Schema | int | str | os.PathLike[str] | None = None) -> pd.
 
         pfs.findings(4711)
 
-    Each is at least 5 % of the time in which the program was busy, and 5 ms. docs/reference/findings.md lists the rules.
+    Each is at least 5 % of the time in which a thread did something, and 5 ms. docs/reference/findings.md lists the rules.
 
     Args:
         source: None is this process; else a `Schema`, a process id, or the path of a segment, of the folder of a run, or of a

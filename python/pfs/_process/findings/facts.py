@@ -116,6 +116,8 @@ _LIBRARY = re.compile(
 )
 _KINDS = {JOIN: "join", START: "start", GIL: "gil"}
 _KIND = re.compile(r"wait/(?:synch|io|system/[^/]*)/([a-z]+)")
+# States of thread_time in which a thread does nothing: no fault takes of them. A busy machine makes threads runnable for longer.
+_PASSIVE = ("runnable", "idle", "/sleep", "/join", ".join", "starting", "ending")
 _MOST = 2**63 - 1  # of an integer of SQLite
 _MOST_ROWS = 500_000  # of histories: later processes give their sums only
 
@@ -183,6 +185,7 @@ class Facts:
         self.db.create_aggregate("covered", 2, Covered)  # type: ignore[arg-type]
         self.began: list[int] = []  # when each process did: microseconds since 1970
         self.ended: list[int] = []  # when it is known to have run
+        self.active: dict[int, int] = {}  # picoseconds of all threads of p in which they did something, if that is known
         self._names: list[Readable] = []
         self._rows = 0
 
@@ -200,6 +203,9 @@ class Facts:
         if self._rows < _MOST_ROWS and any(dt for _, dt in total.values()):
             idle = self._add_history(p, source, total, start)
             names.source("?+0x0")  # reads the places while the segment is open
+        if since is None:
+            times = source.rows("thread_time", ("STATE", "SUM_TIMER_WAIT"))
+            self.active[p] = sum(time for state, time in times if not state.endswith(_PASSIVE))
         parent = source.identity.parent or None
         command = command_text(source.identity.command)
         self._insert("process", [(p, source.pid, parent, command, self.began[-1], span, max(span - idle, 0))])

@@ -80,9 +80,11 @@ def find(facts: Facts, wall: int | None = None, cpu: int | None = None) -> list[
     """
     if wall is None:
         wall = (max(facts.ended, default=0) - min(facts.began, default=0)) * 1_000_000
-    busy = min(wall, facts.db.execute("select coalesce(max(busy), 0) from process").fetchone()[0])
+    processes = facts.db.execute("select p, busy from process").fetchall()
+    busy = min(wall, max((busy for _, busy in processes), default=0))
     if busy == 0:
         return []
+    active = min(busy, max(min(busy, facts.active.get(p, busy)) for p, busy in processes))
     facts.db.execute("delete from run")
     facts.db.execute("insert into run values(?, ?, ?)", (wall, busy, cpu))
     limits = LIMITS | {"processors": len(os.sched_getaffinity(0))}
@@ -95,7 +97,7 @@ def find(facts: Facts, wall: int | None = None, cpu: int | None = None) -> list[
             continue
         values = dict(zip((column[0] for column in cursor.description), row, strict=True))
         time = min(int(values["stake"] or 0), whole)
-        if time >= LEAST and time >= SHARE * whole:
+        if time >= LEAST and time >= SHARE * (active if rule.of == "wall" else whole):
             found.append((rule, _finding(rule, values, time, whole, facts)))
     found.sort(key=lambda item: (item[0].name != "deadlock", -item[1].time))
     silent: set[str] = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["LEAST", "LIMITS", "MOST", "SHARE"]
 
-SHARE = 0.05  # of the busy time: a finding below is not shown
+SHARE = 0.05  # of the time in which threads did something: a finding below is not shown
 LEAST = 5_000_000_000  # picoseconds: likewise
 MOST = 3  # findings
 
