@@ -296,15 +296,21 @@ order by stake desc""",
         "searched",
         """
 with named as (
-  select p, place, op, file, rtrim(file, replace(file, '/', '')) folder from wait where kind = 'file' and file is not null)
-select p, sum(failed) n, max(dt), place, thing, sum(dt) stake from call c
-where kind = 'file' and error = :absent and failed >= :many and coalesce((  -- each folder, and each name, again and again
-  select max(count(distinct folder), count(distinct substr(file, length(folder) + 1))) * 2 <= count(*) from named w
-  where w.p = c.p and w.place is c.place and w.op = c.op having count(*) >= :seen), 1)
-group by p, place having n >= :misses order by stake desc""",
+  select p, place, op, file, rtrim(file, replace(file, '/', '')) folder from wait where kind = 'file' and file is not null),
+missed as (select * from call where kind = 'file' and error = :absent),
+again as (
+  select p, op, place made, sum(failed) n, max(dt), thing, sum(dt) stake from missed m
+  where failed >= :many and coalesce((  -- each folder, and each name, again and again
+    select max(count(distinct folder), count(distinct substr(file, length(folder) + 1))) * 2 <= count(*) from named w
+    where w.p = m.p and w.place is m.place and w.op = m.op having count(*) >= :seen), 1)
+  group by p, op, place having n >= :misses)
+select *, (  -- of calls that an interpreter makes, some have the user's place
+  select place from missed m where m.p = again.p and m.op = again.op and (made = place or not is_of_user(p, made))
+  order by is_of_user(p, place) desc, failed desc) place
+from again order by stake desc""",
         "{n:n} calls look for files that are not there{at}, such as {thing}",
         "Put the folder that has them first; remember misses.",
-        ("searched",),
+        ("searched", "templates"),
         "The program opens or asks for files that do not exist: a search path whose last folder is the right one. A file that is "
         "looked for once in each of many folders, such as .gitignore, is not searched.",
         "`call_sites`: ERRNO 2 of `open` and `stat`, with the first name. `strace -c` counts the errors.",
