@@ -33,16 +33,15 @@ __all__ = ["run"]
 PROTOCOLS = ("redis", "http")
 
 
-def names_of(context: click.Context, parameter: click.Parameter, value: IO[str] | None) -> str | None:
-    """Returns the text of a file of names, if all its lines are legal."""
+def names_of(context: click.Context, parameter: click.Parameter, value: IO[str] | None) -> tuple[str, own_names.OwnNames] | None:
+    """Returns a file of names, as text and as names, if all its lines are legal."""
     if value is None:
         return None
     try:
         text = value.read()
-        own_names.parse(text, value.name)
+        return text, own_names.parse(text, value.name)
     except (UnicodeDecodeError, InvalidValue) as error:
         raise click.BadParameter(str(error), context, parameter) from None
-    return text
 
 
 @contextlib.contextmanager
@@ -142,7 +141,7 @@ def run(
     wants_report: bool,
     as_json: bool,
     output: str | None,
-    names: str | None,
+    names: tuple[str, own_names.OwnNames] | None,
     wants_top: bool,
     interval: float,
     keep: bool,
@@ -183,7 +182,7 @@ def run(
     with launch.folder_of_run(keep) as folder:
         if names is not None and os.path.isdir(folder):
             with open(paths.made(os.path.join(folder, own_names.BESIDE)), "w", encoding="utf-8") as beside:
-                beside.write(names)
+                beside.write(names[0])
         environment = outside | launch.environment(
             folder,
             only,
@@ -193,7 +192,7 @@ def run(
             children,
             program.sanitizers,
             keeps_dead=reads or keep,
-            wrappers=own_names.parse(names or "", "").wrappers,
+            wrappers=() if names is None else names[1].wrappers,
         )
 
         def say(why: str) -> None:  # without a report nothing else tells
