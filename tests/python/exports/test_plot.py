@@ -278,6 +278,16 @@ def test_nothing_to_draw_is_said(worker: Subject, draw: Callable[[object], Axes]
         assert draw(schema).texts[0].get_text().startswith("no ")
 
 
+def test_a_picture_says_where_its_waits_begin() -> None:
+    """The history of waits may hold a shorter time than that of statements: the time before had waits, too."""
+    columns = ["THREAD_ID", "EVENT_ID", "EVENT_NAME", "TIMER_START", "TIMER_WAIT"]
+    statements = [(1, id, "statement/sql/select", id * 1000, 900) for id in range(100)]
+    for first, is_said in ((0, False), (50, True)):
+        waits = [(1, 200 + id, "wait/io/file/app/data", id * 1000, 500) for id in range(first, 100)]
+        ax = pfs.plot.timeline(pd.DataFrame(statements + waits, columns=columns))
+        assert ["no older waits" in text.get_text() for text in ax.texts] == [True] * is_said
+
+
 def test_axes_of_the_user_are_drawn_on(worker: Subject) -> None:
     from matplotlib import pyplot
 

@@ -19,6 +19,7 @@ __all__ = ["draw", "lanes_of"]
 
 _MOST_EVENTS = 20_000
 _MOST_LANES = 40
+_SHOWN_GAP = 0.02  # of the picture: its statements may begin before its waits, whose history holds a shorter time
 # Events inside others are thinner: what is around them stays visible.
 _HEIGHTS = (("transaction", 0.86), ("statement/", 0.72), ("stage/", 0.56), ("", 0.4))
 
@@ -74,6 +75,10 @@ def draw(what: What, begin: int, end: int | None, ax: Axes | None) -> Axes:
     ax.set_ylim(len(lanes) - 0.4, -0.6)
     ax.set_xlim(0, (last - first) / size or 1)
     ax.set_xlabel(unit + (f" ({left_out} more threads were less busy)" if left_out else ""))
+    waits = [event.start for event in events if event.name.startswith("wait/")]
+    if waits and (before := min(waits) - first) > _SHOWN_GAP * (last - first):
+        ax.axvline(before / size, color="#888888", linestyle="--", linewidth=0.8)
+        ax.text(before / size, -0.6, "no older waits in the history ", ha="right", va="bottom", color="#888888", fontsize=8)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x", color="#eeeeee")
     ax.set_axisbelow(True)
