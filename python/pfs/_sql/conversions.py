@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sqlglot.expressions import Expression
 
-__all__ = ["NUMBER", "NUMBER_MACRO", "converted"]
+__all__ = ["MACROS", "converted"]
 
-NUMBER = "mysql_number"
+_NUMBER, _INTEGER = "mysql_number", "mysql_integer"
 _DEEPEST = 8  # statements within statements whose columns are followed
 # MySQL reads a number at the beginning of a text, and 0 where there is none.
-NUMBER_MACRO = (
-    f"create macro {NUMBER}(x) as case when x is not null then coalesce(try_cast("
-    r"regexp_extract(x::varchar, '^\s*([-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?)', 1) as double), 0) end"
-)
+MACROS = {
+    name: f"create macro {name}(x) as case when x is not null then coalesce(try_cast("
+    rf"regexp_extract(x::varchar, '^\s*({form})', 1) as {kind}), 0) end"
+    for name, form, kind in (
+        (_NUMBER, r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", "double"),
+        (_INTEGER, r"[-+]?\d+", "hugeint"),
+    )
+}
+_UNSIGNED = 2**64
 
 
 def converted(tree: Expression, kinds: Mapping[str, str], exact: bool = False) -> Expression:
@@ -36,6 +41,8 @@ def converted(tree: Expression, kinds: Mapping[str, str], exact: bool = False) -
         for column in tree.find_all(exp.Column):
             if not _has_type(column):
                 column.type = known.get(column.name.lower())
+        for cast in reversed(list(tree.find_all(exp.Cast))):
+            annotate_types(cast.this, dialect="mysql", overwrite_types=False)  # sqlglot looks into no expression that has a type
         annotate_types(tree, dialect="mysql", overwrite_types=False)
         # A statement knows the columns of its inner statements by their aliases.
         missing = {column.name.lower() for column in tree.find_all(exp.Column) if not _has_type(column)}
@@ -99,7 +106,7 @@ def _to_number(node: Any) -> None:
     from sqlglot import exp
 
     if _is_text(node):
-        _wrap(node, lambda inner: exp.Anonymous(this=NUMBER, expressions=[inner]), "double")
+        _wrap(node, lambda inner: exp.Anonymous(this=_NUMBER, expressions=[inner]), "double")
     elif _is_truth(node):
         _wrap(node, lambda inner: exp.cast(inner, "int"), "int")
 
@@ -115,7 +122,7 @@ def _to_truth(node: Any) -> None:
     from sqlglot import exp
 
     if _is_text(node):
-        number = exp.Anonymous(this=NUMBER, expressions=[node.copy()])
+        number = exp.Anonymous(this=_NUMBER, expressions=[node.copy()])
         _wrap(node, lambda _: exp.NEQ(this=number, expression=exp.Literal.number(0)), "boolean")
 
 
@@ -151,12 +158,39 @@ def _calculate(node: Any) -> None:
     from sqlglot import exp
 
     operands = _operands(node)
+    for each in operands:
+        if isinstance(each, exp.HexString):
+            each.replace(exp.Literal.number(int(each.name or "0", 16)))
+    operands = _operands(node)
     if any(isinstance(each, exp.Interval) or _is(each, exp.DataType.TEMPORAL_TYPES) for each in operands):
         return
     if any(_is_text(each) or _is_truth(each) for each in operands):
         for each in operands:
             _to_number(each)
         node.type = exp.DataType.build("double")
+
+
+def _cast(node: Any) -> None:
+    """Converts a text to the number that it begins with, or 0; to a time, or NULL. A negative number wraps if it gets no sign."""
+    from sqlglot import exp
+
+    this, to = node.this, node.to
+    is_number = isinstance(this, exp.Literal) and not this.is_string
+    if to.is_type(*exp.DataType.TEMPORAL_TYPES) and not isinstance(node, exp.TryCast):
+        if _is_text(this):
+            node.replace(exp.TryCast(**node.args))
+        elif is_number and this.name.isdecimal() and len(this.name) in (8, 14):
+            form = exp.Literal.string("%Y%m%d%H%M%S"[: 6 if len(this.name) == 8 else 12])
+            this.replace(exp.Anonymous(this="try_strptime", expressions=[exp.Literal.string(this.name), form]))
+    elif to.is_type(*exp.DataType.TEXT_TYPES) and _is_truth(this):
+        _to_number(this)
+    elif _is_text(this) and not (isinstance(this, exp.Literal) and this.name.isdecimal()):
+        if to.is_type(*exp.DataType.INTEGER_TYPES):
+            _wrap(this, lambda inner: exp.Anonymous(this=_INTEGER, expressions=[inner]), "hugeint")
+        elif to.is_type(*exp.DataType.FLOAT_TYPES):
+            _wrap(this, lambda inner: exp.Anonymous(this=_NUMBER, expressions=[inner]), "double")
+    elif to.is_type(exp.DataType.Type.UBIGINT) and isinstance(this, exp.Neg) and this.this.is_int:
+        _wrap(this, lambda inner: exp.paren(exp.Add(this=exp.Literal.number(_UNSIGNED), expression=inner)), "hugeint")
 
 
 def _of_number(node: Any) -> None:
@@ -211,6 +245,7 @@ def _rules() -> list[tuple[Any, Callable[[Any], None]]]:
         ((exp.Sum, exp.Avg, exp.Abs, exp.Round, exp.Floor, exp.Ceil, exp.Sign, exp.Sqrt, exp.Stddev, exp.Variance), _of_number),
         ((exp.And, exp.Or, exp.Not), _connect),
         ((exp.Where, exp.Having), lambda node: _to_truth(node.this)),
+        (exp.Cast, _cast),
         (exp.Case, _cases),
         (exp.If, _if),
         ((exp.Coalesce, exp.Greatest, exp.Least), _first),

@@ -38,7 +38,13 @@ def parsed(statement: str) -> list[Expression]:
 
 def translated(tree: Expression) -> str:
     """Returns a statement of DuckDB that means the same. LIKE ignores case, as in MySQL."""
-    return str(_with_functions(tree).transform(_translated).sql(dialect="duckdb", comments=False))
+    from sqlglot import exp
+
+    made: Any = exp.Paren(this=_with_functions(tree))
+    for node in reversed(list(made.walk())):  # what is inside comes first
+        if (found := _translated(node)) is not node:
+            node.replace(found)
+    return str(made.this.sql(dialect="duckdb", comments=False))
 
 
 def _with_functions(tree: Expression) -> Expression:
@@ -48,8 +54,12 @@ def _with_functions(tree: Expression) -> Expression:
     from pfs._sql.mysql_functions import written
 
     made: Any = exp.Paren(this=tree.copy())
-    for node in reversed(list(made.find_all(exp.Func, exp.RegexpLike, exp.BitString))):  # from the inside to the outside
-        if isinstance(node, exp.RegexpLike):
+    kinds = (exp.Func, exp.JSONValue, exp.RegexpLike, exp.BitString, exp.Add, exp.Sub)
+    for node in reversed(list(made.find_all(*kinds))):  # from the inside to the outside
+        if isinstance(node, exp.Add | exp.Sub):
+            if (found := _moved(node)) is not None:
+                node.replace(found)
+        elif isinstance(node, exp.RegexpLike):
             if node.args.get("flag") is None:
                 node.set("flag", exp.Literal.string("i"))
         elif isinstance(node, exp.BitString):
@@ -58,7 +68,26 @@ def _with_functions(tree: Expression) -> Expression:
                 node.replace(exp.HexString(this=digits.zfill(len(digits) + len(digits) % 2)))
         elif (found := written(node)) is not node:
             node.replace(found)
+    for node in list(made.find_all(exp.Paren)):
+        is_item = isinstance(node.parent, exp.Select | exp.Alias) and node.arg_key != "having"
+        if is_item and (form := node.meta.get("form")) is not None:  # a text that is selected stays one
+            node.replace(exp.Anonymous(this="strftime", expressions=[node.copy(), exp.Literal.string(form)]))
     return made.this  # type: ignore[no-any-return]
+
+
+def _moved(node: Any) -> Any:
+    """Returns a time plus an interval, in any order; None for other sums."""
+    from sqlglot import exp
+
+    from pfs._sql.mysql_times import moved
+
+    this, span = node.this, node.expression
+    if isinstance(this, exp.Interval) and isinstance(node, exp.Add):
+        # For sqlglot a text behind the sign is another interval.
+        this, span = (span.this if isinstance(span, exp.Interval) and span.args.get("unit") is None else span), this
+    if not isinstance(span, exp.Interval) or isinstance(this, exp.Interval) or span.args.get("unit") is None:
+        return None
+    return moved(this, span.this, span.text("unit").upper(), isinstance(node, exp.Sub))
 
 
 def _translated(node: Any) -> Any:
@@ -91,12 +120,12 @@ def _translated(node: Any) -> Any:
         for part in ("this", "substr"):
             node.set(part, exp.Lower(this=node.args[part]))
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal():
-        is_unsigned = _MOST_ROWS < int(node.name) < 2**64 and not isinstance(node.parent, exp.Neg)
+        is_unsigned = _MOST_ROWS < int(node.name) < 2**64 and not isinstance(node.parent, exp.Neg | exp.Limit | exp.Offset)
         return exp.cast(node.copy(), exp.DataType.build("ubigint", dialect="duckdb")) if is_unsigned else node
     if isinstance(node, exp.Limit | exp.Offset) and node.expression.name.isdecimal():
         node.expression.set("this", str(min(int(node.expression.name), _MOST_ROWS)))
-    if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval) and _is_text(node.this):
-        node.set("this", exp.cast(node.this, "timestamp"))
+    if isinstance(node, exp.BitwiseNot):  # numbers have no sign then
+        return _complement(node.this)
     if type(node) is exp.Like:
         found = exp.ILike(**node.args)  # with its NOT
         has_escapes = isinstance(node.expression, exp.Literal) and "\\" in node.expression.name
@@ -106,8 +135,15 @@ def _translated(node: Any) -> Any:
     return node
 
 
-def _is_text(node: Any) -> bool:
-    return bool(node.is_string)
+def _complement(node: Any) -> Any:
+    from sqlglot import exp, parse_one
+
+    text = "(case when x >= 0 then 18446744073709551615::hugeint - x else -(x::hugeint) - 1 end)::ubigint"
+
+    def change(part: Any) -> Any:
+        return exp.paren(node.copy()) if isinstance(part, exp.Column) else part
+
+    return exp.paren(parse_one(text, read="duckdb").transform(change))
 
 
 def _grouped(select: Any) -> Any:

@@ -105,15 +105,17 @@ def run(
 
 def _converted(tree: Expression, wanted: _Wanted, database: Database, text: str, exact: bool) -> str:
     """Returns the text of a statement of MySQL in which texts and numbers meet as they do there."""
-    from pfs._sql.conversions import NUMBER, NUMBER_MACRO, converted
+    from pfs._sql.conversions import MACROS as CONVERSIONS
+    from pfs._sql.conversions import converted
     from pfs._sql.mysql import translated
 
     changed = converted(tree, wanted.types(database.connection), exact)
     if changed == tree:
         return text
     made = translated(changed)
-    if NUMBER in made.lower():
-        database.make((), [NUMBER], [NUMBER_MACRO])
+    used = [name for name in CONVERSIONS if name in made.lower()]
+    if used:
+        database.make((), used, [CONVERSIONS[name] for name in used])
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -127,3 +128,38 @@ def test_the_clock_of_a_statement_is_that_of_the_tables(fresh: Run, zone: str) -
             assert pfs.sql(f"select {question} from {table}", dialect="mysql").rows() == [(answer,)], question
     """
     fresh(script, TZ=zone)
+
+
+ANSWERS = {
+    "cast('12abc' as signed)": 12,
+    "cast('x' as double)": 0,
+    "cast(-1 as unsigned)": 2**64 - 1,
+    "cast('nothing' as date)": None,
+    "0x10 + 1": 17,
+    "~1": 2**64 - 2,
+    "sqrt(-1)": None,
+    "ln(0)": None,
+    "format(12345, 0)": "12,345",
+    "'2026-01-31' + interval 1 month": "2026-02-28",
+    "interval 1 hour + '2026-01-01'": "2026-01-01 01:00:00",
+    "date '2026-01-01' + interval 1 day": datetime.date(2026, 1, 2),
+    "date_sub('2026-01-01 00:00:00', interval '1:30' minute_second)": "2025-12-31 23:58:30",
+    "timestampdiff(month, '2026-01-31', '2026-02-28')": 0,
+    "extract(year_month from '2026-05-06')": 202605,
+    "date_format('2026-05-22', '%D')": "22nd",
+    "str_to_date('x', '%Y')": None,
+    "week('2024-12-30', 1)": 53,
+    "json_set('{}', '$.a', 'b')": '{"a":"b"}',
+    "json_value('{\"a\": \"x\"}', '$.a')": "x",
+    "concat('a', 'b') like concat('A', char(37))": True,
+}
+
+
+def test_functions_mean_what_they_mean_in_mysql() -> None:
+    (found,) = pfs.sql("select " + ", ".join(ANSWERS), dialect="mysql").rows()
+    assert dict(zip(ANSWERS, found, strict=True)) == ANSWERS
+
+
+def test_a_hash_of_another_length_is_refused() -> None:
+    with pytest.raises(pfs.InvalidValue, match="256 bits"):
+        pfs.sql("select sha2('a', 512)", dialect="mysql")

@@ -169,6 +169,8 @@ def _chosen(column: tuple[str, str]) -> str:
     name, kind = column
     if kind.startswith("TIMESTAMP WITH"):
         return f"make_timestamp(epoch_us({name}))"  # MySQL's times have no zone
+    if kind in ("DOUBLE", "FLOAT"):
+        return f"case when isfinite({name}) then {name} end"  # MySQL has no other numbers
     return f"{name}::varchar" if kind != "BLOB" and _has_text(kind) else name
 
 

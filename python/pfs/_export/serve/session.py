@@ -45,6 +45,10 @@ _CODES: tuple[tuple[type[Error], int], ...] = (
 )
 # By words of DuckDB.
 _CODES_OF_WORDS = {
+    "number of provided arguments": 1582,
+    "Out of Range Error": 1690,
+    "Subquery returns 2 columns": 1241,
+    "Invalid Input Error: missing )": 3696,
     "Ambiguous reference to column": 1052,
     "aggregate function calls cannot be nested": 1111,
     "clause cannot contain aggregates": 1111,
