@@ -220,6 +220,8 @@ def test_a_kernel_under_pfs_run_shows_code_that_knows_nothing_of_pfs(tmp_path: P
         client.stop_channels()
         kernel.shutdown_kernel(now=True)
     rows = {line.split("  ")[0]: line.split("  ", 1)[1].split() for line in report.splitlines() if "  " in line}
+    assert re.search(r"Fix first.* at In \[\d+\]:\d+", report, re.DOTALL), report
+    assert re.search(r"\d\.py:\d", report) is None, report
     assert rows["wait/synch/mutex/python/__main__:3"][0] == "15"
     assert rows["wait/synch/mutex/python/__main__:3"][2] == "ms"
     assert int(rows["wait/synch/cond/python/gil"][0]) > 0

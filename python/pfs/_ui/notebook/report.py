@@ -6,6 +6,7 @@ In a kernel under ``pfs run`` that is what the library has recorded and what pfs
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -84,6 +85,12 @@ def _without_waiters(old: Sample, new: Sample, section: Section) -> Sample:
         key: time for key, time in new.running[section.name].items() if key not in ran or counts.get(key, 0) != before.get(key, 0)
     }
     return replace(new, running={**new.running, section.name: running}, now={})
+
+
+def _in_cells(text: str) -> str:
+    """Returns a text with ``In [2]:6`` for the line 6 of a cell, whose file has a number for a name."""
+    cells = frame.cells_of_notebook() or {}
+    return re.sub(r"\b(\d+\.py)(?=:\d)", lambda match: cells.get(match[1], match[1]), text)
 
 
 def _names_of_ended() -> dict[int, str]:
@@ -178,7 +185,7 @@ class Report:
     def __repr__(self) -> str:
         from pfs._read.readable import cut_in_middle
 
-        lines = [*([self.findings, ""] if self.findings else []), self.headline]
+        lines = [*([_in_cells(self.findings), ""] if self.findings else []), self.headline]
         for name, names, cells in self._parts():
             rows = [[cut_in_middle(str(cell)) for cell in row] for row in cells[:_MOST]]
             lines += ["", show.as_plain_text(f"{name}: {min(_MOST, len(cells))} of {len(cells)}", names, rows)]
@@ -190,7 +197,7 @@ class Report:
 
         from pfs._read.readable import cut_in_middle
 
-        parts = [f"<pre>{escape(self.findings)}</pre>"] if self.findings else []
+        parts = [f"<pre>{escape(_in_cells(self.findings))}</pre>"] if self.findings else []
         parts.append(f"<p>{escape(self.headline)}</p>")
         for _, names, cells in self._parts():
             head = "".join(f"<th style='text-align:{'right' if i else 'left'}'>{escape(n)}</th>" for i, n in enumerate(names))
