@@ -43,12 +43,13 @@ constexpr std::string_view kPrefixes[] = {
     "_ZN15PlatformMonitor", "_ZN13PlatformMutex", "_ZN2os15PlatformMonitor", "_ZN2os13PlatformMutex"};
 // What a symbol has anywhere: gthreads of libstdc++ are static functions; names of Rust begin with a hash or with types. A future of
 // std::async() has call_once(), __invoke() ... call std::thread::join().
-constexpr std::string_view kParts[] = {"__gthread_",      "__glibcxx_rwlock_", "MSt6threadFvvE",        "_Async_state_commonV2",
-                                       "3std4sync",       "3sys4sync",         "3std6thread9functions", "3sys6thread",
-                                       "10JoinHandle",    "9JoinInner",        "JoinHandle$LT$T$GT$",   "JoinInner$LT$T$GT$",
-                                       "4core3fmt5write", "11parking_lot",     "16parking_lot_core"};
+constexpr std::string_view kParts[] = {"__gthread_",    "__glibcxx_rwlock_", "MSt6threadFvvE",        "_Async_state_commonV2",
+                                       "3std4sync",     "3sys4sync",         "3std6thread9functions", "3sys6thread",
+                                       "10JoinHandle",  "9JoinInner",        "JoinHandle$LT$T$GT$",   "JoinInner$LT$T$GT$",
+                                       "11parking_lot", "16parking_lot_core"};
 
-// What the standard library of Rust calls the system in. Its own implementations for a type of the user's are the user's code.
+// What the standard library of Rust calls the system in, and core::fmt, which calls it. Its own implementations for a type of the user's
+// are the user's code.
 constexpr std::string_view kRustModules[] = {"2fs", "2io", "3net", "3sys", "7process"};
 
 // Returns whether a mangled name is one of these modules: _RNvXs_NtCs1234_3std2fs..., _ZN47_$LT$std..fs..File$u20$as$u20$...
@@ -57,11 +58,13 @@ constexpr bool IsOfRust(std::string_view name) {
     if (name.starts_with("_R")) {
       const std::string_view crate = name.substr(std::min(name.find("Cs"), name.size()));
       const std::string_view path = crate.substr(std::min(crate.find('_'), crate.size()));
+      if (path.starts_with("_4core3fmt")) return true;
       if (path.starts_with("_3std") && path.substr(5).starts_with(module)) return true;
       continue;
     }
     const std::string_view path = name.substr(std::min(name.find_first_not_of("0123456789", 3), name.size()));
     if (!name.starts_with("_ZN")) return false;
+    if (path.starts_with("core3fmt")) return true;
     if (path.starts_with("std") && path.substr(3).starts_with(module)) return true;
     const size_t of_type = path.find("std..");
     if (path.starts_with("_$LT$") && of_type <= 9 && path.substr(of_type + 5).starts_with(module.substr(1))) return true;
@@ -86,6 +89,10 @@ static_assert(IsOfWrapper("_RNvXsa_NtCsjrHSEGnQ3l9_3std2fsNtB5_4FileNtNtB7_2io4R
 static_assert(IsOfWrapper("_ZN47_$LT$std..fs..File$u20$as$u20$std..io..Read$GT$4read17h0123456789abcdefE"));
 static_assert(IsOfWrapper("_ZN3std2io18default_read_exact17h0123456789abcdefE"));
 static_assert(IsOfWrapper("_ZN3std6thread9lifecycle18JoinInner$LT$T$GT$4join17h992a4df1c48603bcE"));
+static_assert(IsOfWrapper("_RNvXs5_NtNtCsbe54_4core3fmt3numjNtB7_7Display3fmt"));
+static_assert(IsOfWrapper("_ZN4core3fmt5write17h0123456789abcdefE"));
+static_assert(!IsOfWrapper("_RNvXCs1234_4shopNtB2_5OrderNtNtCs5678_4core3fmt7Display3fmt"));
+static_assert(!IsOfWrapper("_ZN53_$LT$shop..Order$u20$as$u20$core..fmt..Display$GT$3fmt17h0123456789abcdefE"));
 static_assert(!IsOfWrapper("_RNvXCs1234_4shopNtB2_3LogNtNtCs5678_3std2io5Write5write"));
 static_assert(!IsOfWrapper("_ZN3std3sys9backtrace28__rust_begin_short_backtrace17h0123456789abcdefE"));
 static_assert(!IsOfWrapper("_ZN51_$LT$shop..Log$u20$as$u20$std..io..Write$GT$5write17h0123456789abcdefE"));
