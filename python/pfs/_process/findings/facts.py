@@ -112,7 +112,7 @@ _SHELL = re.compile(r"(?:ba|da|k|z)?sh")
 _OF_SCRIPTS = re.compile(r"(?:python|perl|ruby|php|node|(?:ba|da|k|z)?sh)[0-9.]*")
 _SUBCOMMAND = re.compile(r"[a-z][a-z-]*")
 _LIBRARY = re.compile(
-    r"[<&]*std::|(?:libstdc\+\+|libc\+\+|php[^/:]*)\+0x|(?:threading|queue|(?:asyncio|concurrent\.futures|multiprocessing)[.\w]*):\d"
+    r"[<&]*std::(?!sys::backtrace::__rust_begin)|(?:libstdc\+\+|libc\+\+|php[^/:]*)\+0x|(?:threading|queue|(?:asyncio|concurrent\.futures|multiprocessing)[.\w]*):\d"
 )
 _KINDS = {JOIN: "join", START: "start", GIL: "gil"}
 _KIND = re.compile(r"wait/(?:synch|io|system/[^/]*)/([a-z]+)")
