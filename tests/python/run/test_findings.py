@@ -32,7 +32,7 @@ __all__ = ["own_folder", "pytestmark"]
 PROGRAMS = Path(__file__).parents[2] / "programs"
 FAULTS = {path.stem: path for path in (PROGRAMS / "faults").iterdir()}
 AS_ROOT = {"slow_names"}
-OF_PYTHON_LOCKS = {"deadlock", "statement_under_lock"}
+OF_PYTHON_LOCKS = {"deadlock", "statement_under_lock", "phases"}
 CASES = [
     pytest.param(
         rule,
@@ -438,6 +438,32 @@ def test_threads_that_leave_a_barrier_at_once_do_not_queue() -> None:
 
     assert queues(waits(2 * 10**8)) == ["queue"]
     assert queues(waits(10**6)) == []
+
+
+def test_locks_that_one_line_makes_are_one_queue() -> None:
+    """Each of three phases has a lock of its own, for which two threads wait for 20 ms."""
+    waits = [
+        Wait(
+            thread,
+            0,
+            "wait/synch/mutex/app/lock",
+            "lock",
+            "app.py:1",
+            "lock",
+            phase,
+            None,
+            None,
+            begun,
+            begun + 2 * 10**10,
+            2 * 10**10,
+            None,
+        )
+        for phase in range(3)
+        for thread, begun in [(1, phase * 10**11), (2, phase * 10**11 + 10**9)]
+    ]
+    rows: list[Any] = []
+    add_queues(0, waits, [], defaultdict(lambda: 1.0), lambda table, added: rows.extend(added if table == "queue" else ()))
+    assert [row[6:8] for row in rows] == [(21 * 10**9, 63 * 10**9)] * 3
 
 
 def test_a_lock_that_starves_its_waiters_is_a_queue() -> None:

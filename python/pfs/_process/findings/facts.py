@@ -8,7 +8,8 @@ total      sums of waits by p and name: kind, n, dt, place (of the longest), kep
 file       sums of files by p and name: kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt
 digest     sums of statements by p and text: n, dt, rows, errors
 sent       sums of statements by p and name: n, dt
-queue      locks with waiters, by p and object: name, place, waits, threads, dt (somebody waited), scale, computes
+queue      locks with waiters, by p and object: name, place, waits, threads, dt (somebody waited), whole (likewise, for any lock
+           of that name), scale, computes
 under      calls while others waited for the lock of an object: what, thing (and others), ops, n, dt, turns, place
 circle     waits of a deadlock: p, thread, place, dt
 call       calls by p, kind, op, place and error that failed or found nothing: failed, empty, dt, thing (a name)
@@ -69,7 +70,7 @@ create table total(p, name, kind, n, dt, place, kept);
 create table file(p, name, kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt);
 create table digest(p, text, n, dt, rows, errors);
 create table sent(p, name, n, dt);
-create table queue(p, object, name, place, waits, threads, dt, scale, computes);
+create table queue(p, object, name, place, waits, threads, dt, whole, scale, computes);
 create table under(p, object, what, thing, others, ops, n, dt, turns, place);
 create table circle(p, thread, place, dt);
 create table call(p, kind, op, place, error, failed, empty, dt, thing);

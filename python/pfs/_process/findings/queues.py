@@ -133,12 +133,16 @@ def add_queues(
             calls[thread].append(_Call(t0, t1, "statement", text, "", place))
     for each in calls.values():
         each.sort(key=lambda call: call.t0)
+    of_name: dict[str, list[Interval]] = defaultdict(list)
+    for each_wait in locks.values():
+        of_name[each_wait[0].name] += ((wait.t0, wait.t1) for wait in each_wait)
+    whole = {name: sum(b - a for a, b in _merged(spans)) for name, spans in of_name.items()}
     for lock, each_wait in sorted(locks.items(), key=lambda item: -sum(wait.dt for wait in item[1]))[:_MOST]:
         of_lock = _without_false_wakes(each_wait, calls) if "/futex-" in each_wait[0].name else each_wait
         merged = _merged((wait.t0, wait.t1) for wait in of_lock)
         waited = sum(b - a for a, b in merged)
         name = of_lock[0].name
-        if waited * scale[name] < LEAST:
+        if whole[name] * scale[name] < LEAST:
             continue
         if of_lock[0].kind == "cond" and (_all_wait(of_lock) > LIMITS["all_wait"] * waited or _end_together(of_lock)):
             continue
@@ -147,8 +151,8 @@ def add_queues(
             places[wait.place] += wait.dt
         threads = len({wait.thread for wait in of_lock})
         computes, under = _under_known(of_lock, merged, calls) or (None, _under_likely(of_lock, merged, calls))
-        row = (p, lock, name, max(places, key=places.__getitem__), len(of_lock), threads, waited, scale[name], computes)
-        insert("queue", [row])
+        place = max(places, key=places.__getitem__)
+        insert("queue", [(p, lock, name, place, len(of_lock), threads, waited, whole[name], scale[name], computes)])
         insert("under", [(p, lock, *row) for row in under])
 
 

@@ -7,7 +7,7 @@ from pfs._process.findings.rule import Rule
 __all__ = ["RULES_OF_LOCKS"]
 
 _UNDER = """
-select q.p, u.thing, u.others, u.ops, u.n, q.place, q.threads, q.dt * q.scale stake
+select q.p, u.thing, u.others, u.ops, u.n, q.place, q.threads, q.whole * q.scale stake
 from under u join queue q using (p, object)
 where u.what = '{what}' and u.turns >= :turns * q.waits and u.dt between :low * q.dt and :high * q.dt and q.threads > 1
 order by stake desc, others"""
@@ -49,7 +49,7 @@ RULES_OF_LOCKS = (
     Rule(
         "hot_lock",
         """
-select q.p, t.n, q.threads, q.place, min(t.dt, q.dt * q.scale) stake from total t join queue q using (p, name)
+select q.p, t.n, q.threads, q.place, min(t.dt, q.whole * q.scale) stake from total t join queue q using (p, name)
 where t.n > :hot * (select busy from run) / 1e12 and t.dt < t.n * :held and q.threads > 1
 union all  -- the history has lost its waits
 select p, n, 2, place, dt from total join run r
@@ -70,11 +70,11 @@ with does as (  -- the longest, of each lock
   select u.p, u.object, u.what, u.place doing, u.n, max(u.dt) dt from under u join queue q using (p, object)
   where u.what not in ('io', 'statement') and u.turns >= :turns * q.waits and u.dt between :low * q.dt and :high * q.dt
   group by u.p, u.object)
-select q.p, threads || ' threads' who, doing, q.place, q.dt * scale stake,
+select q.p, threads || ' threads' who, doing, q.place, q.whole * scale stake,
   '; its holder ' || coalesce(what, iif(computes > :computes, 'computes', 'computes or waits')) does
 from queue q left join does using (p, object) join total t using (p, name)
 where scale < 1 / :kept and threads > 1 and (  -- a thread that takes it again at once lets the others wait once
-  waits >= 5 or does.n >= 5 or (t.n >= :many and q.dt > :queued * (select wall from run)))
+  waits >= 5 or does.n >= 5 or (t.n >= :many and q.whole > :queued * (select wall from run)))
 and not exists (
   select 1 from under u where u.p = q.p and u.object = q.object and u.what in ('io', 'statement')
   and u.turns >= :turns * q.waits and u.dt > :low * q.dt)
@@ -84,7 +84,7 @@ where kind = 'lock' and kept < :kept * dt
 order by stake desc""",
         "{who} queue for a lock{at}{does}{doing}",
         "Do it before the lock is taken; hold it to store the result.",
-        ("lock_held", "sleep_under_lock", "bystander", "semaphore", "critical", "written_outside"),
+        ("lock_held", "sleep_under_lock", "bystander", "semaphore", "critical", "written_outside", "phases"),
         "Threads wait for a lock, and its holder computes meanwhile, or waits for something that is no I/O: it sleeps, or it "
         "waits for a process or another lock. What pfs does not record counts as computing.",
         "`pfs show PID blocked` names the holder and the line at which it took the lock. `perf` or `py-spy` shows what it "
