@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -472,7 +472,7 @@ def test_a_lock_that_starves_its_waiters_is_a_queue() -> None:
     of_locks = [(thread, turn * 40, turn * 40 + 30 + thread) for turn in range(10) for thread in (0, 1)]
     again = [(2, turn * 40 + 30.5, turn * 40 + 38) for turn in range(10)]
 
-    def queues(spans: list[tuple[int, float, float]]) -> int:
+    def queues(spans: Sequence[tuple[int, float, float]]) -> int:
         waits = [
             Wait(thread, number, "wait/synch/cond/app/futex-code", "cond", "app.rs:1", "wait", 7, None, None, *times, None)
             for number, (thread, *span) in enumerate(spans)
