@@ -66,10 +66,13 @@ int Execute(PyObject* module) {
     Fill(m);
     the_module = Py_NewRef(module);
     return 0;
-  } catch (const PythonError&) {
-    return -1;
+  } catch (const PythonError&) {  // the exception is set
+    // PYBIND11_CATCH_INIT_EXCEPTIONS returns nullptr in pybind11 2, and nothing in pybind11 3.
+  } catch (py::error_already_set& error) {
+    py::raise_from(error, PyExc_ImportError, "initialization failed");
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_ImportError, error.what());
   }
-  PYBIND11_CATCH_INIT_EXCEPTIONS
   return -1;
 }
 
