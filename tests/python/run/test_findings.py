@@ -469,7 +469,7 @@ def test_locks_that_one_line_makes_are_one_queue() -> None:
 def test_a_lock_that_starves_its_waiters_is_a_queue() -> None:
     """Two of three threads wait for 30 ms, and have the lock for 1 ms. The third one waits again in between."""
     ms = 10**9
-    of_locks = [(thread, turn * 40, turn * 40 + 30 + thread) for turn in range(10) for thread in (0, 1)]
+    of_locks = [(thread, turn * 40.0, turn * 40.0 + 30 + thread) for turn in range(10) for thread in (0, 1)]
     again = [(2, turn * 40 + 30.5, turn * 40 + 38) for turn in range(10)]
 
     def queues(spans: Sequence[tuple[int, float, float]]) -> int:
