@@ -113,7 +113,7 @@ def stopped(build: Build, place: Path, tmp_path: Path) -> Iterator[Callable[[str
     programs: list[subprocess.Popen[str]] = []
 
     def start(what: str) -> tuple[Path, int]:
-        command = [build("moved"), tmp_path, what]
+        command: list[str | Path] = [build("moved"), tmp_path, what]
         programs.append(
             subprocess.Popen(command, env=environment(place, PFS_OPTIONS=_OPTIONS), stdout=subprocess.PIPE, text=True)
         )
