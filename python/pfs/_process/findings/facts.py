@@ -12,6 +12,7 @@ queue      locks with waiters, by p and object: name, place, waits, threads, dt 
            of that name), scale, computes
 under      calls while others waited for the lock of an object: what, thing (and others), ops, n, dt, turns, place
 circle     waits of a deadlock: p, thread, place, dt
+thread     threads by p, name and state: n, dt (without that of runnable threads)
 call       calls by p, kind, op, place and error that failed or found nothing: failed, empty, dt, thing (a name)
 run        one row: wall, busy, cpu (NULL if it is not known)
 =========  =====================================================================================================
@@ -74,6 +75,7 @@ create table queue(p, object, name, place, waits, threads, dt, whole, scale, com
 create table under(p, object, what, thing, others, ops, n, dt, turns, place);
 create table circle(p, thread, place, dt);
 create table call(p, kind, op, place, error, failed, empty, dt, thing);
+create table thread(p, name, n, dt);
 create table run(wall, busy, cpu);
 create view imported as select distinct file from wait where file glob '*/python3.*' or file glob '*/__pycache__*'
   or file glob '*-packages/*' or file glob '*/pyvenv.cfg' or file glob 'pipe:*' or file glob 'anon_inode:*'
@@ -205,17 +207,23 @@ class Facts:
             idle = self._add_history(p, source, total, start)
             names.source("?+0x0")  # reads the places while the segment is open
         if since is None:
-            times = source.rows("thread_time", ("STATE", "SUM_TIMER_WAIT"))
-            self.active[p] = sum(time for state, time in times if not state.endswith(_PASSIVE))
+            times = source.rows("thread_time", ("NAME", "STATE", "COUNT_THREADS", "SUM_TIMER_WAIT"))
+            self.active[p] = sum(time for _, state, _, time in times if not state.endswith(_PASSIVE))
+            self._insert("thread", [(p, name, n, 0 if state == "runnable" else time) for name, state, n, time in times])
         parent = source.identity.parent or None
         command = command_text(source.identity.command)
         self._insert("process", [(p, source.pid, parent, command, self.began[-1], span, max(span - idle, 0))])
 
     def place(self, p: int, source: str | None) -> str | None:
-        """Returns a place of a process in words, or None if it is within an interpreter: a user cannot mend that line."""
+        """Returns a place of a process in words, or None if it is within an interpreter: a user cannot mend that line.
+
+        The name of threads stands for their function.
+        """
         if source is None or _INTERPRETER.match(source):
             return None
         try:
+            if source.startswith("thread/"):
+                return self._names[p].name(source)
             return self._names[p].source(source)
         except StateError:  # a module that no lock or file is named after
             return source

@@ -27,6 +27,7 @@ LIMITS = {
     "misses": 1_000,  # files that are not there: a compiler looks for 500
     "again": 0.3,  # of the calls of stat are for the file of the call before
     "threads": 200,
+    "thread": 15e6,  # picoseconds: to make one and to end it
     "short": 2e9,  # how long a thread runs that has one task: half of them; a busy machine lets some wait
     "short_child": 100e9,  # likewise a process, on a busy machine: half of them
     "queued": 0.25,  # of the wall time

@@ -344,11 +344,16 @@ with j as (
 select p, n, dt stake, {at("j", "w.kind in ('join', 'start')")} place
 from j where n >= :threads
   and coalesce((select avg(dt < :short) from wait w where w.p = j.p and w.kind = 'join') > 0.5, joins < n * :short)
+union all  -- nobody joins them
+select p, max(n) n, max(n) * :thread, name
+from thread where name like 'thread/%/code+%' and not exists (select 1 from j where j.p = thread.p and j.n >= :threads)
+group by p, name having max(n) >= :threads and sum(dt) < max(n) * :short
 order by stake desc""",
         "{n:n} threads are started{at}, each for a moment",
         "Keep a pool of threads.",
-        ("thread_each", "thread_each_message"),
-        "A thread is made for each task and lives for less than 2 ms. To make and to join it takes longer than many tasks.",
+        ("thread_each", "thread_each_message", "detached"),
+        "A thread is made for each task and lives for less than 2 ms. To make and to join it takes longer than many tasks. Of "
+        "threads that nobody joins, the place is their function, and the time 15 µs for each.",
         "The report has the place of the joins under `Other waits`, with their count.",
     ),
     Rule(
