@@ -7,7 +7,7 @@ from __future__ import annotations
 
 __all__ = ["INFORMATION", "NOTHING", "SHOWN", "SQL_TYPES", "columns", "names"]
 
-_KINDS = {"": "text", "i": "int64", "u": "uint64", "d": "double", "t": "timestamp"}
+_KINDS = {"": "text", "i": "int64", "u": "uint64", "d": "double", "n": "decimal", "t": "timestamp"}
 # By the kind of a column: its type in DESCRIBE.
 SQL_TYPES = {"text": "longtext", "int64": "bigint", "uint64": "bigint unsigned", "double": "double", "timestamp": "timestamp"}
 _OF_SETS = "CHARACTER_SET_CLIENT COLLATION_CONNECTION"
@@ -17,6 +17,12 @@ _BYTES = "TABLE_ROWS:u AVG_ROW_LENGTH:u DATA_LENGTH:u MAX_DATA_LENGTH:u INDEX_LE
 _TIMES = "CREATE_TIME:t UPDATE_TIME:t CHECK_TIME:t"
 _TABLE = "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME"
 _GRANTED = "PRIVILEGE_TYPE IS_GRANTABLE"
+_ROLES = "GRANTOR GRANTOR_HOST GRANTEE GRANTEE_HOST"
+_COMPRESSED = "compress_ops:i compress_ops_ok:i compress_time:i uncompress_ops:i uncompress_time:i"
+_PAGE = (
+    "SPACE:u PAGE_NUMBER:u PAGE_TYPE FLUSH_TYPE:u FIX_COUNT:u IS_HASHED NEWEST_MODIFICATION:u OLDEST_MODIFICATION:u ACCESS_TIME:u"
+    " TABLE_NAME INDEX_NAME NUMBER_RECORDS:u DATA_SIZE:u COMPRESSED_SIZE:u"
+)
 
 # By table of information_schema. A table that information.py does not fill is empty: a program has nothing of the kind.
 INFORMATION = {
@@ -26,6 +32,7 @@ INFORMATION = {
     "collation_character_set_applicability": "COLLATION_NAME CHARACTER_SET_NAME",
     "collations": "COLLATION_NAME CHARACTER_SET_NAME ID:u IS_DEFAULT IS_COMPILED SORTLEN:u PAD_ATTRIBUTE",
     "column_privileges": f"GRANTEE {_TABLE} COLUMN_NAME {_GRANTED}",
+    "column_statistics": "SCHEMA_NAME TABLE_NAME COLUMN_NAME HISTOGRAM",
     "columns": f"{_TABLE} COLUMN_NAME ORDINAL_POSITION:u COLUMN_DEFAULT IS_NULLABLE DATA_TYPE {_LENGTHS} COLUMN_TYPE COLUMN_KEY"
     " EXTRA PRIVILEGES COLUMN_COMMENT GENERATION_EXPRESSION SRS_ID:u",
     "enabled_roles": "ROLE_NAME ROLE_HOST IS_DEFAULT IS_MANDATORY",
@@ -37,16 +44,46 @@ INFORMATION = {
     " LOGFILE_GROUP_NUMBER:i ENGINE FULLTEXT_KEYS DELETED_ROWS:i UPDATE_COUNT:i FREE_EXTENTS:i TOTAL_EXTENTS:i EXTENT_SIZE:i"
     " INITIAL_SIZE:i MAXIMUM_SIZE:i AUTOEXTEND_SIZE:i CREATION_TIME:t LAST_UPDATE_TIME:t LAST_ACCESS_TIME:t RECOVER_TIME:i"
     f" TRANSACTION_COUNTER:i VERSION:i ROW_FORMAT {_BYTES} {_TIMES} CHECKSUM:i STATUS EXTRA",
+    "innodb_buffer_page": f"POOL_ID:u BLOCK_ID:u {_PAGE} PAGE_STATE IO_FIX IS_OLD FREE_PAGE_CLOCK:u IS_STALE",
+    "innodb_buffer_page_lru": f"POOL_ID:u LRU_POSITION:u {_PAGE} COMPRESSED IO_FIX IS_OLD FREE_PAGE_CLOCK:u",
     "innodb_buffer_pool_stats": "POOL_ID:u POOL_SIZE:u FREE_BUFFERS:u DATABASE_PAGES:u OLD_DATABASE_PAGES:u"
-    " MODIFIED_DATABASE_PAGES:u HIT_RATE:u",
-    "innodb_cmp": "page_size:i compress_ops:i compress_ops_ok:i compress_time:i uncompress_ops:i uncompress_time:i",
-    "innodb_cmpmem": "page_size:i buffer_pool_instance:i pages_used:i pages_free:i relocation_ops:i relocation_time:i",
+    " MODIFIED_DATABASE_PAGES:u PENDING_DECOMPRESS:u PENDING_READS:u PENDING_FLUSH_LRU:u PENDING_FLUSH_LIST:u"
+    " PAGES_MADE_YOUNG:u PAGES_NOT_MADE_YOUNG:u PAGES_MADE_YOUNG_RATE:d PAGES_MADE_NOT_YOUNG_RATE:d NUMBER_PAGES_READ:u"
+    " NUMBER_PAGES_CREATED:u NUMBER_PAGES_WRITTEN:u PAGES_READ_RATE:d PAGES_CREATE_RATE:d PAGES_WRITTEN_RATE:d"
+    " NUMBER_PAGES_GET:u HIT_RATE:u YOUNG_MAKE_PER_THOUSAND_GETS:u NOT_YOUNG_MAKE_PER_THOUSAND_GETS:u"
+    " NUMBER_PAGES_READ_AHEAD:u NUMBER_READ_AHEAD_EVICTED:u READ_AHEAD_RATE:d READ_AHEAD_EVICTED_RATE:d LRU_IO_TOTAL:u"
+    " LRU_IO_CURRENT:u UNCOMPRESS_TOTAL:u UNCOMPRESS_CURRENT:u",
+    **dict.fromkeys(("innodb_cmp", "innodb_cmp_reset"), f"page_size:i {_COMPRESSED}"),
+    **dict.fromkeys(("innodb_cmp_per_index", "innodb_cmp_per_index_reset"), f"database_name table_name index_name {_COMPRESSED}"),
+    **dict.fromkeys(
+        ("innodb_cmpmem", "innodb_cmpmem_reset"),
+        "page_size:i buffer_pool_instance:i pages_used:i pages_free:i relocation_ops:i relocation_time:i",
+    ),
+    "innodb_columns": "TABLE_ID:u NAME POS:u MTYPE:i PRTYPE:i LEN:i HAS_DEFAULT:i DEFAULT_VALUE",
+    "innodb_datafiles": "SPACE PATH",
+    "innodb_fields": "INDEX_ID NAME POS:u",
+    "innodb_foreign": "ID FOR_NAME REF_NAME N_COLS:i TYPE:u",
+    "innodb_foreign_cols": "ID FOR_COL_NAME REF_COL_NAME POS:u",
+    **dict.fromkeys(("innodb_ft_being_deleted", "innodb_ft_deleted"), "DOC_ID:u"),
+    "innodb_ft_config": "KEY VALUE",
+    "innodb_ft_default_stopword": "value",
+    **dict.fromkeys(
+        ("innodb_ft_index_cache", "innodb_ft_index_table"),
+        "WORD FIRST_DOC_ID:u LAST_DOC_ID:u DOC_COUNT:u DOC_ID:u POSITION:u",
+    ),
+    "innodb_indexes": "INDEX_ID:u NAME TABLE_ID:u TYPE:i N_FIELDS:i PAGE_NO:i SPACE:i MERGE_THRESHOLD:i",
     "innodb_metrics": "NAME SUBSYSTEM COUNT:i MAX_COUNT:i MIN_COUNT:i AVG_COUNT:d COUNT_RESET:i MAX_COUNT_RESET:i"
     " MIN_COUNT_RESET:i AVG_COUNT_RESET:d TIME_ENABLED:t TIME_DISABLED:t TIME_ELAPSED:i TIME_RESET:t STATUS TYPE COMMENT",
+    "innodb_session_temp_tablespaces": "ID:u SPACE:u PATH SIZE:u STATE PURPOSE",
     "innodb_tables": "TABLE_ID:u NAME FLAG:i N_COLS:i SPACE:i ROW_FORMAT ZIP_PAGE_SIZE:u SPACE_TYPE INSTANT_COLS:i"
     " TOTAL_ROW_VERSIONS:i",
     "innodb_tablespaces": "SPACE:u NAME FLAG:u ROW_FORMAT PAGE_SIZE:u ZIP_PAGE_SIZE:u SPACE_TYPE FS_BLOCK_SIZE:u FILE_SIZE:u"
     " ALLOCATED_SIZE:u AUTOEXTEND_SIZE:u SERVER_VERSION SPACE_VERSION:u ENCRYPTION STATE",
+    "innodb_tablespaces_brief": "SPACE NAME PATH FLAG SPACE_TYPE",
+    "innodb_tablestats": "TABLE_ID:u NAME STATS_INITIALIZED NUM_ROWS:u CLUST_INDEX_SIZE:u OTHER_INDEX_SIZE:u"
+    " MODIFIED_COUNTER:u AUTOINC:u REF_COUNT:i",
+    "innodb_temp_table_info": "TABLE_ID:u NAME N_COLS:u SPACE:u",
+    "innodb_virtual": "TABLE_ID:u POS:u BASE_POS:u",
     "innodb_trx": "trx_id:u trx_state trx_started:t trx_requested_lock_id trx_wait_started:t trx_weight:u trx_mysql_thread_id:u"
     " trx_query trx_operation_state trx_tables_in_use:u trx_tables_locked:u trx_lock_structs:u trx_lock_memory_bytes:u"
     " trx_rows_locked:u trx_rows_modified:u trx_concurrency_tickets:u trx_isolation_level trx_unique_checks:i"
@@ -55,6 +92,7 @@ INFORMATION = {
     "key_column_usage": f"CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME {_TABLE} COLUMN_NAME ORDINAL_POSITION:u"
     " POSITION_IN_UNIQUE_CONSTRAINT:u REFERENCED_TABLE_SCHEMA REFERENCED_TABLE_NAME REFERENCED_COLUMN_NAME",
     "keywords": "WORD RESERVED:i",
+    "optimizer_trace": "QUERY TRACE MISSING_BYTES_BEYOND_MAX_MEM_SIZE:i INSUFFICIENT_PRIVILEGES:i",
     "parameters": "SPECIFIC_CATALOG SPECIFIC_SCHEMA SPECIFIC_NAME ORDINAL_POSITION:u PARAMETER_MODE PARAMETER_NAME DATA_TYPE"
     f" {_LENGTHS} DTD_IDENTIFIER ROUTINE_TYPE",
     "partitions": f"{_TABLE} PARTITION_NAME SUBPARTITION_NAME PARTITION_ORDINAL_POSITION:u SUBPARTITION_ORDINAL_POSITION:u"
@@ -68,23 +106,34 @@ INFORMATION = {
     " SOURCE_FUNCTION SOURCE_FILE SOURCE_LINE:i",
     "referential_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME UNIQUE_CONSTRAINT_CATALOG"
     " UNIQUE_CONSTRAINT_SCHEMA UNIQUE_CONSTRAINT_NAME MATCH_OPTION UPDATE_RULE DELETE_RULE TABLE_NAME REFERENCED_TABLE_NAME",
+    "resource_groups": "RESOURCE_GROUP_NAME RESOURCE_GROUP_TYPE RESOURCE_GROUP_ENABLED:i VCPU_IDS THREAD_PRIORITY:i",
+    "role_column_grants": f"{_ROLES} {_TABLE} COLUMN_NAME {_GRANTED}",
+    "role_routine_grants": f"{_ROLES} SPECIFIC_CATALOG SPECIFIC_SCHEMA SPECIFIC_NAME ROUTINE_CATALOG ROUTINE_SCHEMA ROUTINE_NAME"
+    f" {_GRANTED}",
+    "role_table_grants": f"{_ROLES} {_TABLE} {_GRANTED}",
     "routines": f"SPECIFIC_NAME ROUTINE_CATALOG ROUTINE_SCHEMA ROUTINE_NAME ROUTINE_TYPE DATA_TYPE {_LENGTHS} DTD_IDENTIFIER"
     " ROUTINE_BODY ROUTINE_DEFINITION EXTERNAL_NAME EXTERNAL_LANGUAGE PARAMETER_STYLE IS_DETERMINISTIC SQL_DATA_ACCESS SQL_PATH"
     f" SECURITY_TYPE CREATED:t LAST_ALTERED:t SQL_MODE ROUTINE_COMMENT DEFINER {_OF_SETS} DATABASE_COLLATION",
     "schema_privileges": f"GRANTEE TABLE_CATALOG TABLE_SCHEMA {_GRANTED}",
     "schemata": "CATALOG_NAME SCHEMA_NAME DEFAULT_CHARACTER_SET_NAME DEFAULT_COLLATION_NAME SQL_PATH DEFAULT_ENCRYPTION",
+    "st_geometry_columns": f"{_TABLE} COLUMN_NAME SRS_NAME SRS_ID:u GEOMETRY_TYPE_NAME",
+    "st_spatial_reference_systems": "SRS_NAME SRS_ID:u ORGANIZATION ORGANIZATION_COORDSYS_ID:u DEFINITION DESCRIPTION",
+    "st_units_of_measure": "UNIT_NAME UNIT_TYPE CONVERSION_FACTOR:d DESCRIPTION",
     "statistics": f"{_TABLE} NON_UNIQUE:i INDEX_SCHEMA INDEX_NAME SEQ_IN_INDEX:u COLUMN_NAME COLLATION CARDINALITY:i SUB_PART:i"
     " PACKED NULLABLE INDEX_TYPE COMMENT INDEX_COMMENT IS_VISIBLE EXPRESSION",
     "table_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_SCHEMA TABLE_NAME CONSTRAINT_TYPE ENFORCED",
     "table_privileges": f"GRANTEE {_TABLE} {_GRANTED}",
     "tables": f"{_TABLE} TABLE_TYPE ENGINE VERSION:i ROW_FORMAT {_BYTES} AUTO_INCREMENT:u {_TIMES} TABLE_COLLATION CHECKSUM:i"
     " CREATE_OPTIONS TABLE_COMMENT",
+    "tablespaces_extensions": "TABLESPACE_NAME ENGINE_ATTRIBUTE",
     "triggers": "TRIGGER_CATALOG TRIGGER_SCHEMA TRIGGER_NAME EVENT_MANIPULATION EVENT_OBJECT_CATALOG EVENT_OBJECT_SCHEMA"
     " EVENT_OBJECT_TABLE ACTION_ORDER:u ACTION_CONDITION ACTION_STATEMENT ACTION_ORIENTATION ACTION_TIMING"
     " ACTION_REFERENCE_OLD_TABLE ACTION_REFERENCE_NEW_TABLE ACTION_REFERENCE_OLD_ROW ACTION_REFERENCE_NEW_ROW CREATED:t SQL_MODE"
     f" DEFINER {_OF_SETS} DATABASE_COLLATION",
     "user_attributes": "USER HOST ATTRIBUTE",
     "user_privileges": f"GRANTEE TABLE_CATALOG {_GRANTED}",
+    "view_routine_usage": f"{_TABLE} SPECIFIC_CATALOG SPECIFIC_SCHEMA SPECIFIC_NAME",
+    "view_table_usage": f"VIEW_CATALOG VIEW_SCHEMA VIEW_NAME {_TABLE}",
     "views": f"{_TABLE} VIEW_DEFINITION CHECK_OPTION IS_UPDATABLE DEFINER SECURITY_TYPE {_OF_SETS}",
 }
 _SETS = "character_set_client collation_connection Database~Collation=DATABASE_COLLATION"
@@ -181,7 +230,7 @@ NOTHING = {
     "MASTER STATUS": _BINLOG,
     "OPEN TABLES": "Database Table In_use:i Name_locked:i",
     "PRIVILEGES": "Privilege Context Comment",
-    "PROFILE": "Status Duration:d",
+    "PROFILE": "Status Duration:n",
     "PROFILES": "Query_ID:u Duration:d Query",
     "RELAYLOG EVENTS": _EVENTS,
     "REPLICA STATUS": _REPLICA.format(source="Source", replica="Replica"),

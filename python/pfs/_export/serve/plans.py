@@ -7,7 +7,7 @@ import json
 from sqlglot import exp
 
 from pfs._export.serve.answers import Answer, text_answer
-from pfs._export.serve.wire import Column, Kind
+from pfs._export.serve.wire import Column, Kind, Refusal
 
 __all__ = ["plan_of"]
 
@@ -25,15 +25,23 @@ _TITLES = (
     "filtered",
     "Extra",
 )
+_FORMS = ("", "TRADITIONAL", "JSON", "TREE")
+_UNKNOWN_FORM = 1791
 _KINDS = {"id": Kind.LONGLONG, "rows": Kind.LONGLONG, "filtered": Kind.DOUBLE}
 
 
 def plan_of(tree: exp.Describe) -> Answer:
-    """Returns the plan in the form that the statement asks for."""
+    """Returns the plan in the form that the statement asks for.
+
+    Raises:
+        Refusal: there is no such form.
+    """
     inner = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
     tables = [table.alias_or_name for table in tree.find_all(exp.Table) if table.name.lower() not in {*inner, "dual"}]
     form = tree.args.get("format")
     kind = form.name.upper() if form is not None else ""
+    if kind not in _FORMS:
+        raise Refusal(_UNKNOWN_FORM, f"Unknown EXPLAIN format name: '{kind}'")
     if kind == "JSON":
         parts = [{"table": {"table_name": name, "access_type": "ALL", "filtered": "100.00"}} for name in tables]
         block = {"select_id": 1, **({"nested_loop": parts} if parts else {"message": "No tables used"})}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["select_of"]
 
 _VARIABLES = {"STATUS": "global_status", "VARIABLES": "session_variables"}
-_DUCKDB = {"text": "VARCHAR", "int64": "BIGINT", "uint64": "UBIGINT", "double": "DOUBLE"}
+_DUCKDB = {"text": "VARCHAR", "int64": "BIGINT", "uint64": "UBIGINT", "double": "DOUBLE", "decimal": "DECIMAL(9, 6)"}
 
 
 def _text(value: str) -> str:
