@@ -98,6 +98,13 @@ def test_values_are_alike(pair: Pair) -> None:
 
 
 @pytest.mark.needs("mariadb")
+def test_a_session_is_alike(pair: Pair) -> None:
+    asked = [(each, *pair.ask(each)) for each in statements("session")]
+    wrong = [(each, here, there) for each, here, there in asked if here != there]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.needs("mariadb")
 def test_answers_are_those_of_mysql(pair: Pair) -> None:
     for each in LISTED["mysql"]:
         here, there = pair.ask(each["sql"])

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["Prepared", "cared_for"]
 
 _NO_SUCH_OPTION, _UNKNOWN_STATEMENT, _WRONG_ARGUMENTS, _TOO_MANY = 1031, 1243, 1210, 1461
+_NO_SQL = 1064
 _MOST_PREPARED = 100
+# Their first words. Another one is no statement.
+_CAN_BE_PREPARED = {
+    "(", "ALTER", "ANALYZE", "CALL", "CHECK", "CHECKSUM", "COMMIT", "CREATE", "DELETE", "DESC", "DESCRIBE", "DO", "DROP",
+    "EXPLAIN", "FLUSH", "GRANT", "INSERT", "INSTALL", "KILL", "LOCK", "OPTIMIZE", "RENAME", "REPAIR", "REPLACE", "RESET",
+    "REVOKE", "ROLLBACK", "SELECT", "SET", "SHOW", "START", "STOP", "TABLE", "TRUNCATE", "UNINSTALL", "UNLOCK", "UPDATE", "USE",
+    "VALUES", "WITH",
+}  # fmt: skip
 
 
 def cared_for(statement: Statement, schema: str, information: Information) -> Answer | None:
@@ -33,7 +41,7 @@ def cared_for(statement: Statement, schema: str, information: Information) -> An
         Refusal: MySQL refuses it for tables of performance_schema.
     """
     word = statement.word(0)
-    if word in ("SAVEPOINT", "RELEASE", "UNLOCK", "FLUSH"):
+    if word in ("UNLOCK", "FLUSH"):
         return Answer()
     if word == "LOCK" and all(texts[-1][0].upper() in ("READ", "LOCAL") for texts in statement.values()):
         return Answer()
@@ -80,6 +88,8 @@ class Prepared:
         if statement.word(0) == "PREPARE" and len(words) >= 3:
             text = str(users.get(words[-1].lower()) or "") if words[-2] == "@" else words[-1]
             found = statements(text)
+            if found and found[0].word(0) not in _CAN_BE_PREPARED:
+                raise Refusal(_NO_SQL, f"{found[0].text[:80]!r} is no statement that pfs answers")
             if len(found) != 1 or len(self._held) >= _MOST_PREPARED:
                 raise Refusal(_TOO_MANY, f"PREPARE takes one statement, and {_MOST_PREPARED} of them are legal at a time")
             self._held[words[0].lower()] = found[0]

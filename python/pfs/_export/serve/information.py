@@ -177,6 +177,10 @@ class Information:
                     *(kind, "PRI" if column.get("is_key") else "", "", "select", column["doc"], "", None),
                 )
 
+    def threads(self) -> set[int]:
+        """Returns the Ids of SHOW PROCESSLIST."""
+        return {int(str(row[0])) for row in self._threads()}
+
     def _threads(self) -> Iterator[_Row]:
         """Yields the threads that there are: a server has only sessions of clients, a program mostly threads of its own."""
         known = self._source.columns("threads")

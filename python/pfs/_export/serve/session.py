@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import time, timedelta
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from pfs._export.serve import changes
+from pfs._export.serve.accounts import account_answer
 from pfs._export.serve.answers import MOST_ROWS, Answer, Rows, Waiting, answer_of, text_answer
 from pfs._export.serve.assigned import without_assignments
 from pfs._export.serve.care import Prepared, cared_for
@@ -16,13 +18,14 @@ from pfs._export.serve.declared import NOTHING
 from pfs._export.serve.functions import NOT_IN_GROUP, is_not_in_group, replaced, with_any_values, without_case
 from pfs._export.serve.information import SCHEMAS
 from pfs._export.serve.plans import plan_of
-from pfs._export.serve.settings import set_all
+from pfs._export.serve.settings import assign, names_of, set_one
 from pfs._export.serve.shows import select_of
 from pfs._export.serve.statements import Statement, statements
 from pfs._export.serve.status import ADDED, statistics
 from pfs._export.serve.tables import INFORMATION, Served
+from pfs._export.serve.transaction import Transaction
 from pfs._export.serve.variables import Session, Value, codec_of, of_server
-from pfs._export.serve.wire import BINARY, UTF8, Column, Kind, Refusal, Status
+from pfs._export.serve.wire import BINARY, UTF8, Column, Kind, Refusal, Status, time_text
 from pfs._export.serve.workers import Workers
 from pfs._sql.query import run
 from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, UnknownTable
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Context"]
 
 _DENIED, _UNKNOWN_DATABASE, _UNKNOWN_TABLE, _UNKNOWN_COLUMN, _NO_SUCH_PROCEDURE, _NO_MEMORY = 1142, 1049, 1146, 1054, 1305, 1041
-_NO_DATABASE, _NO_SQL, _UNKNOWN, _NO_BINARY_LOG = 1046, 1064, 1105, 1381
+_NO_DATABASE, _NO_SQL, _UNKNOWN, _NO_BINARY_LOG, _UNKNOWN_ENGINE, _IS_OFF = 1046, 1064, 1105, 1381, 1286, 1289
 _CODES: tuple[tuple[type[Error], int], ...] = (
     (UnknownTable, _UNKNOWN_TABLE),
     (UnknownColumn, _UNKNOWN_COLUMN),
@@ -45,6 +48,7 @@ _CODES: tuple[tuple[type[Error], int], ...] = (
 )
 # By words of DuckDB.
 _CODES_OF_WORDS = {
+    "unknown table 'information_schema.": 1109,
     "number of provided arguments": 1582,
     "Out of Range Error": 1690,
     "Subquery returns 2 columns": 1241,
@@ -57,7 +61,9 @@ _CODES_OF_WORDS = {
     NOT_IN_GROUP: 1055,
 }
 _NO_CREATED = {"CREATE PROCEDURE": 1305, "CREATE FUNCTION": 1305, "CREATE TRIGGER": 1360, "CREATE EVENT": 1539}
+_OTHER_COUNT, _SEVERAL_ROWS = 1222, 1172
 _MOST_DESCRIBED = 256
+_MOST_WARNINGS = 1024
 _LONG = 10_000  # characters that sqlglot parses in 0.1 s
 _COLLATIONS = {"latin1": 8, "utf8mb3": 33, "utf8": 33, "ascii": 11}  # of answers; others are utf8mb4's, or that of bytes
 _WITHOUT_COLUMNS = {
@@ -69,6 +75,7 @@ _OF_ADMINISTRATORS = {
     "ALTER", "CHANGE", "CREATE", "DROP", "INSTALL", "LOAD", "LOCK", "OPTIMIZE", "PURGE", "RENAME", "REPAIR", "REPLACE", "RESET",
     "REVOKE", "SHUTDOWN", "STOP", "UNINSTALL",
 }  # fmt: skip
+_ENGINES = {"PERFORMANCE_SCHEMA", "INNODB", "MYISAM", "MEMORY", "CSV", "ARCHIVE", "BLACKHOLE", "ALL"}
 _OF_PREPARED = {"PREPARE", "EXECUTE", "DEALLOCATE"}
 _GUESSES: tuple[object, ...] = (None, 1, "1")  # values of parameters that nobody knows yet
 
@@ -116,7 +123,7 @@ class Client:
         """Forgets all that the client has set."""
         self.variables = Session(self._context.variables, self._context.source)
         self._users: dict[str, Value | None] = {}
-        self._is_in_transaction = False
+        self._transaction = Transaction()
         self._counts = {"FOUND_ROWS": 0, "ROW_COUNT": -1}
         self._prepared = Prepared()
         self.warnings: list[Refusal] = []
@@ -128,7 +135,7 @@ class Client:
     @property
     def status(self) -> Status:
         found = Status.AUTOCOMMIT if self.variables["autocommit"] else Status(0)
-        return found | Status.IN_TRANS if self._is_in_transaction else found
+        return found | Status.IN_TRANS if self._transaction.is_open else found
 
     @property
     def codec(self) -> str:
@@ -234,19 +241,27 @@ class Client:
     async def _answered(self, statement: Statement, values: Sequence[object], describe: bool) -> Answer:
         word = statement.word(0)
         if word == "SET":
-            self.warnings = set_all(statement, self.variables, self._users)
+            await self._set(statement)
             return Answer()
+        if word in ("SELECT", "WITH") and (found := statement.without_into()) is not None:
+            answer = await self._answered(found[0], values, describe)
+            return Answer() if describe else self._taken(answer, found[1])
         schema = self.database or "performance_schema"
         if (done := cared_for(statement, schema, self._context.tables.information)) is not None:
             return done
+        if self._transaction.takes(statement, bool(self.variables["autocommit"])):
+            return Answer()
+        if word in ("KILL", "SHOW"):
+            account = (str(self.user), self._host)
+            if (
+                done := await asyncio.to_thread(account_answer, statement, *account, self._context.tables.information.threads)
+            ) is not None:
+                return done
         if word in _OF_PREPARED:
             execution = self._prepared.answered(statement, self._users)
             return Answer() if execution is None else await self._answered(*execution, describe)
         if word == "DO":
             await self._answered(statement.as_select(), values, describe)
-            return Answer()
-        if word == "START" and statement.word(1) == "TRANSACTION":  # WITH CONSISTENT SNAPSHOT, READ ONLY
-            self._is_in_transaction = True
             return Answer()
         if word in _OF_ADMINISTRATORS:
             raise self._denied(word, "pfs serve answers SELECT and SHOW")
@@ -254,10 +269,8 @@ class Client:
             is_of_errors = statement.text.upper().endswith("ERRORS")
             title = "@@session.error_count" if is_of_errors else "@@session.warning_count"
             return Answer([Column(title, Kind.LONGLONG, 21)], [(0 if is_of_errors else len(self.warnings),)])
-        if word == "SHOW" and statement.word(1) == "GRANTS":
-            who = f"{self.user}@{self._host}"
-            granted = "GRANT SELECT, PROCESS, REPLICATION CLIENT, SHOW VIEW ON *.* TO `{}`@`{}`".format(*who.split("@", 1))
-            return text_answer([f"Grants for {who}"], [(granted,)])
+        if word == "SHOW" and statement.word(1) == "ENGINE" and statement.word(2) not in _ENGINES:
+            raise Refusal(_UNKNOWN_ENGINE, f"Unknown storage engine '{statement.word(2)}'")
         if word == "SHOW" and statement.is_of(["ENGINE INNODB STATUS"]):
             about = "pfs has no InnoDB. sys.innodb_lock_waits has the threads that wait for locks, and who holds them."
             return text_answer(["Type", "Name", "Status"], [("InnoDB", "", about)])
@@ -272,10 +285,6 @@ class Client:
         tree = replaced(without_assignments(tree), self.variables, self._users, self._facts())
         if isinstance(tree, exp.Use):
             self.use(tree.this.name)
-            return Answer()
-        if isinstance(tree, exp.Transaction | exp.Commit | exp.Rollback):
-            if not tree.args.get("savepoint"):
-                self._is_in_transaction = isinstance(tree, exp.Transaction) or bool(tree.args.get("chain"))
             return Answer()
         if isinstance(tree, exp.Update | exp.TruncateTable):
             return await self._change(tree)
@@ -295,6 +304,44 @@ class Client:
         if (isinstance(tree, exp.Command | exp.Alias | exp.Column) and word != "GRANT") or word == "VALUES":
             raise Refusal(_NO_SQL, f"{statement.text[:80]!r} is no statement that pfs answers")
         raise self._denied(word, "pfs serve answers SELECT and SHOW")
+
+    async def _set(self, statement: Statement) -> None:
+        """Does what a SET says, and warns of what it ignores. All values are those before it, as in MySQL."""
+        items = statement.values()
+        values: list[list[Value | None] | None] = []
+        for place, words in enumerate(items):
+            names = names_of(words)
+            is_known = names[:1] == ["@"] or (names and names[-1].lower() in self.variables)
+            select = statement.value_as_select(place) if is_known else None
+            values.append(None if select is None else self._only_row(await self._answered(select, (), describe=False), 1))
+        before = dict(self._users)
+        for words, value in zip(items, values, strict=True):
+            try:
+                if value is None:
+                    self.warnings += set_one(words, self.variables, self._users, before)
+                else:
+                    assign(names_of(words), value[0], self.variables, self._users)
+            except Refusal as refusal:
+                if value is None:
+                    raise
+                self.warnings.append(refusal)
+        del self.warnings[_MOST_WARNINGS:]
+
+    def _taken(self, answer: Answer, names: Sequence[str]) -> Answer:
+        """Gives variables the values of the only row of an answer. Without a row they stay as they are."""
+        if answer.count:
+            for name, value in zip(names, self._only_row(answer, len(names)), strict=True):
+                assign(["@", name], value, self.variables, self._users)
+        return Answer(changed=answer.count)
+
+    @staticmethod
+    def _only_row(answer: Answer, count: int) -> list[Value | None]:
+        if len(answer.columns) != count:
+            raise Refusal(_OTHER_COUNT, "The used SELECT statements have a different number of columns")
+        if answer.count != 1:
+            raise Refusal(_SEVERAL_ROWS, "Result consisted of more than one row")
+        (row,) = next(answer.batches())
+        return [value if value is None or isinstance(value, int | str) else _text(value) for value in row]
 
     def _facts(self) -> dict[str, Value | None]:
         who = f"{self.user}@{self._host}"
@@ -339,6 +386,10 @@ class Client:
         if kind in ("CREATE DATABASE", "CREATE SCHEMA") and (name := show.text("target").lower()) in SCHEMAS:
             text = f"CREATE DATABASE `{name}` /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci */"
             return text_answer(["Database", "Create Database"], [(name, text)])
+        if kind in ("CREATE DATABASE", "CREATE SCHEMA"):
+            raise Refusal(_UNKNOWN_DATABASE, f"Unknown database '{show.text('target')}'")
+        if kind in ("PROCEDURE CODE", "FUNCTION CODE"):
+            raise Refusal(_IS_OFF, f"The 'SHOW {kind}' feature is disabled")
         if kind in _NO_CREATED:
             raise Refusal(_NO_CREATED[kind], f"{kind.removeprefix('CREATE ')} {show.text('target')} does not exist")
         if kind in ("CREATE TABLE", "CREATE VIEW", "COLUMNS", "INDEX"):
@@ -379,6 +430,12 @@ class Client:
         seconds = self._context.seconds
         given = (dict(self.variables), tree, titles)
         return await self._context.workers.ask(_answer, *given, seconds=seconds, is_gone=self._stream.is_gone)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, time | timedelta):
+        return time_text(value)
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def _answer(

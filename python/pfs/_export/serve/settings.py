@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pfs._export.serve.statements import Statement
 from pfs._export.serve.variables import Session, Value
 from pfs._export.serve.wire import Refusal
 
-__all__ = ["set_all"]
+__all__ = ["assign", "names_of", "set_one"]
 
 _Word = tuple[str, bool]  # a text, and whether it stood in quotes
 _SCOPES = ("GLOBAL", "SESSION", "LOCAL", "PERSIST", "PERSIST_ONLY")
-_NOT_SET = 1235
-_MOST_WARNINGS = 1024
+_NOT_SET, _NO_SQL = 1235, 1064
+_WITHOUT_SIGN = ("ROLE", "DEFAULT", "RESOURCE", "PASSWORD", "STATEMENT")
 _LEVELS = {"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}
 
 
-def set_all(statement: Statement, session: Session, users: dict[str, Value | None]) -> list[Refusal]:
-    """Makes the settings of a SET, as far as they are known. Returns why others are ignored: clients set many.
+def set_one(
+    words: Sequence[_Word], session: Session, users: dict[str, Value | None], before: Mapping[str, Value | None]
+) -> list[Refusal]:
+    """Makes one setting of a SET, if it is known. Returns why it is ignored: clients set many.
 
     Args:
         users: the variables of the client, whose names begin with @.
+        before: those before the SET.
 
     Raises:
-        Refusal: an unknown character set or time zone would make answers wrong.
+        Refusal: it assigns nothing, or an unknown character set or time zone would make answers wrong.
     """
-    ignored = []
-    for words in statement.values():
-        try:
-            _set(words, session, users)
-        except Refusal as refusal:
-            if refusal.code in (1115, 1298):
-                raise
-            ignored.append(refusal)
-    return ignored[:_MOST_WARNINGS]
+    try:
+        _set(words, session, users, before)
+    except Refusal as refusal:
+        if refusal.code in (_NO_SQL, 1115, 1298):
+            raise
+        return [refusal]
+    return []
 
 
-def _set(words: Sequence[_Word], session: Session, users: dict[str, Value | None]) -> None:
+def names_of(words: Sequence[_Word]) -> list[str]:
+    """Returns the words before the sign of an assignment."""
+    place = next((place for place, (text, quoted) in enumerate(words) if text in ("=", ":=") and not quoted), 0)
+    return [text for text, _ in words[:place]]
+
+
+def _set(words: Sequence[_Word], session: Session, users: dict[str, Value | None], before: Mapping[str, Value | None]) -> None:
     plain = " ".join(text.upper() for text, _ in words).split()
     if plain[:1] == ["NAMES"]:
         session.set_charset(_named(words[1:2]))
@@ -48,8 +54,10 @@ def _set(words: Sequence[_Word], session: Session, users: dict[str, Value | None
     elif "TRANSACTION" in plain[:2] or plain[:1] in (["ISOLATION"], ["READ"]):
         _set_transaction(" ".join(plain), session)
     else:
-        place = next((place for place, (text, quoted) in enumerate(words) if text in ("=", ":=") and not quoted), 0)
-        _assign([text for text, _ in words[:place]], _value(words[place + 1 :], session, users), session, users)
+        names = names_of(words)
+        if not names and (not plain or plain[0] not in _WITHOUT_SIGN):
+            raise Refusal(_NO_SQL, "SET needs a name, = and a value")
+        assign(names, _value(words[len(names) + 1 :], session, before), session, users)
 
 
 def _named(words: Sequence[_Word]) -> str | None:
@@ -67,7 +75,12 @@ def _set_transaction(text: str, session: Session) -> None:
         session.write("transaction_read_only", text.endswith("ONLY"))
 
 
-def _assign(name: Sequence[str], value: Value | None, session: Session, users: dict[str, Value | None]) -> None:
+def assign(name: Sequence[str], value: Value | None, session: Session, users: dict[str, Value | None]) -> None:
+    """Gives a variable a value.
+
+    Raises:
+        Refusal: it is ignored.
+    """
     if name[:1] == ["@"]:
         if len(users) >= 1000 or len(str(value)) > 10_000:
             raise Refusal(_NOT_SET, f"@{name[-1]} is ignored: there are too many variables, or it is too long")
@@ -79,7 +92,7 @@ def _assign(name: Sequence[str], value: Value | None, session: Session, users: d
     session.write(name[-1], value)
 
 
-def _value(words: Sequence[_Word], session: Session, users: dict[str, Value | None]) -> Value | None:
+def _value(words: Sequence[_Word], session: Session, users: Mapping[str, Value | None]) -> Value | None:
     """Returns the value of a text, a number, a word or another variable."""
     texts = [text for text, _ in words]
     if len(words) == 1:

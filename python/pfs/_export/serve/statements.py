@@ -77,6 +77,48 @@ class Statement:
                 found[-1].append((token.text, token.token_type == TokenType.STRING))
         return found
 
+    def value_as_select(self, place: int) -> Statement | None:
+        """Returns a SELECT of what the item of SET at this place assigns; None if that is a literal or a variable."""
+        items: list[list[Token]] = [[]]
+        depth = 0
+        for token in self._rest():
+            depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+            if token.token_type == TokenType.COMMA and not depth:
+                items.append([])
+            else:
+                items[-1].append(token)
+        item = items[place]
+        at = next((at for at, token in enumerate(item) if token.token_type in (TokenType.EQ, TokenType.COLON_EQ)), None)
+        value = [] if at is None else item[at + 1 :]
+        first = value[0].text if value else ""
+        names = (TokenType.VAR, TokenType.TRUE, TokenType.FALSE)
+        is_name = len(value) == 1 and value[0].token_type in names and item[0].text == "@"
+        is_plain = len(value) < 2 or (first in ("-", "@") and len(value) == 2) or (first == "@@" and len(value) in (2, 4))
+        if is_plain and not is_name:
+            return None
+        return Statement(self._whole, [_token(TokenType.SELECT, "SELECT", value[0]), *value])
+
+    def without_into(self) -> tuple[Statement, list[str]] | None:
+        """Returns a SELECT without INTO, and the variables behind it, whose names begin with @. None if it has none."""
+        depth = 0
+        for place, token in enumerate(self._tokens):
+            depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+            if depth or token.token_type != TokenType.INTO:
+                continue
+            end, found = place + 1, []
+            while (
+                self._tokens[end : end + 1]
+                and self._tokens[end].token_type == TokenType.PARAMETER
+                and end + 1 < len(self._tokens)
+            ):
+                found.append(self._tokens[end + 1].text.lower())
+                end += 2
+                if end < len(self._tokens) and self._tokens[end].token_type == TokenType.COMMA:
+                    end += 1
+            rest = [*self._tokens[:place], *self._tokens[end:]]
+            return (Statement(self._whole, rest), found) if found and rest else None
+        return None
+
     def _rest(self) -> Sequence[Token]:
         """Returns what follows the first word. For sqlglot it is one text behind some words."""
         if self._tokens[0].token_type not in (TokenType.COMMAND, TokenType.EXECUTE) or len(self._tokens) != 2:
