@@ -440,6 +440,21 @@ def test_threads_that_leave_a_barrier_at_once_do_not_queue() -> None:
     assert queues(waits(10**6)) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "count", "says"),
+    [("lock", 400_000, "A lock is taken 400,000 times by 4"), ("openmp", 400_000, "A lock is waited for 400,000 times by 4"),
+     ("openmp", 30_000, "A lock is waited for 30,000 times by 4"), ("openmp", 10_000, "4 threads queue for a lock"),
+     ("lock", 30_000, "4 threads queue for a lock")],
+)  # fmt: skip
+def test_a_lock_whose_free_uses_make_no_event_is_hot_with_fewer(kind: str, count: int, says: str) -> None:
+    facts = Facts()
+    facts.db.execute("insert into process values(0, 1, null, 'app', 0, ?1, ?1)", (10**12,))
+    facts.db.execute("insert into total values(0, 'wait/x', ?1, ?2, ?3, null, ?3)", (kind, count, 3 * 10**11))
+    facts.db.execute("insert into queue values(0, 7, 'wait/x', null, 500, 4, ?1, ?1, 1, 1)", (2 * 10**11,))
+    (found,) = find(facts, 10**12)
+    assert found.sentence.startswith(says)
+
+
 def test_locks_that_one_line_makes_are_one_queue() -> None:
     """Each of three phases has a lock of its own, for which two threads wait for 20 ms."""
     waits = [

@@ -36,7 +36,8 @@ LIMITS = {
     "long_child": 10e9,
     "overlap": 2_000,  # microseconds: two processes run together,
     "apart": 0.25e-6,  # or this part of the picoseconds of the second one: clocks of a busy machine are read late
-    "hot": 300_000,  # locks a second
+    "hot": 300_000,  # locks a second,
+    "hot_waits": 20_000,  # and waits, where a lock that is free makes no event
     "all_wait": 0.02,  # of the waits for a semaphore: more is a queue of work
     "at_once": 0.1,  # of a wait: threads that leave a barrier
     "held": 5e6,  # a lock that is held for a shorter time is hot

@@ -49,13 +49,14 @@ RULES_OF_LOCKS = (
     Rule(
         "hot_lock",
         """
-select q.p, t.n, q.threads, q.place, min(t.dt, q.whole * q.scale) stake from total t join queue q using (p, name)
-where t.n > :hot * (select busy from run) / 1e12 and t.dt < t.n * :held and q.threads > 1
+select q.p, t.n, q.threads, q.place, iif(t.kind = 'lock', 'taken', 'waited for') what, min(t.dt, q.whole * q.scale) stake
+from total t join queue q using (p, name), run
+where q.threads > 1 and iif(t.kind = 'lock', t.n > :hot * busy / 1e12 and t.dt < t.n * :held, t.n > :hot_waits * busy / 1e12)
 union all  -- the history has lost its waits
-select p, n, 2, place, dt from total join run r
+select p, n, 2, place, 'taken', dt from total join run r
 where kind = 'lock' and n > :hot * r.busy / 1e12 and dt between :queued * r.wall and n * :held and kept < :kept * dt
 order by stake desc""",
-        "A lock is taken {n:n} times by {threads} threads or more{at}",
+        "A lock is {what} {n:n} times by {threads} threads or more{at}",
         "Add up in each thread, or take it once for many.",
         ("hot_lock",),
         "Threads hold a lock for nanoseconds, but so often that they wait for each other, and its cache line moves between "
