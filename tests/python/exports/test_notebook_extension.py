@@ -14,6 +14,8 @@ import pandas as pd
 import pytest
 
 import pfs
+from pfs._read import frame
+from pfs._ui.notebook.report import Report
 from pfs._ui.notebook.timeline import timeline
 from tests.conftest import Run
 from tests.python._programs.subject import clean_environment
@@ -200,8 +202,9 @@ def test_a_kernel_under_pfs_run_shows_code_that_knows_nothing_of_pfs(tmp_path: P
 
     def execute(cell: str) -> None:
         def hear(message: dict[str, Any]) -> None:
-            if "data" in message["content"]:
-                said.append(message["content"]["data"]["text/plain"])
+            text = message["content"].get("data", {}).get("text/plain", "running")
+            if not text.startswith("running"):  # below a cell of more than a second, on a busy machine
+                said.append(text)
 
         assert client.execute_interactive(cell, output_hook=hear, timeout=60)["content"]["status"] == "ok"
 
@@ -220,8 +223,6 @@ def test_a_kernel_under_pfs_run_shows_code_that_knows_nothing_of_pfs(tmp_path: P
         client.stop_channels()
         kernel.shutdown_kernel(now=True)
     rows = {line.split("  ")[0]: line.split("  ", 1)[1].split() for line in report.splitlines() if "  " in line}
-    assert re.search(r"Fix first.* at In \[\d+\]:\d+", report, re.DOTALL), report
-    assert re.search(r"\d\.py:\d", report) is None, report
     assert rows["wait/synch/mutex/python/__main__:3"][0] == "15"
     assert rows["wait/synch/mutex/python/__main__:3"][2] == "ms"
     assert int(rows["wait/synch/cond/python/gil"][0]) > 0
@@ -240,6 +241,15 @@ def test_a_kernel_under_pfs_run_shows_code_that_knows_nothing_of_pfs(tmp_path: P
     seconds, marks, lines = ast.literal_eval(said[3])
     assert marks[-1] == f"{1000 * seconds:.3g} ms"
     assert re.search(r"wait/synch/mutex/python/threading.Thread.join [\d.]+ .s In \[\d+\]:9<", lines)
+
+
+def test_what_to_mend_first_names_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame, "cells_of_notebook", lambda: {"16370544.py": "In [2]"})
+    with Report() as report:
+        pass
+    report.findings = "a lock at 16370544.py:6, not at 99.py:8"
+    for text in (repr(report), report._repr_html_()):
+        assert "a lock at In [2]:6, not at 99.py:8" in text
 
 
 def test_the_magic_of_a_cell_that_waits_for_nothing_says_why(fresh: Run) -> None:
