@@ -369,7 +369,6 @@ PAGES_OF_ADMINER = {
     "&db=performance_schema&indexes=threads": "THREAD_ID",
     "&db=performance_schema&select=threads": "{thread}",
     "&db=performance_schema&dump=threads": "setup_instruments",
-    "&db=performance_schema&schema=": "setup_consumers",
     "&db=sys&view=version": "mysql_version",
     "&processlist=": "{name}",
     "&variables=": "max_connections",
