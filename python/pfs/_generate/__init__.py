@@ -124,7 +124,7 @@ def _findings() -> str:
         '"At most" stands where there is a queue: threads or processes wait for a lock, or children run one after the other. '
         'Mending saves no more than the time in the queue, and often less. "Takes" is the time of the calls; '
         "mending can save less, or more if other work goes away with them. The times contain what pfs adds to each call.",
-        "A thread does nothing while it sleeps, is idle, waits for the end of a thread, or has no processor since the machine is "
+        "A thread does nothing while it sleeps, is idle, waits for another thread, or has no processor since the machine is "
         "busy. A fault is shown as a part of the whole time in which the program was not idle.",
         "Calls for which nobody waits, such as those of a thread that writes a log, are no finding. The history has the last "
         "events of a process: rules that read it scale its times up to the sums.",

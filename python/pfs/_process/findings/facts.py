@@ -120,7 +120,7 @@ _LIBRARY = re.compile(
 _KINDS = {JOIN: "join", START: "start", GIL: "gil"}
 _KIND = re.compile(r"wait/(?:synch|io|system/[^/]*)/([a-z]+)")
 # States of thread_time in which a thread does nothing: no fault takes of them. A busy machine makes threads runnable for longer.
-_PASSIVE = ("runnable", "idle", "/sleep", "/join", ".join", "starting", "ending")
+_PASSIVE = ("runnable", "idle", "/sleep", "/join", ".join", "/cond", "starting", "ending")
 _MOST = 2**63 - 1  # of an integer of SQLite
 _MOST_ROWS = 500_000  # of histories: later processes give their sums only
 
