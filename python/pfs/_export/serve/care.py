@@ -12,7 +12,7 @@ from pfs import _core
 from pfs._export.serve.answers import Answer, text_answer
 from pfs._export.serve.statements import Statement, statements
 from pfs._export.serve.variables import Value
-from pfs._export.serve.wire import Refusal
+from pfs._export.serve.wire import Column, Kind, Refusal
 
 if TYPE_CHECKING:
     from pfs._export.serve.information import Information
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Prepared", "cared_for"]
 
 _NO_SUCH_OPTION, _UNKNOWN_STATEMENT, _WRONG_ARGUMENTS, _TOO_MANY = 1031, 1243, 1210, 1461
-_NO_SQL = 1064
+_NO_SQL, _UNKNOWN_TABLE = 1064, 1146
 _MOST_PREPARED = 100
 # Their first words. Another one is no statement.
 _CAN_BE_PREPARED = {
@@ -44,9 +44,16 @@ def cared_for(statement: Statement, schema: str, information: Information) -> An
     if word in ("UNLOCK", "FLUSH"):
         return Answer()
     if word == "LOCK" and all(texts[-1][0].upper() in ("READ", "LOCAL") for texts in statement.values()):
+        if unknown := [where for where, is_there in _named(statement, schema, information) if not is_there]:
+            raise Refusal(_UNKNOWN_TABLE, f"Table '{unknown[0]}' doesn't exist")
         return Answer()
+    if word == "XA" and statement.word(1) == "RECOVER":
+        columns = [Column(name, Kind.LONGLONG, 21) for name in ("formatID", "gtrid_length", "bqual_length")]
+        return Answer([*columns, Column("data", Kind.VAR_STRING, 128)], [])
     if word == "CHECK":
-        return text_answer(["Table", "Op", "Msg_type", "Msg_text"], list(_checks(statement, schema, information)))
+        return text_answer(
+            ["Table", "Op", "Msg_type", "Msg_text"], [_check(*each) for each in _named(statement, schema, information)]
+        )
     if word == "HANDLER":
         name = "".join(text for text, _ in statement.values()[0][:1])
         raise Refusal(_NO_SUCH_OPTION, f"Table storage engine for '{name}' doesn't have this option")
@@ -60,16 +67,22 @@ def cared_for(statement: Statement, schema: str, information: Information) -> An
     return None
 
 
-def _checks(statement: Statement, schema: str, information: Information) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
+def _named(statement: Statement, schema: str, information: Information) -> list[tuple[str, bool]]:
+    """Returns the tables that follow two words, and whether they exist."""
+    found: list[tuple[str, bool]] = []
     for place, texts in enumerate(statement.values()):
-        words = [text for text, _ in texts][0 if place else 1 :]
+        words = [text for text, _ in texts]
+        if not place and words[0].upper() in ("TABLE", "TABLES"):
+            words = words[1:]
         where, name = (words[0], words[2]) if words[1:2] == ["."] else (schema, words[0] if words else "")
-        if information.types(where.lower(), name.lower()):
-            found.append((f"{where}.{name}", "check", "note", "The storage engine for the table doesn't support check"))
-        else:
-            found.append((f"{where}.{name}", "check", "Error", f"Table '{where}.{name}' doesn't exist"))
+        found.append((f"{where}.{name}", bool(information.types(where.lower(), name.lower()))))
     return found
+
+
+def _check(table: str, is_there: bool) -> tuple[str, ...]:
+    if is_there:
+        return table, "check", "note", "The storage engine for the table doesn't support check"
+    return table, "check", "Error", f"Table '{table}' doesn't exist"
 
 
 class Prepared:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlglot import exp
 
-from pfs._export.serve.variables import Session, Value
+from pfs._export.serve.variables import CHARSETS, Session, Value, codec_of
+from pfs._export.serve.wire import Refusal
 
 __all__ = ["NOT_IN_GROUP", "is_not_in_group", "replaced", "with_any_values", "without_case"]
+
+_COLLATION = re.compile(f"({'|'.join(CHARSETS)})(_[a-z0-9_]+)?|nocase", re.IGNORECASE)  # its name begins with its character set
+_UNKNOWN_COLLATION = 1273
 
 
 def replaced(
@@ -23,7 +28,7 @@ def replaced(
         facts: values of functions, by name.
 
     Raises:
-        Refusal: a variable is unknown.
+        Refusal: a variable, a character set or a collation is unknown.
     """
     calls = _times(session)
 
@@ -32,6 +37,11 @@ def replaced(
             return _titled(node, _literal(session.read(node.name, node.text("kind").lower() == "global")))
         if isinstance(node, exp.Parameter):
             return _titled(node, _literal(users.get(node.name.lower())))
+        if isinstance(node, exp.Collate) and not _COLLATION.fullmatch(node.expression.name):
+            raise Refusal(_UNKNOWN_COLLATION, f"Unknown collation: '{node.expression.name}'")
+        if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.CHARACTER_SET:
+            codec_of(node.text("kind"))
+            return node
         if not isinstance(node, exp.Func):
             return node
         name = node.name.upper() if isinstance(node, exp.Anonymous) else node.sql_name()
@@ -110,6 +120,8 @@ def _any_value(node: Any, keys: set[str], names: set[str], is_item: bool = False
 def _literal(value: Value | None) -> exp.Expression:
     if value is None:
         return exp.null()
+    if isinstance(value, float):
+        return exp.cast(exp.Literal.number(str(value)), "double")
     return exp.Literal.number(int(value)) if isinstance(value, int) else exp.Literal.string(value)
 
 

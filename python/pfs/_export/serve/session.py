@@ -14,8 +14,9 @@ from pfs._export.serve.accounts import account_answer
 from pfs._export.serve.answers import MOST_ROWS, Answer, Rows, Waiting, answer_of, text_answer
 from pfs._export.serve.assigned import without_assignments
 from pfs._export.serve.care import Prepared, cared_for
+from pfs._export.serve.codes import code_of
 from pfs._export.serve.declared import NOTHING
-from pfs._export.serve.functions import NOT_IN_GROUP, is_not_in_group, replaced, with_any_values, without_case
+from pfs._export.serve.functions import is_not_in_group, replaced, with_any_values, without_case
 from pfs._export.serve.information import SCHEMAS
 from pfs._export.serve.plans import plan_of
 from pfs._export.serve.settings import assign, names_of, set_one
@@ -28,7 +29,7 @@ from pfs._export.serve.variables import Session, Value, codec_of, of_server
 from pfs._export.serve.wire import BINARY, UTF8, Column, Kind, Refusal, Status, time_text
 from pfs._export.serve.workers import Workers
 from pfs._sql.query import run
-from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, UnknownTable
+from pfs.errors import Error, InvalidValue, UnknownTable
 
 if TYPE_CHECKING:
     import socket
@@ -38,28 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "Context"]
 
-_DENIED, _UNKNOWN_DATABASE, _UNKNOWN_TABLE, _UNKNOWN_COLUMN, _NO_SUCH_PROCEDURE, _NO_MEMORY = 1142, 1049, 1146, 1054, 1305, 1041
-_NO_DATABASE, _NO_SQL, _UNKNOWN, _NO_BINARY_LOG, _UNKNOWN_ENGINE, _IS_OFF = 1046, 1064, 1105, 1381, 1286, 1289
-_CODES: tuple[tuple[type[Error], int], ...] = (
-    (UnknownTable, _UNKNOWN_TABLE),
-    (UnknownColumn, _UNKNOWN_COLUMN),
-    (OperationNotAllowed, _DENIED),
-    (InvalidValue, _NO_SQL),
-)
-# By words of DuckDB.
-_CODES_OF_WORDS = {
-    "unknown table 'information_schema.": 1109,
-    "number of provided arguments": 1582,
-    "Out of Range Error": 1690,
-    "Subquery returns 2 columns": 1241,
-    "Invalid Input Error: missing )": 3696,
-    "Ambiguous reference to column": 1052,
-    "aggregate function calls cannot be nested": 1111,
-    "clause cannot contain aggregates": 1111,
-    "More than one row returned by a subquery": 1242,
-    "Set operations can only apply to expressions with the same number": 1222,
-    NOT_IN_GROUP: 1055,
-}
+_DENIED, _UNKNOWN_DATABASE, _UNKNOWN_TABLE, _NO_SUCH_PROCEDURE = 1142, 1049, 1146, 1305
+_NO_DATABASE, _NO_SQL, _NO_BINARY_LOG, _UNKNOWN_ENGINE, _IS_OFF = 1046, 1064, 1381, 1286, 1289
 _NO_CREATED = {"CREATE PROCEDURE": 1305, "CREATE FUNCTION": 1305, "CREATE TRIGGER": 1360, "CREATE EVENT": 1539}
 _OTHER_COUNT, _SEVERAL_ROWS = 1222, 1172
 _MOST_DESCRIBED = 256
@@ -228,13 +209,7 @@ class Client:
         try:
             return await self._answered(statement, values, describe)
         except Error as error:
-            code = next((code for kind, code in _CODES if isinstance(error, kind)), _UNKNOWN)
-            if str(error).startswith("Out of Memory"):  # DuckDB's words
-                code = _NO_MEMORY
-            code = next((known for words, known in _CODES_OF_WORDS.items() if words in str(error)), code)
-            if "Function with name" in str(error) and "does not exist" in str(error):
-                code = _NO_SUCH_PROCEDURE
-            raise Refusal(code, str(error)) from None
+            raise Refusal(code_of(error, statement.text), str(error)) from None
         except RecursionError:
             raise Refusal(_NO_SQL, "the statement is nested too deeply") from None
 

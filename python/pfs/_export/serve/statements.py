@@ -241,7 +241,7 @@ def statements(text: str, has_names_in_quotes: bool = False) -> list[Statement]:
     Raises:
         InvalidValue: the text has no words of SQL.
     """
-    if "/*!" in text:
+    if "/*!" in text or "/*+" in text:
         text = _COMMENT.sub(_executed, text)
     try:
         tokens = mysql_tokens(text)
@@ -277,6 +277,8 @@ def _with_bytes(before: list[Token], token: Token) -> Token:
 
 def _executed(found: re.Match[str]) -> str:
     """Returns the text of a comment that MySQL executes, at its place; other texts as they are."""
+    if found[0].startswith("/*+"):  # advice for a planner is no part of a title
+        return " " * len(found[0])
     if found["executed"] is None or int(found["version"] or 0) > _VERSION:
         return found[0]
     return " " * (found.start("text") - found.start()) + found["text"] + "  "

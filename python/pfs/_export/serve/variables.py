@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHARSETS", "VERSION", "Session", "charset_of", "codec_of", "of_server", "text_of"]
 
-Value = str | int | bool
+Value = str | int | bool | float
 VERSION = f"{'.'.join(map(str, MYSQL))}-pfs-{_core.__version__}"  # clients decide by the first numbers what they may ask
 MOST_CLIENTS = 64
 MOST_STATEMENTS = 1000  # prepared ones of a client
@@ -47,7 +47,7 @@ _SESSION: dict[str, Value] = {
     "lc_messages": "en_US",
     "lc_time_names": "en_US",
     "lock_wait_timeout": 31536000,
-    "long_query_time": "10.000000",
+    "long_query_time": 10.0,
     "max_execution_time": 0,
     "max_heap_table_size": 16777216,
     "net_buffer_length": 16384,
@@ -159,7 +159,9 @@ def of_server(source: Source, listening: socket.socket | None) -> dict[str, Valu
 
 def text_of(value: Value) -> str:
     """Returns a value as SHOW VARIABLES has it."""
-    return ("OFF", "ON")[value] if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return ("OFF", "ON")[value]
+    return f"{value:.6f}" if isinstance(value, float) else str(value)
 
 
 def charset_of(collation: int) -> str:
@@ -238,6 +240,11 @@ class Session(Mapping[str, Value]):
             if str(value).lower() not in known:
                 raise Refusal(_WRONG_VALUE, f"Variable '{name}' can't be set to the value of '{value}'")
             value = known[str(value).lower()]
+        elif isinstance(before, float):
+            try:
+                value = max(0.0, float(value))
+            except ValueError:
+                raise Refusal(_WRONG_TYPE, f"Incorrect argument type to variable '{name}'") from None
         elif isinstance(before, int):
             if not str(value).isdecimal():
                 raise Refusal(_WRONG_TYPE, f"Incorrect argument type to variable '{name}'")
@@ -247,7 +254,7 @@ class Session(Mapping[str, Value]):
             value = str(value).lower()
         elif key == "time_zone":
             _zone(str(value))
-        self.own[key] = value if isinstance(value, int) else str(value)
+        self.own[key] = value if isinstance(value, int | float) else str(value)
 
     def set_charset(self, charset: str | None) -> None:
         """Sets the character set of statements and answers; None is the server's."""
