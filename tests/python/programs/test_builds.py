@@ -71,6 +71,8 @@ def test_recipes_have_the_version_of_the_tree() -> None:
     assert f"perfschema/{version[1]}" in PAGE
     conda = (ROOT / "cpp/packaging/conda/recipe.yaml").read_text()
     assert f"  version: {version[1]}\n" in conda
+    debian = (ROOT / "cpp/packaging/debian/changelog").read_text()
+    assert debian.startswith(f"perfschema ({version[1]}) ")
     # conda's recipe needs what the package needs.
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = {name.replace(">=", " >=") for name in (*project["dependencies"], f"python{project['requires-python']}")}
