@@ -40,6 +40,7 @@ __all__ = [
 
 _LARGE = 1 << 16
 _MOST_SHARED = 20_000  # texts of a column; a process has 10,000 digests
+_MEMBERS = "members"  # of SUMMARY
 _ATTRS = b"PANDAS_ATTRS"  # pandas calls them so in Parquet files
 
 
@@ -107,8 +108,8 @@ class ArchiveWriter:
         return packed.rows
 
     def finish(self, summary: Mapping[str, object]) -> None:
-        """Writes what the file says about its snapshot."""
-        self._archive.writestr(SUMMARY, json.dumps(summary, indent=1))
+        """Writes what the file says about its snapshot, and which members it has: one whose name is damaged would be no rows."""
+        self._archive.writestr(SUMMARY, json.dumps({**summary, _MEMBERS: self._archive.namelist()}, indent=1))
 
 
 @contextmanager
@@ -175,6 +176,9 @@ def read_archive_summary(path: str | os.PathLike[str]) -> dict[str, Any]:
         found = json.loads(archive.read(SUMMARY))
         if not isinstance(found, dict):
             raise InvalidValue(f"{os.fspath(path)} holds no snapshot: {SUMMARY} is no object")
+        for name in found.pop(_MEMBERS):
+            if name not in archive:
+                raise InvalidValue(f"{os.fspath(path)} cannot be read: there is no {name}")
         return found
 
 

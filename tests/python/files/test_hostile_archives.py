@@ -230,6 +230,38 @@ def test_a_cut_names_its_node(good: Path, tmp_path: Path, node: object) -> None:
     assert str(newest) in fleet.problems[0]
 
 
+@pytest.mark.parametrize("fact", ["cut", "previous", "pid"])
+def test_no_count_is_true(good: Path, tmp_path: Path, fact: str) -> None:
+    """A truth of JSON is a number of Python, and none of Arrow."""
+    shutil.copytree(good / "fleet", tmp_path / "fleet")
+    newest = sorted((tmp_path / "fleet/a").glob("*.pfs.zip"))[-1]
+    with zipfile.ZipFile(newest) as archive:
+        summary = json.loads(archive.read("snapshot.json"))
+    facts, key = (summary["fleet"]["processes"][0], 1) if fact == "pid" else (summary["fleet"], fact)
+    facts[key] = True
+    newest.write_bytes(with_member(newest.read_bytes(), "snapshot.json", json.dumps(summary).encode()))
+    fleet = pfs.fleet.read(tmp_path / "fleet")
+    for question in QUESTIONS:
+        fleet.sql(question).df()
+    assert str(newest) in fleet.problems[0]
+
+
+def test_a_member_whose_name_is_damaged_is_missing(good: Path, tmp_path: Path) -> None:
+    """Its table would have no rows, without a word."""
+    shutil.copytree(good / "fleet", tmp_path / "fleet")
+    newest = sorted((tmp_path / "fleet/a").glob("*.pfs.zip"))[-1]
+    for path, name in ((newest, f"process/{TABLE}.arrow"), (good / "x.pfs.zip", f"{TABLE}.arrow")):
+        data = path.read_bytes()
+        at = data.rindex(name.encode())  # in the directory, at the end
+        (tmp_path / path.name).write_bytes(data[:at] + b"x" + data[at + 1 :])
+    shutil.move(tmp_path / newest.name, newest)
+    fleet = pfs.fleet.read(tmp_path / "fleet")
+    assert dict(fleet.sql(COUNT).rows()) == {"a": 20, "b": 22}  # the cut before
+    assert fleet.problems == [f"{newest} cannot be read: there is no process/{TABLE}.arrow"]
+    with pytest.raises(pfs.InvalidValue, match=f"there is no {TABLE}.arrow"):
+        pfs.read_snapshot(tmp_path / "x.pfs.zip")
+
+
 @pytest.mark.parametrize("make", [stream_of_deflate, encrypted, of_another_method, deep_json])
 def test_commands_go_on_beside_a_damaged_cut(good: Path, tmp_path: Path, make: Callable[[bytes, random.Random], bytes]) -> None:
     shutil.copytree(good / "fleet", tmp_path / "fleet")

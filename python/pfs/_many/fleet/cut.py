@@ -130,7 +130,7 @@ def _node(value: object) -> str:
 
 
 def _count(value: object) -> int:
-    if not isinstance(value, int) or not 0 <= value < 2**63:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
         raise ValueError(f"{value!r} is no count")
     return value
 
