@@ -165,6 +165,20 @@ def elements_used_unchecked(root: Path) -> list[str]:
     ]
 
 
+def columns_of_one_name(root: Path) -> list[str]:
+    """Names of columns are arguments of templates: gcc 14 takes those of two files for one, though each is local to its file."""
+    seen: set[str] = set()
+    wrong = []
+    for path in sources(root):
+        if room_of(path, root) != "tables":
+            continue
+        for name in re.findall(r"^constexpr auto (k\w*Columns)\b", path.read_text(), re.MULTILINE):
+            if name in seen:
+                wrong.append(f"{path.relative_to(root)}: {name}")
+            seen.add(name)
+    return wrong
+
+
 CHECKS = {
     check.__name__: check
     for check in (
@@ -176,6 +190,7 @@ CHECKS = {
         gil_released_outside_its_helper,
         plain_getenv,
         elements_used_unchecked,
+        columns_of_one_name,
     )
 }
 
@@ -224,6 +239,11 @@ def test_every_room_exists_and_is_known() -> None:
             "elements_used_unchecked",
             "cpp/src/snapshot/bad.cpp",
             "const uint32_t seq = classes.at(row.index)->fold_seq.load();\n",
+        ),
+        (
+            "columns_of_one_name",
+            "cpp/src/tables/bad.cpp",
+            "constexpr auto kColumns =\n  columns();\nconstexpr auto kColumns = columns();\n",
         ),
     ],
 )

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Timestamp AsTime(int64_t micros) { return {micros}; }
 
-constexpr auto kColumns = columns(
+constexpr auto kSampleColumns = columns(
     col<&SessionRow::sample_id>("SAMPLE_ID", Unit::kNone,
                                 "Number of the sample: rows of one moment have the same, and later ones a higher one."),
     col<&SessionRow::sample_micros, &AsTime>("SAMPLE_TIME", Unit::kNone, "Moment of the sample, UTC."),
@@ -59,7 +59,7 @@ void Scan(const Snapshot& snapshot, RowSink<SessionRow> out) { Sessions(snapshot
 
 constexpr TableDef tables::active_sessions{
     .doc = "What each thread does now: one sample of what pfs record keeps.",
-    .columns = columns_of<kColumns>,
+    .columns = columns_of<kSampleColumns>,
     .scan = scan<&Scan>,
 };
 static_assert(ok(tables::active_sessions));

@@ -6,7 +6,7 @@
 namespace perfschema {
 namespace {
 
-constexpr auto kColumns =
+constexpr auto kThreadTimeColumns =
     columns(col<&ThreadTimeRow::role>(
                 "NAME", Unit::kNone,
                 "Name of the threads, with * for the numbers in it; (not seen): processor time of no thread here; (process): without pfs."),
@@ -27,7 +27,7 @@ void Scan(const Snapshot& snapshot, RowSink<ThreadTimeRow> out) {
 constexpr TableDef tables::thread_time{
     .doc = "Where the time of threads went: all of it, by what the threads did.",
     .key = {"NAME", "STATE"},
-    .columns = columns_of<kColumns>,
+    .columns = columns_of<kThreadTimeColumns>,
     .scan = scan<&Scan>,
 };
 static_assert(ok(tables::thread_time));
