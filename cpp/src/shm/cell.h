@@ -459,8 +459,7 @@ PFS_ALWAYS_INLINE void AddEvents(HalfWord& seq, ShmStat& stat, bool timed, uint6
   AddToStat(stat, timed, wait_ps, count);
 }
 
-// Makes numbers of another generation those of `gen`, without any. They are cleared first: if the process dies in between, nothing from
-// before a TRUNCATE counts again. REQUIRES: a CellWriter.
+// Clears numbers of another generation, and dates them `gen` then: if the process dies in between, none counts. REQUIRES: a CellWriter.
 template <typename Clear>
 PFS_ALWAYS_INLINE void StartGeneration(HalfWord& gen_word, uint32_t gen, Clear clear) {
   if (__builtin_expect(gen_word.load(kRelaxed) == gen, 1)) return;

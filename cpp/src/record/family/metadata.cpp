@@ -186,8 +186,7 @@ PFS_ALWAYS_INLINE void AddToClassCell(ThreadState& thread, uint32_t class_index,
 
 // Ends a wait that was not sampled, or that only the slow path may end.
 [[gnu::noinline]] void EndUnsampled(const Wait& wait) {
-  if (MayEndFast<Untimed>(wait)) return EndUntimed(wait);
-  if (wait.flags != kUnsampledFlags || !MayEndUnrecorded(wait)) return SlowEnd(wait);
+  if (wait.flags != kUnsampledFlags || !MayEndUnrecorded(wait)) return MayEndFast<Untimed>(wait) ? EndUntimed(wait) : SlowEnd(wait);
   if (!UnrecordedEnd<Counting::kCounted>(wait, UnsampledEnd<ClassEnd>{{wait.class_index}}, 0)) Finish(wait, 0);
 }
 
