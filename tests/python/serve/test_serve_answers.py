@@ -141,7 +141,8 @@ def test_an_answer_that_is_too_large_is_refused(folder: Path) -> None:
         many = "from range(20000) as a(i), range(20000) as b(i)"
         assert code_of(client, f"select a.i, b.i as j {many}") == 1104
         assert code_of(client, f"select a.i from range(9) as a(i) union all select b.i {many}") == 1104
-        assert code_of(client, f"select count(*) from (select distinct a.i as i, b.i as j {many}) as t") == 1041
+        distinct = f"select distinct concat(repeat('x', 500), a.i, '.', b.i) {many}"
+        assert code_of(client, f"select count(*) from ({distinct}) as t") == 1041
         assert not os.path.exists(".tmp")
         assert ask(client, "select count(*) from range(100000000) as r(i)") == [(100_000_000,)]
 
