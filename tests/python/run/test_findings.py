@@ -56,6 +56,8 @@ SAYS = {
     "refused": "40 of ",
     "sleep_under_lock": r"its holder sleeps at sleep_under_lock\.c:10$",
 }
+# Its threads seldom meet while others have the processors: it is silent in one of ten runs then.
+NEEDS_PROCESSORS = {"hot_lock"}
 NEEDS_A_DISK = {"io_under_lock", "commit_each", "fsync_each"}  # programs: they sync
 
 
@@ -110,7 +112,10 @@ def microseconds_of_sync(folder: Path) -> float:
 def test_the_fault_is_found_first_at_its_line(rule: Rule, source: Path, folder: Path) -> None:
     if source.stem in NEEDS_A_DISK and microseconds_of_sync(folder) < 300:
         pytest.skip("fsync takes no time in this folder")
-    found = found_in(built(source, folder), folder / source.stem.join("w_"))
+    for _ in range(3 if source.stem in NEEDS_PROCESSORS else 1):
+        found = found_in(built(source, folder), folder / source.stem.join("w_"))
+        if found:
+            break
     assert [one["name"] for one in found][:1] == [rule.name], found
     assert found[0]["place"] == place_of(source)
     assert re.search(SAYS.get(source.stem, ""), found[0]["sentence"])
