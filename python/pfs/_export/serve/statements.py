@@ -67,27 +67,22 @@ class Statement:
 
     def values(self) -> list[list[tuple[str, bool]]]:
         """Returns what stands between commas outside of brackets: texts, and whether each stood in quotes."""
-        found: list[list[tuple[str, bool]]] = [[]]
+        return [[(token.text, token.token_type == TokenType.STRING) for token in part] for part in self._parts()]
+
+    def _parts(self) -> list[list[Token]]:
+        found: list[list[Token]] = [[]]
         depth = 0
         for token in self._rest():
             depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
             if token.token_type == TokenType.COMMA and not depth:
                 found.append([])
             else:
-                found[-1].append((token.text, token.token_type == TokenType.STRING))
+                found[-1].append(token)
         return found
 
     def value_as_select(self, place: int) -> Statement | None:
         """Returns a SELECT of what the item of SET at this place assigns; None if that is a literal or a variable."""
-        items: list[list[Token]] = [[]]
-        depth = 0
-        for token in self._rest():
-            depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-            if token.token_type == TokenType.COMMA and not depth:
-                items.append([])
-            else:
-                items[-1].append(token)
-        item = items[place]
+        item = self._parts()[place]
         at = next((at for at, token in enumerate(item) if token.token_type in (TokenType.EQ, TokenType.COLON_EQ)), None)
         value = [] if at is None else item[at + 1 :]
         first = value[0].text if value else ""
@@ -106,11 +101,7 @@ class Statement:
             if depth or token.token_type != TokenType.INTO:
                 continue
             end, found = place + 1, []
-            while (
-                self._tokens[end : end + 1]
-                and self._tokens[end].token_type == TokenType.PARAMETER
-                and end + 1 < len(self._tokens)
-            ):
+            while end + 1 < len(self._tokens) and self._tokens[end].token_type == TokenType.PARAMETER:
                 found.append(self._tokens[end + 1].text.lower())
                 end += 2
                 if end < len(self._tokens) and self._tokens[end].token_type == TokenType.COMMA:
