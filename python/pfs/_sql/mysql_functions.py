@@ -9,7 +9,7 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from pfs._sql.mysql_times import TIMES, mysql_form
+from pfs._sql.mysql_times import TIMES, is_text, mysql_form
 from pfs.errors import InvalidValue
 
 __all__ = ["written"]
@@ -125,7 +125,7 @@ def written(node: Any) -> Any:
         return TIMES[kind](kind(this=node.expressions[0], expression=node.expressions[1], unit=exp.var("DAY")), _filled)
     if (made := _of_json(node, name) or _of_text(node, name)) is not None:
         return made
-    if name == "TIME_FORMAT" and len(node.expressions) == 2 and _is_text(node.expressions[1]):
+    if name == "TIME_FORMAT" and len(node.expressions) == 2 and is_text(node.expressions[1]):
         node.expressions[1].set("this", mysql_form(node.expressions[1].name))
     if name in _LEAST and len(_arguments(node)) < _LEAST[name]:
         return node
@@ -181,7 +181,7 @@ def _arguments(node: Any) -> list[Any]:
 
 def _zone(node: Any) -> Any:
     """Returns a zone of time as DuckDB has it: it knows no '+02:00', but hours with the other sign."""
-    if not _is_text(node):
+    if not is_text(node):
         return node
     found = re.fullmatch(r"([+-])0?(\d{1,2}):00", node.name)
     if node.name.upper() == "SYSTEM" or (found and found[2] == "0"):
@@ -189,12 +189,8 @@ def _zone(node: Any) -> Any:
     return exp.Literal.string(f"Etc/GMT{'-' if found[1] == '+' else '+'}{found[2]}") if found else node
 
 
-def _is_text(node: Any) -> bool:
-    return isinstance(node, exp.Literal) and node.is_string
-
-
 def _cast(node: Any, kind_of: Callable[[str], str]) -> Any:
-    kind = kind_of(node.name) if _is_text(node) else ""
+    kind = kind_of(node.name) if is_text(node) else ""
     return exp.TryCast(this=node, to=exp.DataType.build(kind, dialect="duckdb")) if kind else node
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-__all__ = ["TIMES", "moved", "mysql_form"]
+__all__ = ["TIMES", "is_text", "moved", "mysql_form"]
 
 _DAYS = {"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"}
 _UNITS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "MICROSECOND")
@@ -36,16 +36,20 @@ _DAY_MARK = "\1"  # stands for the day with its ending, which DuckDB does not kn
 Fill = Callable[[str, dict[str, Any]], Any]
 
 
+def is_text(node: Any) -> bool:
+    return isinstance(node, exp.Literal) and node.is_string
+
+
 def moved(this: Any, value: Any, unit: str, back: bool) -> Any:
     """Returns a time plus or minus an interval. A date plus days is a date. A text gets the form in which it is shown."""
-    is_text = isinstance(this, exp.Literal) and this.is_string
+    has_form = is_text(this)
     span = _span(value, unit)
-    is_date = not is_text and unit in _DAYS and _is_date(this)
-    start = exp.TryCast(this=this, to=exp.DataType.build("timestamp")) if is_text else this
+    is_date = not has_form and unit in _DAYS and _is_date(this)
+    start = exp.TryCast(this=this, to=exp.DataType.build("timestamp")) if has_form else this
     made: Any = exp.paren((exp.Sub if back else exp.Add)(this=start, expression=span))
     if is_date:
         return exp.cast(made, "date")
-    if is_text:
+    if has_form:
         has_clock = ":" in this.name or unit.rpartition("_")[2] not in _DAYS
         form = _MOMENT + (".%f" if "." in this.name or "MICROSECOND" in unit else "") if has_clock else _MOMENT[:8]
         made.meta["form"] = form
@@ -92,7 +96,7 @@ def _added(node: Any, fill: Fill) -> Any:
 
 def _extracted(node: Any, fill: Fill) -> Any:
     unit, text = node.this.name.upper(), node.expression
-    if isinstance(text, exp.Literal) and text.is_string:
+    if is_text(text):
         kind = "timestamp" if "-" in text.name[1:] else "interval"
         text = exp.TryCast(this=text, to=exp.DataType.build(kind, dialect="duckdb"))
         node.set("expression", text)
@@ -111,8 +115,7 @@ def _difference(node: Any, fill: Fill) -> Any:
 
 
 def _moment(node: Any) -> Any:
-    is_text = isinstance(node, exp.Literal) and node.is_string
-    return exp.TryCast(this=node, to=exp.DataType.build("timestamp")) if is_text else node
+    return exp.TryCast(this=node, to=exp.DataType.build("timestamp")) if is_text(node) else node
 
 
 def _week(node: Any, fill: Fill) -> Any:
@@ -140,7 +143,7 @@ def _parsed(node: Any, fill: Fill) -> Any:
     """Returns STR_TO_DATE(): NULL for a text of another form; a date, a time of the day, or both."""
     form = node.args["format"]
     found: Any = exp.Anonymous(this="try_strptime", expressions=[node.this, form])
-    if not (isinstance(form, exp.Literal) and form.is_string):
+    if not is_text(form):
         return found
     has_day = bool(re.search("%-?[YymdbBj]", form.name))
     has_clock = bool(_OF_CLOCK.search(form.name))
@@ -155,7 +158,7 @@ def _date(node: Any, fill: Fill) -> Any:
 def _time(node: Any, fill: Fill) -> Any:
     """Returns TIME(): a text without a day may have more than 24 hours."""
     this = node.this
-    is_span = isinstance(this, exp.Literal) and this.is_string and "-" not in this.name[1:]
+    is_span = is_text(this) and "-" not in this.name[1:]
     kind = "interval" if is_span else "time"
     return exp.TryCast(this=this if is_span else _moment(this), to=exp.DataType.build(kind, dialect="duckdb"))
 
