@@ -31,7 +31,7 @@ from pfs._ui.cli.options import Interval, where_option
 from pfs._ui.cli.options import Process as ProcessArgument
 from pfs._ui.cli.rows import write_lines
 from pfs._ui.cli.top_minute import MinuteLine
-from pfs._ui.cli.top_past import past_screen
+from pfs._ui.cli.top_past import cut, past_screen
 from pfs._ui.cli.top_view import HELP, KEYS, KEYS_OF_HISTORY, LONGEST, SHORTEST, View
 from pfs.errors import Error, InvalidValue, UnknownColumn
 
@@ -190,9 +190,7 @@ def shortened(name: str, width: int, section: Section) -> str:
     number, space, rest = name.partition(" ")
     if section.name == "threads" and space:
         return f"{number} …{rest[len(number) + 2 - width :]}"
-    if section.name == "statements":
-        return name[: width - 1] + "…"
-    return "…" + name[len(name) - width + 1 :]
+    return cut(name, width, keeps_end=section.name != "statements")
 
 
 def table_of(section: Section, rows: Sequence[Row], view: View, height: int, width: int, name_width: int) -> Table:

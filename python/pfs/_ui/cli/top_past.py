@@ -9,7 +9,7 @@ from rich.text import Text
 from pfs._read.past import HEADINGS, Past
 from pfs._read.show import count_text, plain, some, time_text
 
-__all__ = ["past_screen"]
+__all__ = ["cut", "past_screen"]
 
 _NOTHING = "The history has none of its events: a lock that was free and a wait that is only counted leave none."
 _MOST_LINE = 44  # columns of a line of code: its end tells more
@@ -22,7 +22,7 @@ def past_screen(section: str, name: str, past: Past, width: int, height: int) ->
     since = f" of the last {time_text(max(ages))}" if ages else ""
     title = plain(name.replace("thread/", "")) if section == "threads" else plain(name)
     title = title if section == "waits" else f"{section[:-1]} {title}"
-    shown = [Text(_cut(title, width, keeps_end=section != "statements"), style="bold")]
+    shown = [Text(cut(title, width, keeps_end=section != "statements"), style="bold")]
     if not past.events:
         shown += [Text(""), Text(_NOTHING[:width])]
         return [*shown, *(Text("") for _ in range(height - len(shown)))][:height]
@@ -57,13 +57,14 @@ def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: int, 
     for row in texts:
         cells = [f"{text:>{widths[at]}}" for at, text in enumerate(row[:numbers])]
         for text, space, heading in zip(row[numbers:], given, headings[numbers:], strict=True):
-            cells.append(f"{_cut(text, space, keeps_end=heading not in ('text', 'operation')):<{space}}")
+            cells.append(f"{cut(text, space, keeps_end=heading not in ('text', 'operation')):<{space}}")
         drawn.append(Text("  ".join(cells)[:width]))
     drawn[0] = Text(f"{drawn[0].plain:<{width}}", style="bold reverse")
     return drawn
 
 
-def _cut(text: str, width: int, keeps_end: bool) -> str:
+def cut(text: str, width: int, keeps_end: bool) -> str:
+    """Returns a text that fits the width: without its beginning, or without its end."""
     if len(text) <= width:
         return text
     if width < 2:
