@@ -160,3 +160,16 @@ def test_a_list_that_leads_out_or_is_a_circle_is_reported(copy: Path, what: str)
         pytest.raises(pfs.AttachError, match=rf"is damaged \(the {what} is wrong\): it can be read but not changed"),
     ):
         remote.call("update", "setup_instruments", [], [("ENABLED", "NO")])
+
+
+def test_elements_that_have_no_memory_are_reported(copy: Path) -> None:
+    """An array has 15 elements, and says that no byte of it is in the file."""
+    with SegmentFile(copy) as file:
+        file.put_array("Classes", mapped=0)
+    from pfs._process.remote import Remote
+
+    with (
+        Remote(str(copy)) as remote,
+        pytest.raises(pfs.AttachError, match="is damaged: it can be read but not changed"),
+    ):
+        remote.call("update", "setup_instruments", [], [("ENABLED", "NO")])
