@@ -102,7 +102,7 @@ bool IsNamedAfterMaker(const Site& maker, Kind kind, const void* address) {
 pfs_key_t KeyOf(const Site& maker, Kind kind, const Traits& traits, const void* address) {
   if (maker.name != nullptr) {
     return KeyOfNamed(traits.make, kPython, maker.name,
-                      kind == Kind::kPythonObject ? "Lock of a free-threaded CPython, by what it protects: waits alone are seen."
+                      kind == Kind::kPythonObject ? "Lock of CPython, by what it protects or the line that waits: waits alone are seen."
                                                   : "Of a Python program, by the line that makes a lock or that waits.");
   }
   if (const char* const name = NameOfGil(address, kind); name != nullptr) {

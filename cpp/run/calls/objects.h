@@ -37,7 +37,7 @@ enum class Kind : uint8_t {
   kTeam,
   kAio,
   kPythonLock,
-  kPythonObject  // what a lock of a free-threaded CPython protects
+  kPythonObject  // what a lock of CPython protects that is no semaphore
 };
 static_assert(static_cast<uint32_t>(Kind::kPythonObject) < Site::kKinds);
 // Returns what stands before the place in a name of the kind, such as "sleep-".

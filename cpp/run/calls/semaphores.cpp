@@ -18,10 +18,11 @@ using namespace perfschema::run;
 
 namespace {
 
-// The line of the thread's last try that failed.
+// The line of the thread's last try that failed. `lock`: what the thread waits for, if the semaphore is made for that wait alone.
 struct Tried {
   const void* semaphore;
   SourceLine at;
+  Object* lock;
 };
 thread_local constinit Tried t_tried __attribute__((tls_model("initial-exec"))) = {};
 
@@ -41,7 +42,8 @@ Object* PythonLockAt(const void* semaphore) {
   if (!perfschema::g_came_late) return nullptr;
   const Object* const known = PythonLockAt(semaphore);
   const bool is_awake = known != nullptr && known->maker.load(std::memory_order_relaxed) != nullptr;
-  if (!is_awake) (void)NotePythonLock(semaphore, 1, caller);
+  const Site* awaited = nullptr;
+  if (!is_awake) (void)NotePythonLock(semaphore, 1, caller, &awaited);
   return PythonLockAt(semaphore);
 }
 
@@ -70,7 +72,7 @@ Object* ObjectOfWork(const Object& lock, const void* semaphore) {
   Kind kind;
   const Site* const name = NameOfPark(semaphore, caller, &kind);
   if (name == nullptr) return ObjectAt(semaphore, Kind::kSemaphore, caller);
-  t_tried = {semaphore, PythonLineOfThread(nullptr)};
+  t_tried = {semaphore, PythonLineOfThread(nullptr), nullptr};
   return ObjectOfSite(name, kind);
 }
 
@@ -83,6 +85,10 @@ template <typename Call>
   if (object == nullptr && __builtin_expect(g_reads_free_threads, 0)) {
     Object* const parked = ObjectOfPark(semaphore, caller);
     const Waiting event(parked, source, parked != nullptr && parked->kind == Kind::kPythonObject ? lock : wait);
+    return call();
+  }
+  if (object == nullptr && t_tried.semaphore == semaphore && t_tried.lock != nullptr) {
+    const Waiting event(t_tried.lock, source, lock);
     return call();
   }
   if (object == nullptr) {
@@ -106,10 +112,12 @@ template <typename Call>
 PFS_REPLACES int sem_init(sem_t* semaphore, int shared, unsigned value) {
   const int rc = PFS_REAL(sem_init)(semaphore, shared, value);
   if (rc != 0 || shared != 0) return rc;
-  if (!NotePythonLock(semaphore, value, PFS_CALLER)) {
+  const Site* awaited = nullptr;
+  if (!NotePythonLock(semaphore, value, PFS_CALLER, &awaited)) {
     NoteInit(semaphore, Kind::kSemaphore, PFS_CALLER);
-  } else if (value == 0 && g_is_python) {
-    t_tried = {semaphore, PythonLineOfThread(nullptr)};  // the wait comes when the GIL has been let go
+    t_tried = {};
+  } else if (value == 0 && g_is_python) {  // the wait comes when the GIL has been let go
+    t_tried = {semaphore, PythonLineOfThread(nullptr), awaited != nullptr ? ObjectOfSite(awaited, Kind::kPythonObject) : nullptr};
   }
   return rc;
 }
@@ -158,7 +166,7 @@ PFS_REPLACES int sem_trywait(sem_t* semaphore) {
   if (rc != 0) {
     const int error = errno;
     (void)LockBeforeJoin(semaphore, PFS_CALLER);
-    t_tried = {semaphore, PythonLineOfThread(nullptr)};
+    t_tried = {semaphore, PythonLineOfThread(nullptr), nullptr};
     errno = error;
     return rc;
   }

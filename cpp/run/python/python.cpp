@@ -42,6 +42,7 @@ constinit const Site of_interpreter = {"interpreter", nullptr, 0, "interpreter"}
 struct Made {
   const Site* site;
   Kind kind;
+  bool is_join = false;   // a thread's end is waited for
   bool is_first = true;   // no frame has been seen
   bool is_of_all = true;  // none has been seen but of threading or queue
 };
@@ -53,7 +54,8 @@ struct VisitOfMade {
     const bool is_first = made->is_first;
     made->is_first = false;
     if (is_first && code.role == Code::Role::kWaits) made->kind = Kind::kSemaphore;
-    const char* const own_name = is_first && code.role == Code::Role::kIsJoined        ? "threading.Thread.join"
+    made->is_join = made->is_join || (is_first && code.role == Code::Role::kIsJoined);
+    const char* const own_name = made->is_join                                         ? "threading.Thread.join"
                                  : made->is_of_all && code.role == Code::Role::kStarts ? "threading.Thread.start"
                                                                                        : nullptr;
     const bool is_better = made->is_of_all && code.waiting != nullptr && !code.is_of_all;
@@ -132,7 +134,7 @@ void AddPythonLayer() {
 PFS_IN_EVERY_PROCESS void StartPython(int count, char** arguments) {
   interpreter = FindPython();
   g_is_python = interpreter != nullptr && !g_python_is_free_threaded;
-  if (g_python_is_free_threaded) StartFreeThreads(*interpreter);
+  if (interpreter != nullptr) StartParks(*interpreter);
   g_has_python_locks = g_is_python || g_reads_free_threads;
   if (const char* const joined = Setting("PFS_RUN_LAYER"); joined != nullptr) {
     std::snprintf(layer, sizeof layer, "%s", joined);
@@ -154,14 +156,19 @@ bool IsOfPythonLayer(const char* path) {
   return length != 0 && std::strncmp(path, layer, length) == 0 && (path[length] == '/' || path[length] == 0);
 }
 
-bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
+bool NotePythonLock(const void* semaphore, unsigned value, const void* caller, const Site** awaited) {
   // The interpreter makes no other semaphores. The compiler may have put PyThread_allocate_lock() into its callers.
   if (!g_is_python) return g_reads_free_threads && NoteFreeLock(semaphore, value, caller);
   if (RunIsOff() || value > 1 || MapOf(caller) != interpreter) return false;
   const int error = errno;
   Made made = MadeByThread();
-  if (value == 0 || t_makes_queue) made.kind = Kind::kSemaphore;
-  WakeObject(semaphore, made.kind, made.site);
+  if (value == 0 && (made.is_join || (made.kind == Kind::kPythonLock && IsForLockOfThreading(semaphore)))) {
+    ForgetObject(semaphore);
+    *awaited = made.site;
+  } else {
+    if (value == 0 || t_makes_queue) made.kind = Kind::kSemaphore;
+    WakeObject(semaphore, made.kind, made.site);
+  }
   errno = error;
   return true;
 }
@@ -173,6 +180,7 @@ const Site* NameOfPark(const void* semaphore, const void* caller, Kind* kind) {
   if (parked.site != nullptr) return parked.site;
   const Made made = MadeByFreeThread();
   if (made.kind == Kind::kSemaphore) *kind = made.kind;  // the lock of a threading.Condition
+  if (made.is_join) *kind = Kind::kPythonObject;
   return made.site;
 }
 

@@ -41,9 +41,9 @@ void NameEarlyThread(uint64_t os_id, const char* name);
 bool IsOfPythonLayer(const char* path);
 
 // Notes a semaphore if it is a Python lock. Returns whether it is. `caller`: of sem_init(). Locks of CPython 3.14 are no semaphores. A
-// thread that must wait for one makes a semaphore of value 0 for that wait, and still has the GIL: it is a condition that has the name of
-// the line that waits.
-bool NotePythonLock(const void* semaphore, unsigned value, const void* caller);
+// thread that must wait makes a semaphore of value 0 for that wait, and still has the GIL. If it will wait for a lock of threading,
+// `awaited` becomes the name of the lock: the line that waits. Else the semaphore is a condition of that name.
+bool NotePythonLock(const void* semaphore, unsigned value, const void* caller, const Site** awaited);
 
 // Returns the name of what a free-threaded interpreter waits for with a semaphore that no lock has, and its kind; nullptr if it does not
 // wait. `caller`: of sem_wait(). REQUIRES: g_reads_free_threads.

@@ -143,7 +143,9 @@ Code::Whose WhoseIs(std::string_view text) {
 Code::Role RoleOf(std::string_view function) {
   if (function == "wait") return Code::Role::kWaits;    // Condition.wait()
   if (function == "start") return Code::Role::kStarts;  // it waits until the thread runs
-  return function == "_set_tstate_lock" ? Code::Role::kIsJoined : Code::Role::kNone;
+  // What join() waits for: made by a new thread, or by the wait itself from 3.13 on. _shutdown() joins all when the program ends.
+  const bool is_joined = function == "_set_tstate_lock" || function == "join" || function == "_shutdown";
+  return is_joined ? Code::Role::kIsJoined : Code::Role::kNone;
 }
 
 }  // namespace

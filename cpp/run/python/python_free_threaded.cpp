@@ -31,6 +31,8 @@ struct Exports {
   const void *type_of_types, *type_of_dicts, *type_of_code, *type_of_texts, *type_of_bytes;
 };
 PFS_SET_IN_EVERY_PROCESS Exports python = {};
+// Whether these are known, and what they say is right. Constant after start.
+PFS_SET_IN_EVERY_PROCESS bool knows_parks = false;
 
 template <typename Value>
 Value At(const void* object, uint64_t offset) {
@@ -230,6 +232,9 @@ Parked OfInterpreter(uint64_t in_runtime, uint64_t in_interpreter, bool is_mutex
   return {SiteOfText("interpreter"), Kind::kPythonObject};
 }
 
+// Returns whether a type is one of the locks of threading.
+bool IsTypeOfLock(std::string_view type) { return type == "_thread.lock" || type == "_thread.RLock"; }
+
 // Returns what a lock protects that is not the interpreter's. A lock that `is_known` is a PyMutex that a thread waits for.
 Parked OfMutex(const char* lock, bool is_known, bool is_of_two) {
   constexpr uintptr_t kLockInObject = 10;  // PyObject.ob_mutex
@@ -240,8 +245,7 @@ Parked OfMutex(const char* lock, bool is_known, bool is_of_two) {
   };
   const bool guards_object = is_in(kLockInObject);
   if (!guards_object && !is_in(python.at.object.size)) return {SiteOfText("interpreter"), Kind::kPythonObject};
-  if (!guards_object && (std::string_view(type) == "_thread.lock" || std::string_view(type) == "_thread.RLock"))
-    return {nullptr, Kind::kPythonObject};
+  if (!guards_object && IsTypeOfLock(type)) return {nullptr, Kind::kPythonObject};
   char name[80];
   std::snprintf(name, sizeof name, "%s-%s", guards_object && is_of_two ? "two-objects" : "object", type);
   return {SiteOfText(name), Kind::kPythonObject};
@@ -249,7 +253,7 @@ Parked OfMutex(const char* lock, bool is_known, bool is_of_two) {
 
 }  // namespace
 
-PFS_IN_EVERY_PROCESS void StartFreeThreads(const link_map& interpreter) {
+PFS_IN_EVERY_PROCESS void StartParks(const link_map& interpreter) {
   const Exported exported(interpreter);
   const auto find = [&](std::string_view name) { return exported.Find(SymbolName(name)); };
   const auto* const runtime = static_cast<const char*>(find("_PyRuntime"));
@@ -263,14 +267,15 @@ PFS_IN_EVERY_PROCESS void StartFreeThreads(const link_map& interpreter) {
             find("PyBytes_Type")};
   const PythonOffsets& at = python.at;
   constexpr uint64_t kMostOffset = 64;
-  const bool is_known = at.is_free_threaded && at.version <= kPython314;  // 3.15 was not tried
-  if (!is_known || python.state_of_thread == nullptr || at.object.type > kMostOffset || at.type.name > kMostOffset) return;
+  const bool is_tried = !at.is_free_threaded || at.version <= kPython314;  // 3.15 without the GIL was not
+  if (at.version == 0 || !is_tried || python.state_of_thread == nullptr) return;
+  if (at.object.type > kMostOffset || at.type.name > kMostOffset) return;
   const auto is_type = [](const void* type, const char* name) {
     return type != nullptr && TypeOf(type) == python.type_of_types && std::strcmp(At<const char*>(type, python.at.type.name), name) == 0;
   };
-  g_reads_free_threads = is_type(python.type_of_types, "type") && is_type(python.type_of_dicts, "dict") &&
-                         is_type(python.type_of_code, "code") && is_type(python.type_of_texts, "str") &&
-                         is_type(python.type_of_bytes, "bytes");
+  knows_parks = is_type(python.type_of_types, "type") && is_type(python.type_of_dicts, "dict") && is_type(python.type_of_code, "code") &&
+                is_type(python.type_of_texts, "str") && is_type(python.type_of_bytes, "bytes");
+  g_reads_free_threads = knows_parks && at.is_free_threaded;
 }
 
 namespace {
@@ -342,6 +347,15 @@ const Line* FreeFrames::LineOf(const Frame& frame, bool with_lock, Line* copy) c
   const int line = LineAt(frame.code, frame.at);
   *copy = {frame.code, nullptr, frame.at, line, with_lock ? SiteOfLock({module_, module_bytes_}, line) : nullptr};
   return copy;
+}
+
+bool IsForLockOfThreading(const void* semaphore) {
+  if (!knows_parks) return false;
+  const char* const lock = LockOf(semaphore);
+  uint8_t state;
+  char type[64];
+  return reinterpret_cast<uintptr_t>(lock) % alignof(void*) == 0 && ReadIfThere(lock, &state, sizeof state) && state == kLockedAndParked &&
+         NameOfType(lock - python.at.object.size, type, sizeof type) && IsTypeOfLock(type);
 }
 
 void NotePark(const void* semaphore) {

@@ -1,12 +1,12 @@
-// run/python/python_free_threaded.h: the frames of a CPython that was built without the GIL, and what its threads wait for.
+// run/python/python_free_threaded.h: what the threads of a CPython wait for whose locks are bytes, and their frames if it has no GIL.
 //
 // Nothing of CPython is called here: a thread that waits holds a lock of the interpreter's table of waiters, or has let go of the
 // interpreter. A thread reads its own frames, and the code, names and tables of lines that they keep alive. None of these changes. The
 // interpreter says itself where the fields of its structs are (python_offsets.h).
 //
-// A lock of such an interpreter is a byte, most of them in an object: PyMutex. A thread takes a free one without a call. A thread that must
-// wait makes a semaphore on its stack; the word in front of it is the address of the byte. So only waits are seen, and free locks cost
-// nothing.
+// A lock of a free-threaded interpreter is a byte, most of them in an object: PyMutex. So are the locks of threading from 3.14 on, also
+// with the GIL. A thread takes a free one without a call. A thread that must wait makes a semaphore on its stack; the word in front of it
+// is the address of the byte. So only waits are seen, and free locks cost nothing.
 #pragma once
 
 #include <link.h>
@@ -20,7 +20,10 @@ namespace perfschema::run {
 extern bool g_reads_free_threads __attribute__((visibility("hidden")));
 
 // Checks the interpreter's description of its structs against objects that it has. Called once, at the start.
-void StartFreeThreads(const link_map& interpreter);
+void StartParks(const link_map& interpreter);
+
+// Returns whether a thread makes this semaphore to wait for a Lock or RLock of threading. REQUIRES: it makes it now, in the interpreter.
+bool IsForLockOfThreading(const void* semaphore);
 
 // Walks the frames of this thread by the interpreter's structs. Nothing is remembered of them.
 class FreeFrames {

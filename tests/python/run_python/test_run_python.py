@@ -98,7 +98,7 @@ def test_a_deadlock_is_named_by_the_lines_of_its_locks(tmp_path: Path, kind: str
             assert shown.endswith(f" for {locks}{lock} (lock) at app.py:{line}, DEADLOCK {first} -> {second} -> {first}")
         # The main thread waits for a thread that does not end.
         joins = schema.table("blocked")
-        assert "wait/synch/mutex/python/threading.Thread.join" in set(joins["EVENT_NAME"]) or sys.version_info >= (3, 13)
+        assert "wait/synch/mutex/python/threading.Thread.join" in set(joins["EVENT_NAME"])
 
 
 COUNTED = """\

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pfs
+from tests import LOCKS_ARE_SEMAPHORES
 from tests.conftest import ROOT
 from tests.python.run.test_run import PFS, own_folder, pytestmark, run
 from tests.python.run_python.test_run_python import written
@@ -91,10 +92,46 @@ def test_a_wait_for_an_item_is_no_wait_for_a_lock(tmp_path: Path) -> None:
     found = json.loads(report.read_text())
     locks = {row["name"]: row for row in found["locks"]}
     conditions = {row["name"]: row for row in [*found["conditions"], *found["idle"]]}
-    assert conditions["wait/synch/cond/python/__main__:7"]["count"] >= 12
-    assert "wait/synch/mutex/python/__main__:7" not in locks
-    assert locks["wait/synch/mutex/python/__main__:8"]["time"] > 0  # the lock itself
-    assert {row["name"] for row in found["blocked"]} == {"wait/synch/mutex/python/__main__:8"}
+    queue, lock = (7, 8) if LOCKS_ARE_SEMAPHORES else (10, 11)  # the line that makes it, or that waits
+    assert conditions[f"wait/synch/cond/python/__main__:{queue}"]["count"] >= 12
+    assert f"wait/synch/mutex/python/__main__:{queue}" not in locks
+    assert locks[f"wait/synch/mutex/python/__main__:{lock}"]["time"] > 0  # the lock itself
+    assert {row["name"] for row in found["blocked"]} == {f"wait/synch/mutex/python/__main__:{lock}"}
+
+
+HELD = """\
+import json, threading, time
+lock, first, changed = threading.Lock(), threading.Event(), threading.Condition()
+def hold():
+    with lock: first.set(); time.sleep(0.3)
+    time.sleep(0.2)
+    with changed: changed.notify()
+threading.Thread(target=hold).start()
+first.wait()
+begin = time.monotonic()
+with lock: waited = time.monotonic() - begin
+with changed: changed.wait(10)
+late = threading.Thread(target=time.sleep, args=(0.2,))
+late.start(); late.join()
+print(json.dumps(waited))
+"""
+
+
+def test_only_what_is_held_is_a_lock(tmp_path: Path) -> None:
+    """A lock, a condition and the end of a thread are three classes in each CPython, whatever its locks are made of."""
+    (path := tmp_path / "shop.py").write_text(HELD)
+    report = tmp_path / "report.json"
+    done = run(*PFS, "run", "--json", "-o", report, "--", sys.executable, path)
+    found = json.loads(report.read_text())
+    name = f"wait/synch/mutex/python/__main__:{2 if LOCKS_ARE_SEMAPHORES else 10}"
+    (blocked,) = found["blocked"]
+    assert (blocked["name"], blocked["source"], blocked["count"]) == (name, "shop.py:10", 1)
+    assert blocked["time"] / 1e12 == pytest.approx(float(done.stdout), rel=0.2)
+    assert {row["name"]: row["count"] for row in found["locks"] if "__main__" in row["name"]}[name] >= 1
+    classes = {row["class"]: row["time"] / 1e12 for row in found["classes"]}
+    assert classes["ends of threads of Python (join)"] >= 0.15
+    waits = {row["name"] for row in [*found["conditions"], *found["idle"]]}
+    assert {f"wait/synch/cond/python/__main__:{line}" for line in (8, 11)} & waits
 
 
 SHARED = """\
