@@ -32,7 +32,7 @@ __all__ = ["own_folder", "pytestmark"]
 PROGRAMS = Path(__file__).parents[2] / "programs"
 FAULTS = {path.stem: path for path in (PROGRAMS / "faults").iterdir()}
 AS_ROOT = {"slow_names"}
-OF_PYTHON_LOCKS = {"deadlock", "statement_under_lock", "phases"}
+OF_PYTHON_LOCKS = {"deadlock", "statement_under_lock"}
 CASES = [
     pytest.param(
         rule,
