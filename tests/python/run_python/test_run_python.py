@@ -454,7 +454,7 @@ def test_a_program_that_loads_python_later_may_import_the_layer(tmp_path: Path) 
 
 def test_the_parts_of_python_are_checked() -> None:
     wrong = run(*PFS, "run", "--python", "thread", "--", "true")
-    legal = "threads, requests, clients, drivers, lines, tasks, tests, cells, asyncio, none"
+    legal = "threads, requests, clients, drivers, lines, tasks, tests, cells, asyncio, queues, none"
     assert (wrong.returncode, f"legal are {legal}" in wrong.stderr) == (2, True)
 
 

@@ -401,7 +401,9 @@ async def main():
     ready = asyncio.Event()
     changed = asyncio.Condition(lock)
     async def pass_by(what):
-        async with what: await asyncio.sleep(0.001)
+        async with what:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
     await asyncio.gather(*(pass_by(lock) for _ in range(5)), *(pass_by(gate) for _ in range(5)))
     getters = asyncio.gather(*(queue.get() for _ in range(3)), *(ready.wait() for _ in range(2)))
     await asyncio.sleep(0)
@@ -423,18 +425,63 @@ asyncio.run(main())
 """
 
 
-def test_tasks_of_asyncio_wait_by_the_line_that_makes_the_object(tmp_path: Path) -> None:
-    """Who need not wait makes no statement: the first of five tasks at the lock, the first two at the semaphore."""
+def test_tasks_of_asyncio_wait_by_the_line_of_the_object(tmp_path: Path) -> None:
+    """Who need not wait makes no statement: the first of five tasks at the lock, the first two at the semaphore.
+
+    Three of the five get the lock while others wait for it: what they await is known.
+    """
     (path := tmp_path / "tasks.py").write_text(ASYNCIO)
-    report = report_of(tmp_path, sys.executable, path, options=("--python", "threads,asyncio"))
-    assert {row["digest_text"]: (row["count"], row["errors"]) for row in report["statements"]} == {
-        "`__main__:3`": (4 + 1 + 1, 1),  # one in vain; the task that waited for the condition takes the lock again
-        "`__main__:4`": (3, 0),
-        "`__main__:5`": (3, 0),
-        "`__main__:6`": (2, 0),
-        "`__main__:7`": (1, 0),
+    locks = {
+        "`asyncio.Lock __main__:9`": (4 + 1 + 1, 1),  # one in vain; the task that waited for the condition takes the lock again
+        "`asyncio.Lock __main__:9 held at tasks.py:11`": (3, 0),
+        "`asyncio.BoundedSemaphore __main__:9`": (3, 0),
     }
-    assert report_of(tmp_path, sys.executable, path)["statements"] == []
+    others = {
+        "`asyncio.PriorityQueue __main__:5`": (3, 0),
+        "`asyncio.Event __main__:6`": (2, 0),
+        "`asyncio.Condition __main__:7`": (1, 0),
+    }
+
+    def seen(*options: str) -> dict[str, tuple[int, int]]:
+        statements = report_of(tmp_path, sys.executable, path, options=options)["statements"]
+        return {row["digest_text"]: (row["count"], row["errors"]) for row in statements}
+
+    assert seen("--python", "threads,asyncio,queues") == locks | others
+    assert seen() == locks
+    assert seen("--python", "threads") == {}
+
+
+HELD = """\
+import asyncio
+async def first(lock):
+    async with lock: await asyncio.sleep(0.03)
+async def second(lock):
+    async with lock: await asyncio.sleep(0)
+    await asyncio.sleep(0.02)
+async def main():
+    lock = asyncio.Lock()
+    asyncio.create_task(first(lock))
+    await asyncio.sleep(0)
+    await asyncio.gather(*(second(lock) for _ in range(3)))
+    async with lock:  # nobody waits
+        task = asyncio.create_task(second(lock))
+        await asyncio.sleep(0.01)
+    await task
+    waiters = [asyncio.create_task(second(lock)) for _ in range(3)]
+    async with lock:
+        await asyncio.sleep(0)
+        waiters[1].cancel()
+        await asyncio.sleep(0.01)
+    await asyncio.gather(*waiters, return_exceptions=True)
+asyncio.run(main())
+"""
+
+
+def test_what_a_task_awaits_after_it_gave_the_lock_away_is_not_under_the_lock(tmp_path: Path) -> None:
+    (path := tmp_path / "held.py").write_text(HELD)
+    statements = report_of(tmp_path, sys.executable, path)["statements"]
+    seen = {row["digest_text"]: (row["count"], row["errors"]) for row in statements}
+    assert seen == {"`asyncio.Lock __main__:5`": (3 + 1 + 3, 1)}
 
 
 # ---- sqlite3

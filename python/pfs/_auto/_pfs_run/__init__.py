@@ -1,6 +1,6 @@
 """The Python layer of ``pfs run``: wraps functions of modules when the program has imported them.
 
-PFS_RUN_PYTHON says which parts, with commas in between; without it, all but asyncio. Each part is a module here whose PATCHES
+PFS_RUN_PYTHON says which parts, with commas in between; without it, all but queues. Each part is a module here whose PATCHES
 maps a module of the program to the function that wraps what is in it. A part is imported when the program has imported that
 module, and not before.
 """
@@ -43,12 +43,13 @@ PARTS = {
         "_socket": "lines",
         "_sqlite3": "lines",
     },
-    "asyncio": {"asyncio.locks": "asyncio_py", "asyncio.queues": "asyncio_py"},
+    "asyncio": {"asyncio.locks": "asyncio_py"},
+    "queues": {"asyncio.queues": "asyncio_py"},
     "tasks": {"celery.app.trace": "tasks"},
     "tests": {"_pytest.runner": "tests"},
     "cells": {"IPython.core.interactiveshell": "cells"},
 }
-_DEFAULT = ",".join(part for part in PARTS if part != "asyncio")
+_DEFAULT = ",".join(part for part in PARTS if part != "queues")
 _finders = []  # the one that is in sys.meta_path
 
 

@@ -64,6 +64,10 @@ class ByObject:
         entry = self._entries.get(id(key))
         return entry and entry[0]
 
+    def pop(self, key):
+        entry = self._entries.pop(id(key), None)
+        return entry and entry[0]
+
 
 # The languages of texts, as PFS_DIALECT_... in perfschema/statement.h.
 MYSQL, POSTGRESQL, REDIS, HTTP, PYTHON = 1, 2, 8, 9, 10

@@ -6,6 +6,7 @@ from weakref import WeakSet
 __all__ = ["is_replaced", "put", "replace", "undo"]
 
 _replacements = WeakSet()
+_INHERITED = object()
 _done = []  # what undo() puts back
 
 
@@ -24,8 +25,8 @@ def replace(owner, name, make):
 
 
 def put(owner, name, replacement):
-    """Puts something in the place of an attribute of a class or a module."""
-    _done.append((owner, name, vars(owner)[name], replacement))
+    """Puts something in the place of an attribute of a class or a module, also of an inherited one."""
+    _done.append((owner, name, vars(owner).get(name, _INHERITED), replacement))
     setattr(owner, name, replacement)
 
 
@@ -33,7 +34,11 @@ def undo():
     """Puts back what is still in its place."""
     while _done:
         owner, name, original, replacement = _done.pop()
-        if vars(owner).get(name) is replacement:
+        if vars(owner).get(name) is not replacement:
+            continue
+        if original is _INHERITED:
+            delattr(owner, name)
+        else:
             setattr(owner, name, original)
 
 

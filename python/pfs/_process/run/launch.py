@@ -45,8 +45,8 @@ PARTS = {
     "memory": ("memory/%",),
 }
 # Parts of the Python layer: python/pfs/_auto/_pfs_run.
-PYTHON_PARTS = ("threads", "requests", "clients", "drivers", "lines", "tasks", "tests", "cells")
-PYTHON_MORE = ("asyncio",)  # parts that only --python chooses
+PYTHON_PARTS = ("threads", "requests", "clients", "drivers", "lines", "tasks", "tests", "cells", "asyncio")
+PYTHON_MORE = ("queues",)  # parts that only --python chooses
 # A program has more instruments of its own than a program that was instrumented by hand.
 _NO_LIMIT = 1048576  # the most that these options take
 _NOWHERE = "/dev/null/run"  # no folder can be made there

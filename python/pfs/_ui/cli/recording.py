@@ -27,7 +27,7 @@ python_option = click.option(
     metavar="A,B,...",
     default=",".join(launch.PYTHON_PARTS),
     callback=some_of((*_OF_PYTHON, "none"), "part of Python"),
-    help=f"Of Python programs also record these, or none: {', '.join(_OF_PYTHON)}.  [default: all but asyncio]",
+    help=f"Of Python programs also record these, or none: {', '.join(_OF_PYTHON)}.  [default: all but queues]",
 )
 contended_option = click.option(
     "--all-on/--contended", help="Time each lock, or only locks that must be waited for.  [default: contended]"
