@@ -4,6 +4,7 @@
 process    p (its number here), pid, parent, command, began (microseconds), span (until its end), busy (without idle)
 wait       the last waits: kind, p, thread, event, name, place, op, object, file, bytes, t0, t1, dt, nest, scale, more, waited_for
 statement  the last statements: p, thread, event, name, place, text, rows, t0, t1, dt, nest
+task       the last waits of tasks of asyncio: p, name, place, lock, held_at (an await of its holder), t0, t1, dt
 total      sums of waits by p and name: kind, n, dt, place (of the longest), kept (time in `wait`)
 file       sums of files by p and name: kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt
 digest     sums of statements by p and text: n, dt, rows, errors
@@ -30,7 +31,7 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pfs._process.findings.queues import Covered, Wait, add_queues, threads_waited_for
+from pfs._process.findings.queues import Covered, Wait, add_queues, threads_waited_for, times_outside
 from pfs._process.recorded import GIL, JOIN, START, is_lock_wait, is_noise
 from pfs._read.places.readable import Readable
 from pfs._read.show import command_text, storable
@@ -67,6 +68,7 @@ _SCHEMA = """
 create table process(p integer primary key, pid, parent, command, began, span, busy);
 create table wait(p, thread, event, name, kind, place, op, object, file, bytes, t0, t1, dt, nest, scale, more, waited_for);
 create table statement(p, thread, event, name, place, text, rows, t0, t1, dt, nest);
+create table task(p, name, place, lock, held_at, t0, t1, dt);
 create table total(p, name, kind, n, dt, place, kept);
 create table file(p, name, kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt);
 create table digest(p, text, n, dt, rows, errors);
@@ -121,6 +123,7 @@ _KINDS = {JOIN: "join", START: "start", GIL: "gil"}
 _KIND = re.compile(r"wait/(?:synch|io|system/[^/]*)/([a-z]+)")
 # States of thread_time in which a thread does nothing: no fault takes of them. A busy machine makes threads runnable for longer.
 _PASSIVE = ("runnable", "idle", "/sleep", "/join", ".join", "/cond", "starting", "ending")
+_OF_TASKS = "statement/asyncio/"
 _MOST = 2**63 - 1  # of an integer of SQLite
 _MOST_ROWS = 500_000  # of histories: later processes give their sums only
 
@@ -284,7 +287,10 @@ class Facts:
         return {name: (n, dt) for name, n, dt, _ in waits}
 
     def _add_history(self, p: int, source: Recorded, total: dict[str, tuple[int, int]], since: int) -> int:
-        """Returns for how long the first thread was idle: a process that has children waits for them."""
+        """Returns for how long the first thread was idle.
+
+        A process that has children waits for them; a loop of asyncio is not idle while a task waits for a lock.
+        """
         waits = []
         count: dict[str, int] = defaultdict(int)
         seen: dict[str, int] = defaultdict(int)
@@ -294,12 +300,17 @@ class Facts:
                 waits.append(Wait._make((*row[:3], kind, *row[3:11], row[11] if row[12] == "STATEMENT" else None)))
                 count[name] += 1
                 seen[name] += dt
-        statements = [
-            (p, *row[:-2], row[-2] if row[-1] == "STATEMENT" else None)
-            for row in source.rows("events_statements_history_long", _STATEMENTS)
-            if row[8] is not None and row[6] >= since
-        ]
-        self._rows += len(waits) + len(statements)
+        statements, tasks = [], []
+        for row in source.rows("events_statements_history_long", _STATEMENTS):
+            _, _, name, place, text, _, *times, nest, nest_type = row
+            if times[2] is None or times[0] < since:
+                continue
+            if name.startswith(_OF_TASKS):
+                lock, _, held_at = (text or "").strip("`").partition(" held at ")
+                tasks.append((p, name.removeprefix(_OF_TASKS), place, lock, held_at, *times))
+            else:
+                statements.append((p, *row[:-2], nest if nest_type == "STATEMENT" else None))
+        self._rows += len(waits) + len(statements) + len(tasks)
         kept = ((time, p, name) for name, time in seen.items())
         self.db.executemany("update total set kept = ? where p = ? and name = ?", kept)
         more = {name: max(1.0, total.get(name, (0, 0))[0] / n) for name, n in count.items()}
@@ -307,7 +318,10 @@ class Facts:
         behind = threads_waited_for(waits)
         self._insert("wait", [(p, *wait, scale[wait.name], more[wait.name], wait.thread in behind) for wait in waits])
         self._insert("statement", statements)
+        self._insert("task", tasks)
         add_queues(p, waits, statements, scale, self._insert)
         if any(wait.kind == "child" for wait in waits):
             return 0
-        return int(sum(wait.dt * scale[wait.name] for wait in waits if wait.thread == 1 and wait.kind == "idle"))
+        idle = [wait for wait in waits if wait.thread == 1 and wait.kind == "idle"]
+        queued = [(t0, t1) for _, name, *_, t0, t1, _ in tasks if name == "lock"]
+        return sum(int(time * scale[wait.name]) for wait, time in zip(idle, times_outside(idle, queued), strict=True))

@@ -31,6 +31,8 @@ LIMITS = {
     "short": 2e9,  # how long a thread runs that has one task: half of them; a busy machine lets some wait
     "short_child": 100e9,  # likewise a process, on a busy machine: half of them
     "queued": 0.25,  # of the wall time
+    "tasks": 5,  # waits of tasks for a lock,
+    "task": 5e9,  # which is held for this time, if nobody knows what its holder awaits
     "kept": 0.2,  # of the waits for a lock; the history has too few of them below
     "children": 4,
     "long_child": 10e9,

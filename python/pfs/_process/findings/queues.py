@@ -13,7 +13,7 @@ from pfs._process.findings.limits import LEAST, LIMITS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["Covered", "Wait", "add_queues", "threads_waited_for"]
+__all__ = ["Covered", "Wait", "add_queues", "threads_waited_for", "times_outside"]
 
 _SHORTEST = 1_000_000  # picoseconds: a shorter wait for a lock is no queue
 _TURN = 2_000_000_000  # picoseconds: a thread that got its lock does what it locked for within this time
@@ -171,6 +171,12 @@ def threads_waited_for(waits: Sequence[Wait]) -> set[int]:
             calls[wait.thread][0] += wait.dt
             calls[wait.thread][1] += _within(first, wait.t0, wait.t1)
     return result | {thread for thread, (time, meanwhile) in calls.items() if meanwhile * 2 >= time}
+
+
+def times_outside(waits: Iterable[Wait], intervals: Iterable[Interval]) -> list[int]:
+    """Returns how long each wait is outside of all intervals."""
+    merged = _merged(intervals)
+    return [wait.dt - _within(merged, wait.t0, wait.t1) for wait in waits]
 
 
 def _merged(intervals: Iterable[Interval]) -> list[Interval]:

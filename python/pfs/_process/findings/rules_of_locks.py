@@ -93,6 +93,31 @@ order by stake desc""",
         is_bound=True,
     ),
     Rule(
+        "task_lock",
+        """
+with scaled as (
+  select t.p, max(1, sent.n * 1.0 / count(*)) more, max(1, sent.dt * 1.0 / sum(t.dt)) scale
+  from task t join sent on sent.p = t.p and sent.name = 'statement/asyncio/lock' where t.name = 'lock' group by t.p),
+w as (
+  select p, lock, count(*) seen, round(count(*) * max(more)) n, covered(t0, t1) dt, max(scale) scale
+  from task join scaled using (p) where name = 'lock' group by p, lock),
+h as (select p, lock, held_at, sum(dt) dt from task where name = 'held' group by p, lock, held_at),
+held as (select p, lock, held_at doing, max(dt), sum(dt) held from h group by p, lock)
+select *, dt * scale stake, iif(doing is null, '', '; its holder awaits') does, (
+  select place from task t where t.p = w.p and t.lock = w.lock and t.name = 'lock' group by place order by sum(dt) desc) place
+from w left join held using (p, lock)
+where n >= :tasks and coalesce(held > :low * dt, dt > seen * :task)  -- if it lets others run only, the lock is free soon
+order by stake desc""",
+        "Tasks wait {n:n} times for a lock{at}{does}{doing}",
+        "Await it before the lock is taken; hold it to store the result.",
+        ("task_lock",),
+        "Tasks of asyncio wait for an `asyncio.Lock`, and the task that has it awaits something else meanwhile: an answer, a "
+        "file, a pause. So only one of them goes on at a time.",
+        "`events_statements_summary_by_digest`: `asyncio.Lock app:12` has the waits, by the line that first waits, and "
+        "`asyncio.Lock app:12 held at app.py:40` what its holder awaits.",
+        is_bound=True,
+    ),
+    Rule(
         "gil",
         """
 with t as (
