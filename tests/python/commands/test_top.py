@@ -20,7 +20,7 @@ import pfs
 from pfs._read.places.readable import Readable
 from pfs._read.present import Blocked
 from pfs._read.samples import SECTIONS, Choice, Row, Sample, rows_between, take
-from pfs._ui.cli.top import Process, View, lines, screen_of, shares
+from pfs._ui.cli.top import Process, View, cut_at_comma, lines, screen_of, shares
 from pfs._ui.cli.top_minute import blocks
 from tests.python._programs.subject import Subject, clean_environment, subject
 from tests.python._programs.terminal import Terminal
@@ -204,6 +204,13 @@ def test_a_deadlock_is_whole_on_a_small_screen(program: Subject) -> None:
         screen = text_of(process, View(1), 40, 12)
     assert len(screen) == 12
     assert any(re.match(r"  and \d more: pfs show PID blocked", line) for line in screen)
+
+
+def test_a_share_is_whole_on_a_small_screen() -> None:
+    line = "threads: mutexes 60 %, computing 30 %, others 10 %"
+    assert cut_at_comma(line, len(line)) == line
+    assert cut_at_comma(line, len(line) - 1) == "threads: mutexes 60 %, computing 30 %"
+    assert cut_at_comma(line, 12) == line[:12]
 
 
 def test_parts_get_the_lines_that_they_need() -> None:

@@ -193,6 +193,11 @@ def shortened(name: str, width: int, section: Section) -> str:
     return cut(name, width, keeps_end=section.name != "statements")
 
 
+def cut_at_comma(line: str, width: int) -> str:
+    """Returns as many parts of a list with commas as fit the width."""
+    return line if len(line) <= width else line[:width].rpartition(", ")[0] or line[:width]
+
+
 def table_of(section: Section, rows: Sequence[Row], view: View, height: int, width: int, name_width: int) -> Table:
     """Returns a table of the first rows that fills the width. Names take at most `name_width` columns."""
     drawn = Table(box=None, show_edge=False, expand=True, padding=(0, 1, 0, 0), header_style="bold reverse", pad_edge=False)
@@ -279,7 +284,7 @@ def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
     waiting = blocked_screen(process.blocked, width, max(1, min(height // 2, height - len(head) - 3)))
     head += [Text(line, style="bold red" if at == 0 else "") for at, line in enumerate(waiting)]
     if height >= _TALL:
-        head += [Text(line[:width]) for line in process.remarks]
+        head += [Text(cut_at_comma(line, width)) for line in process.remarks]
     chosen = list(process.sections) if view.section == 0 else [process.sections[view.section - 1]]
     left = height - len(head) - 1
     if len(chosen) > 1 and width >= _WIDE and left >= 4:
