@@ -176,13 +176,13 @@ def add_silent(report: Report, source: Recorded, pid: int, seconds: float, befor
         add_up(report.times, (thread.role, "elsewhere"), (1, int(blocked * 1e12)))
 
 
-def silent(source: SegmentSource) -> int:
-    """Returns how many threads of a process that was joined have had no event since then."""
+def silent(source: SegmentSource) -> tuple[int, list[int]]:
+    """Returns the id of a process that was joined, as the reader has it, and its threads without an event since then."""
     state, pid = processes.liveness(source.identity, source.path)
     if not state.startswith("alive") or not pid or not is_joined(pid):
-        return 0
+        return 0, []
     heard = {row[0] for row in source.rows("threads", ("THREAD_OS_ID",))}
-    return sum(own not in heard for own in threads_of(pid))
+    return pid, [own for own in threads_of(pid) if own not in heard]
 
 
 def pid_of(name: str) -> int:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from pfs._process.system_calls import waits_of
 from pfs._read.present import Blocked
 from pfs._read.show import plain, some, time_text
 
-__all__ = ["blocked_lines", "blocked_screen", "wrapped"]
+__all__ = ["blocked_lines", "blocked_screen", "system_lines", "wrapped"]
+
+_MOST_THREADS = 8  # named in a line
 
 _TIME = re.compile(r"(\d) ([pnµm]?s\b)")
 
@@ -25,6 +28,15 @@ def blocked_lines(rows: Sequence[Blocked]) -> list[str]:
     for row in rows:
         lines += [f"  {waiting_text(row)}", f"      {holder_text(row)}"]
     return [plain(line) for line in lines]
+
+
+def system_lines(pid: int, chosen: Collection[int] | None = None) -> list[str]:
+    """Returns a line for each system call in which threads of a process wait: all threads, or the chosen ones."""
+    lines = []
+    for threads, text in waits_of(pid, chosen):
+        more = f" and {len(threads) - _MOST_THREADS} more" if len(threads) > _MOST_THREADS else ""
+        lines.append(plain(f"  {', '.join(threads[:_MOST_THREADS])}{more}: {text}"))
+    return lines
 
 
 def blocked_screen(rows: Sequence[Blocked], width: int, height: int) -> list[str]:

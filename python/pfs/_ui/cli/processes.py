@@ -27,7 +27,7 @@ from pfs._ui.cli.options import (
     where_option,
 )
 from pfs._ui.cli.rows import Choice, Rows, draw_texts, of_table, write, write_frame
-from pfs.errors import Error, InvalidValue, UnknownColumn
+from pfs.errors import AttachError, Error, InvalidValue, UnknownColumn
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -254,21 +254,32 @@ def show(
 
 
 def _say_blocked(process: int | str) -> None:
-    """Prints two sentences for each thread that waits for a lock, or that none does. Threads without an event are counted."""
+    """Prints two sentences for each thread that waits for a lock, or that none does; and what the system knows of other threads.
+
+    These are the threads without an event since pfs joined the process, or all threads of a process that pfs does not record.
+    """
     from pfs._process.run.join import silent
     from pfs._read.places.readable import Readable
     from pfs._read.present import blocked
-    from pfs._ui.cli.blocked import blocked_lines
+    from pfs._ui.cli.blocked import blocked_lines, system_lines
 
-    with attach(process) as schema:
+    try:
+        schema = attach(process)
+    except AttachError:
+        if isinstance(process, int) and (lines := system_lines(process)):
+            click.echo("\n".join(["The system says which calls the threads wait in:", *lines]))
+        raise
+    with schema:
         assert isinstance(schema._source, SegmentSource)
         names = Readable(schema._source)
         rows = [row.in_words(names) for row in blocked(schema._source, schema.now())]
-        unheard = silent(schema._source)
+        pid, unheard = silent(schema._source)
     click.echo("\n".join(blocked_lines(rows)) or "No thread waits for a lock.")
     if unheard:
-        silent_threads = f"{some(unheard, 'thread')} had no event since pfs joined this process"
-        click.echo(f"{silent_threads}: a wait that began before is not seen.")
+        lines = system_lines(pid, unheard)
+        is_known = ", but the system knows it:" if lines else "."
+        silent_threads = f"{some(len(unheard), 'thread')} had no event since pfs joined this process"
+        click.echo("\n".join([f"{silent_threads}: a wait that began before is not seen{is_known}", *lines]))
 
 
 def _settings() -> dict[str, list[tuple[str, _core.ColumnInfo]]]:
