@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -126,6 +127,50 @@ def test_the_pid_of_the_host_finds_the_folder_of_the_container(folder: Path, dir
         assert [row["STATE"] for row in json.loads(rows) if row["PID_HERE"] == pid] == ["alive (container)"]
     with pytest.raises(pfs.AttachError, match="is not recorded"):
         pfs.attach(os.getppid())
+
+
+# What Docker gives a container, and --cap-add SYS_PTRACE.
+_OF_DOCKER = (
+    "chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot mknod audit_write setfcap"
+)
+CAPABILITIES = ",".join(f"+{name}" for name in [*_OF_DOCKER.split(), "sys_ptrace"])
+SERVICE = """
+import threading, time
+lock = threading.Lock()
+def serve():
+    while True:
+        with lock:
+            time.sleep(0.01)
+for _ in range(2):
+    threading.Thread(target=serve, daemon=True).start()
+print(flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="programs are joined on x86-64 only")
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_a_service_of_a_container_is_joined_as_it_is(folder: Path, is_beside: bool) -> None:
+    """From its host, and from a container that shares its pid namespace. It is no root, and does not see pfs."""
+    closed = "mount -t tmpfs none /dev/shm; mount -t tmpfs none $0; mount -o remount,ro,bind /; exec "
+    closed += 'setpriv --reuid 10001 --regid 10001 --clear-groups --no-new-privs --bounding-set=-all "$@"'
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", closed, sys.prefix]
+    environment = clean_environment(folder)
+    del environment["PFS_DIR"]
+    with subprocess.Popen([*command, "/usr/bin/python3", "-c", SERVICE], env=environment, stdout=subprocess.PIPE) as outer:
+        assert outer.stdout is not None
+        assert outer.stdout.readline() == b"\n"
+        pid = int(Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text())
+        join = [*PFS, "join", "1" if is_beside else str(pid), "--for", "2s", "--report"]
+        if is_beside:
+            beside = ["nsenter", "--target", str(pid), "--pid", "unshare", "--mount", "--mount-proc", "sh", "-ec"]
+            limited = f"mount -t tmpfs none /dev/shm; exec setpriv --bounding-set=-all,{CAPABILITIES} --no-new-privs"
+            join = [*beside, f'{limited} "$@"', "sh", *join]
+        done = subprocess.run(join, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        outer.kill()
+    assert done.returncode == 0, done.stderr
+    assert "/root/dev/shm/pfs-10001/1.pfs" in done.stderr
+    assert re.search(r"mutex/\S+\s+<string>:6", done.stdout), done.stdout
 
 
 @pytest.mark.parametrize(
