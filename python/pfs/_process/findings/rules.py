@@ -233,11 +233,17 @@ a as (
   select (select p from m order by writes desc) p, sum(n) n, sum(bytes) * 1.0 / sum(n) size, count(*) processes, max(dt) stake
   from m
   where (select avg(w.dt > :called) from wait w where w.p = m.p and w.name like '%/pipe' and w.op in ('read', 'write')) > 0.5)
-select *, {at("a", "w.name like '%/pipe' and op = 'write'")} place
+select *, coalesce(
+  {at("a", "w.name like '%/pipe' and op = 'write' and is_of_user(p, place)")},
+  -- a thread of the library writes: its user waits for the answers
+  {at("a", "w.kind = 'cond' and thread = 1 and is_of_user(p, place)")},
+  (select place from wait w join m using (p) where w.name like '%/pipe' and op = 'read' and is_of_user(p, place)
+    group by w.p, place order by count(*) desc),
+  {at("a", "w.name like '%/pipe' and op = 'write'")}) place
 from a where n >= :calls and size < :small and processes > 1""",
         "{processes} processes exchange {n:n} messages of {size:.0f} bytes through pipes{at}",
         "Send many in one message (chunksize).",
-        ("tiny_messages",),
+        ("tiny_messages", "pool_messages", "queue_messages"),
         "Processes send each other small messages through pipes, and wake each other up for each.",
         "`file_summary_by_event_name` of the pipes: bytes / (COUNT_READ + COUNT_WRITE).",
     ),
