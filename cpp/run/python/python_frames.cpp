@@ -133,10 +133,12 @@ const Site* SiteOfLock(std::string_view module, int line) {
 
 namespace {
 
-// Tells it by the file: packages are in folders of that name, the standard library is in lib/python3.11 or frozen.
+// Tells it by the file: packages are in folders of that name, the standard library is in lib/python3.11 or frozen. Code that a package
+// writes while the program runs has no file: "<sqlalchemy generated ...>", "<attrs generated ...>", "<decorator-gen-0>".
 Code::Whose WhoseIs(std::string_view text) {
   const auto has = [=](std::string_view part) { return text.find(part) != text.npos; };
   if (has("/site-packages/") || has("/dist-packages/")) return Code::Whose::kPackage;
+  if (text.starts_with('<') && (has(" generated ") || has("-gen-"))) return Code::Whose::kPackage;
   return has("/lib/python3") || text.starts_with("<frozen ") ? Code::Whose::kStandardLibrary : Code::Whose::kUser;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -136,3 +137,21 @@ def test_a_frame_that_is_known_gets_no_object(tmp_path: Path, work: str) -> None
         for before in ([], [*PFS, "run", "--no-report", "--"])
     )
     assert plain == under
+
+
+GENERATED = """\
+import time
+for name in ("<orders generated made()>", "<made-gen-7>", "<made>"):
+    made = {"time": time, "__name__": "made"}
+    exec(compile("\\n\\ndef wait(): time.sleep(0.001)", name, "exec"), made)
+    made["wait"]()
+"""
+
+
+def test_a_wait_in_code_that_a_package_has_written_has_the_line_that_calls_it(tmp_path: Path) -> None:
+    """Such code is told by its name, as SQLAlchemy, attrs and decorator give it."""
+    ran = subprocess.run(
+        [*PFS, "run", "--json", "--", sys.executable, written(tmp_path, GENERATED)], capture_output=True, text=True, check=True
+    )
+    waits = {row["name"].partition(" ")[0]: row["count"] for row in json.loads(ran.stderr)["waits"] if "sleep" in row["name"]}
+    assert waits == {"wait/system/python/sleep-__main__:5": 2, "wait/system/python/sleep-made:3": 1}
