@@ -88,7 +88,8 @@ Waited WaitAsGreenlet(LockObject* self, double timeout) {
     if (!is_woken) queue->Leave(waiter);
     waiter->Free();
     if (is_ours) return Waited::kGot;
-    if (waited == Waited::kInterrupted && is_woken && self->depth == 0 && !queue->is_empty()) queue->Wake();  // another waiter may take it
+    // Another waiter may take it.
+    if (waited == Waited::kInterrupted && is_woken && Load(self->depth) == 0 && !queue->is_empty()) queue->Wake();
     if (waited != Waited::kGot) return waited;
     if (timeout < 0) continue;
     left = timeout - std::chrono::duration<double>(Clock::now() - start).count();
@@ -116,7 +117,7 @@ PyObject* Acquire(LockObject* self, const Limits& limits) {
   }
   if (kKind == LockKind::kRLock && Load(self->depth) != 0 && Load(self->owner) == Me()) {
     pfs_mutex_wait_end(&wait, 0, PFS_NO_SPINS);
-    ++self->depth;
+    Store(self->depth, self->depth + 1);
     Py_RETURN_TRUE;
   }
   Waited waited = TryThreadLock(self->lock) ? Waited::kGot : Waited::kTimeOver;
@@ -142,7 +143,8 @@ PyObject* Release(LockObject* self) {
     PyErr_SetString(PyExc_RuntimeError, "cannot release un-acquired lock");
     return nullptr;
   }
-  if (kKind == LockKind::kLock || --self->depth == 0) {
+  if (kKind == LockKind::kRLock) Store(self->depth, self->depth - 1);
+  if (kKind == LockKind::kLock || self->depth == 0) {
     HideOwner(self->instance);
     Unlock(self);
   } else if (self->instance != nullptr && self->instance->owner >> 48 != 0) {
@@ -208,7 +210,7 @@ void Restore(LockObject* self, const KeptLock& kept) {
 
 PyObject* RLockReleaseSave(PyObject* object, PyObject*) {
   LockObject* self = AsLock(object);
-  if (self->depth == 0) {
+  if (Load(self->depth) == 0) {
     PyErr_SetString(PyExc_RuntimeError, "cannot release un-acquired lock");
     return nullptr;
   }
@@ -240,14 +242,15 @@ PyObject* RLockRecursionCount(PyObject* object, PyObject*) {
 
 PyObject* LockRepr(PyObject* object) {
   LockObject* self = AsLock(object);
-  const char* state = self->depth != 0 ? "locked" : "unlocked";
+  const char* state = Load(self->depth) != 0 ? "locked" : "unlocked";
   return PyUnicode_FromFormat("<%s pfs.Lock object '%U' at %p>", state, self->name, object);
 }
 
 PyObject* RLockRepr(PyObject* object) {
   LockObject* self = AsLock(object);
-  return PyUnicode_FromFormat("<%s %s object '%U' owner=%lu count=%lu at %p>", self->depth != 0 ? "locked" : "unlocked",
-                              Py_TYPE(object)->tp_name, self->name, self->owner, self->depth, object);
+  const unsigned long depth = Load(self->depth);
+  return PyUnicode_FromFormat("<%s %s object '%U' owner=%lu count=%lu at %p>", depth != 0 ? "locked" : "unlocked", Py_TYPE(object)->tp_name,
+                              self->name, Load(self->owner), depth, object);
 }
 
 PyObject* LockName(PyObject* object, void*) { return Py_NewRef(AsLock(object)->name); }
@@ -353,7 +356,7 @@ bool IsOwned(LockKind kind, const LockObject* lock) {
 }
 
 KeptLock LetGo(LockObject* lock) {
-  const KeptLock kept{lock->depth, lock->owner, HideOwner(lock->instance)};
+  const KeptLock kept{Load(lock->depth), Load(lock->owner), HideOwner(lock->instance)};
   Store(lock->depth, 0);
   Store(lock->owner, 0);
   Unlock(lock);

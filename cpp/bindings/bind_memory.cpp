@@ -36,7 +36,7 @@ class MemoryBlock {
     return Alone(guard_, [=, this] {
       if (is_free_) return false;
       key_ = pfs_memory_realloc(key_, size_, size, &owner_);
-      size_ = size;
+      Store(size_, size);
       return true;
     });
   }

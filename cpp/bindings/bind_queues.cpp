@@ -39,7 +39,7 @@ struct QueueObject {
   PyObject* Pop() {
     PyObject* item = items[head];
     head = (head + 1) & (capacity - 1);
-    --count;
+    Store(count, count - 1);
     return item;
   }
 };
@@ -94,7 +94,7 @@ void QueueDealloc(PyObject* object) {
 PyObject* Put(PyObject* object, PyObject* item) {
   return Alone(object, [=, self = AsQueue(object)]() -> PyObject* {
     if (self->count == self->capacity && !self->Grow()) return nullptr;
-    ++self->count;
+    Store(self->count, self->count + 1);
     self->At(self->count - 1) = Py_NewRef(item);
     if (!self->waiters.is_empty()) self->waiters.Wake();
     Py_RETURN_NONE;
