@@ -217,13 +217,15 @@ def test_every_mutant_is_read_or_refused(good: Path, tmp_path: Path) -> None:
     assert refused > budgets.ARCHIVE_MUTANTS // 3
 
 
-@pytest.mark.parametrize("node", [{}, None, 7, "", "../b", "b\n"])
-def test_a_cut_names_its_node(good: Path, tmp_path: Path, node: object) -> None:
+@pytest.mark.parametrize(
+    ("fact", "value"), [*(("node", node) for node in ({}, None, 7, "", "../b", "b\n", "b", "x")), ("cut", 7), ("cut", "2")]
+)
+def test_a_cut_is_what_its_path_says(good: Path, tmp_path: Path, fact: str, value: object) -> None:
     shutil.copytree(good / "fleet", tmp_path / "fleet")
     newest = sorted((tmp_path / "fleet/a").glob("*.pfs.zip"))[-1]
     with zipfile.ZipFile(newest) as archive:
         summary = json.loads(archive.read("snapshot.json"))
-    summary["fleet"]["node"] = node
+    summary["fleet"][fact] = value
     newest.write_bytes(with_member(newest.read_bytes(), "snapshot.json", json.dumps(summary).encode()))
     fleet = pfs.fleet.read(tmp_path / "fleet")
     assert dict(fleet.sql(COUNT).rows()) == {"a": 20, "b": 22}  # the cut before

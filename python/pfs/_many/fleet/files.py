@@ -7,12 +7,23 @@ import os
 import re
 import time
 from contextlib import suppress
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from pfs._base import paths
 from pfs.errors import InvalidValue, StateError
 
-__all__ = ["Named", "checked_node", "cuts", "is_fleet", "is_node", "locked", "name_of", "nodes", "remove_old", "remove_parts"]
+__all__ = [
+    "Named",
+    "checked_node",
+    "cuts",
+    "is_fleet",
+    "locked",
+    "name_of",
+    "node_and_number",
+    "nodes",
+    "remove_old",
+    "remove_parts",
+]
 
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _CUT = re.compile(r"(\d{10})-\d{8}T\d{6}\.pfs\.zip")
@@ -28,18 +39,13 @@ class Named(NamedTuple):
     path: str
 
 
-def is_node(name: object) -> TypeGuard[str]:
-    """Returns whether a node can have this name."""
-    return isinstance(name, str) and _NODE.fullmatch(name) is not None
-
-
 def checked_node(name: str) -> str:
     """Returns the name of a node.
 
     Raises:
         InvalidValue: it cannot be the name of a folder.
     """
-    if not is_node(name):
+    if _NODE.fullmatch(name) is None:
         raise InvalidValue(f"bad name '{name}' for a node: legal are letters, digits, '.', '_' and '-', as in the name of a host")
     return name
 
@@ -47,6 +53,19 @@ def checked_node(name: str) -> str:
 def name_of(number: int, when: float) -> str:
     """Returns the name of a file. The number orders the files: a clock may jump."""
     return f"{number:010d}-{time.strftime('%Y%m%dT%H%M%S', time.gmtime(when))}.pfs.zip"
+
+
+def node_and_number(path: str) -> tuple[str, int]:
+    """Returns the node and the number of a cut by its path.
+
+    Raises:
+        ValueError: no cut has such a name.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    found = _CUT.fullmatch(name)
+    if found is None:
+        raise ValueError("no cut has this name")
+    return os.path.basename(folder), int(found[1])
 
 
 def nodes(folder: str) -> list[str]:
