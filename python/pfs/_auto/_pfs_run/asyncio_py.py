@@ -184,10 +184,7 @@ def _when_it_must_wait(cls, kind):
 
 def _locks(module):
     for cls, kind in ((module.Lock, "lock"), (module.Semaphore, "semaphore")):
-        if hasattr(cls, "_get_loop"):
-            _when_it_must_wait(cls, kind)
-        else:  # before CPython 3.10
-            replace(cls, "acquire", _waiting(kind, lambda lock: lock.locked()))
+        _when_it_must_wait(cls, kind)
 
 
 def _conditions(module):
