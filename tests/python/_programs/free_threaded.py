@@ -11,8 +11,10 @@ import collections
 import errno
 import faulthandler
 import json
+import os
 import queue
 import socket
+import sqlite3
 import sys
 import tempfile
 import threading
@@ -36,6 +38,7 @@ def lock() -> Case:
     shared, value = pfs.Lock("free/lock"), [0]
 
     def step(thread: int) -> None:
+        assert shared.locked() is not None
         with shared:
             before = value[0]
             value[0] = before + 1
@@ -49,6 +52,7 @@ def rlock() -> Case:
     shared, value = pfs.RLock("free/rlock"), [0]
 
     def step(thread: int) -> None:
+        assert "pfs.RLock" in repr(shared)  # which reads what its holder changes
         with shared, shared:
             before = value[0]
             value[0] = before + 1
@@ -120,6 +124,8 @@ def simple_queue() -> Case:
     shared: pfs.SimpleQueue[int] = pfs.SimpleQueue("free/queue")
 
     def step(thread: int) -> None:
+        assert shared.empty() is not None
+        assert shared.qsize() >= 0
         if thread % 2:
             shared.put(thread)
             done("in", thread)
@@ -133,6 +139,23 @@ def simple_queue() -> Case:
         return sum(shared.get() for _ in range(shared.qsize()))
 
     checks.append(lambda: total["in"] == total["out"] + rest())
+    return step
+
+
+def bounded_queue() -> Case:
+    shared: pfs.Queue[int] = pfs.Queue("free/bounded", 3)
+
+    def step(thread: int) -> None:
+        try:
+            if thread % 2:
+                shared.put(thread, timeout=0.01)
+                done("put", thread)
+            else:
+                done("got", shared.get(timeout=0.01))
+        except (queue.Empty, queue.Full):
+            done("not")
+
+    checks.append(lambda: total["put"] == total["got"] + sum(shared.get() for _ in range(shared.qsize())))
     return step
 
 
@@ -259,12 +282,22 @@ def elsewhere() -> Case:
 
 def files() -> Case:
     folder = tempfile.mkdtemp()
+    shared = pfs.open(f"{folder}/shared", "ab", buffering=0, name="free/shared")
+    total["wait/io/file/free/shared"] += 3  # open, stat, seek
 
     def step(thread: int) -> None:
         with pfs.open(f"{folder}/{thread}", "wb", buffering=0, name="free/file") as file:
             file.write(b"12345")
         done("wait/io/file/free/file", 4)  # open, stat, write, close
+        shared.write(b"1")
+        done("wait/io/file/free/shared")
 
+    def end() -> bool:
+        shared.close()
+        total["wait/io/file/free/shared"] += 1
+        return os.stat(f"{folder}/shared").st_size == total["wait/io/file/free/shared"] - 4
+
+    checks.append(end)
     return step
 
 
@@ -282,6 +315,19 @@ def sockets() -> Case:
         return True
 
     checks.append(end)
+    return step
+
+
+def database() -> Case:
+    """Threads use one module, and a connection each."""
+    shared = pfs.dbapi(sqlite3, name="sql/driver")
+    connections = [shared.connect(":memory:", check_same_thread=False) for _ in range(THREADS)]
+
+    def step(thread: int) -> None:
+        assert connections[thread].execute("select ?", (thread,)).fetchall() == [(thread,)]
+        done("statement/sql/driver")
+
+    checks.append(lambda: [each.close() for each in connections])
     return step
 
 
@@ -344,10 +390,23 @@ def tables() -> Case:
     return step
 
 
+def setup() -> Case:
+    shared, name = pfs.Lock("free/setup"), "wait/synch/mutex/free/setup"
+
+    def step(thread: int) -> None:
+        with shared:
+            pass
+        done(name)
+        pfs.setup_instruments.update(name, timed=bool(thread % 2))
+        assert pfs.setup_instruments[name].enabled
+
+    return step
+
+
 checks: list[Callable[[], object]] = []
 CASES = [
-    lock, rlock, rwlock, condition, semaphore, event, simple_queue, statement, one_statement, names, stage, transaction, wait,
-    tasks, elsewhere, files, sockets, closes, errors, memory, tables,
+    lock, rlock, rwlock, condition, semaphore, event, simple_queue, bounded_queue, statement, one_statement, names, stage,
+    transaction, wait, tasks, elsewhere, files, sockets, database, closes, errors, memory, tables, setup,
 ]  # fmt: skip
 
 
