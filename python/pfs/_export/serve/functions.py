@@ -16,6 +16,7 @@ __all__ = ["NOT_IN_GROUP", "is_not_in_group", "replaced", "with_any_values", "wi
 
 _COLLATION = re.compile(f"({'|'.join(CHARSETS)})(_[a-z0-9_]+)?|nocase", re.IGNORECASE)  # its name begins with its character set
 _UNKNOWN_COLLATION = 1273
+_WITHOUT_PARENTHESES = ("UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP")  # functions that the parser takes for columns
 
 
 def replaced(
@@ -42,6 +43,8 @@ def replaced(
         if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.CHARACTER_SET:
             codec_of(node.text("kind"))
             return node
+        if isinstance(node, exp.Column) and node.sql().upper() in _WITHOUT_PARENTHESES:
+            return _titled(node, calls[name := node.name.upper()](exp.Anonymous(this=name)))
         if not isinstance(node, exp.Func):
             return node
         name = node.name.upper() if isinstance(node, exp.Anonymous) else node.sql_name()
@@ -119,7 +122,7 @@ def _any_value(node: Any, keys: set[str], names: set[str], is_item: bool = False
 
 def _literal(value: Value | None) -> exp.Expression:
     if value is None:
-        return exp.null()
+        return exp.cast(exp.null(), "varchar")  # a variable has a type
     if isinstance(value, float):
         return exp.cast(exp.Literal.number(str(value)), "double")
     return exp.Literal.number(int(value)) if isinstance(value, int) else exp.Literal.string(value)

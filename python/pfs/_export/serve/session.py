@@ -26,7 +26,7 @@ from pfs._export.serve.status import ADDED, statistics
 from pfs._export.serve.tables import INFORMATION, Served
 from pfs._export.serve.transaction import Transaction
 from pfs._export.serve.variables import Session, Value, codec_of, of_server
-from pfs._export.serve.wire import BINARY, UTF8, Column, Kind, Refusal, Status, time_text
+from pfs._export.serve.wire import BINARY, BINARY_VALUE, UTF8, Column, Kind, Refusal, Status, time_text
 from pfs._export.serve.workers import Workers
 from pfs._sql.query import run
 from pfs.errors import Error, InvalidValue, UnknownTable
@@ -417,7 +417,12 @@ def _answer(
     tables: Served, session: Mapping[str, Value], tree: exp.Expression, titles: Sequence[str | None] | None
 ) -> tuple[tuple[Sequence[Column], int], Iterable[bytes]]:
     """Answers a statement, in a worker."""
-    return answer_of(run(tree, tables.of(session), views=tables.views, exact=True), titles)
+    (columns, count), batches = answer_of(run(tree, tables.of(session), views=tables.views, exact=True), titles)
+    if isinstance(tree, exp.Select) and len(tree.expressions) == len(columns):
+        for column, item in zip(columns, tree.expressions, strict=True):
+            if isinstance(item.unalias(), exp.Null):  # elsewhere NULL takes a type
+                column.kind, column.length, column.flags = Kind.NULL, 0, BINARY_VALUE
+    return (columns, count), batches
 
 
 def parsed_duckdb(select: str) -> exp.Expression:
