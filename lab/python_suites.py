@@ -94,6 +94,7 @@ def results_of(command: list[str], file: Path, folder: Path, seconds: float) -> 
     """Runs a suite that writes `file`, as JUnit's XML. Returns the result of each test, and the seconds it took."""
     file.unlink(missing_ok=True)
     begin = time.monotonic()
+    command = ["env", "--default-signal=INT", *command]  # a shell's job in the background ignores it, and asyncio's tests hang
     with file.with_suffix(".log").open("wb") as log:
         child = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
         try:
