@@ -48,6 +48,18 @@ DEFAULT_NAME = "python/file"
 _ours: dict[int, object] = {}
 
 
+class _Printed:
+    """An error that nobody can catch: the interpreter prints what a destructor raises."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: Warning) -> None:
+        self._error = error
+
+    def __del__(self) -> None:
+        raise self._error
+
+
 class File(_Raw):
     """The raw file under ``pfs.open``. It behaves like ``io.FileIO``, the raw file under ``open``."""
 
@@ -177,9 +189,8 @@ class File(_Raw):
 
             try:
                 warnings.warn(f"unclosed file {source!r}", ResourceWarning, stacklevel=stacklevel, source=source)
-            except ResourceWarning:
-                # Warnings are errors here, and a destructor cannot raise: it can only print them.
-                sys.unraisablehook(sys.UnraisableHookArgs((*sys.exc_info(), None, source)))  # type: ignore[call-arg, misc]
+            except ResourceWarning as error:
+                _Printed(error)  # warnings are errors here, and a destructor cannot raise
 
     def __del__(self) -> None:
         self._dealloc_warn(self, 3)

@@ -234,6 +234,15 @@ def test_unclosed_file_warns_and_is_closed(tmp_path: Path) -> None:
             os.fstat(fd)
 
 
+def test_the_warning_of_an_unclosed_file_is_printed_where_warnings_are_errors(tmp_path: Path) -> None:
+    program = "import pfs, sys\nfor buffering in (-1, 0):\n    pfs.open(sys.argv[1], 'wb', buffering)\nprint('goes on')"
+    words = [sys.executable, "-W", "error", "-c", program, str(tmp_path / "unclosed")]
+    said = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert said.stdout == "goes on\n"
+    assert said.stderr.count("ResourceWarning: unclosed file") == 2, said.stderr
+    assert "AttributeError" not in said.stderr
+
+
 def test_every_system_call_is_counted_and_bytes_are_those_of_the_system(tmp_path: Path) -> None:
     path = tmp_path / "counted"
     with pfs.open(path, "wb", 0, name="test/counted") as f:
