@@ -137,6 +137,15 @@ def test_only_what_is_asked_for_is_recorded(programs: Path, tmp_path: Path, fold
         assert {kind.partition("/")[0] for kind in counts(program.pid, folder)} <= {"file", "told"}
 
 
+def test_a_second_report_says_that_it_counts_since_the_first_join(programs: Path, tmp_path: Path) -> None:
+    with told(programs / "told", tmp_path) as program:
+        for is_second in (False, True):
+            said = command("join", program.pid, "--for", "100ms", "--report")
+            assert ("it was joined before" in said) == is_second
+        command("leave", program.pid)
+        assert "it was joined before" not in command("join", program.pid)  # there is no report
+
+
 def test_threads_that_do_nothing_are_in_the_report(programs: Path, tmp_path: Path, folder: Path) -> None:
     with told(programs / "told", tmp_path) as program:
         for arguments in [("join", program.pid, "--for", "1s", "--report"), ("report", program.pid)]:

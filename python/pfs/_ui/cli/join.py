@@ -53,8 +53,11 @@ def join(
         status = joined.judge(pid, force)
         click.echo(f"process {pid} can be joined: {status['Name'].strip()}, {status['Threads'].strip()} threads")
         return
+    goes_on = wants_report and joined.is_joined(pid)
     segment = joined.join(pid, only, all_on=all_on, children=children, force=force, python=python)
     click.echo(f"process {pid} is recorded: pfs top {segment if segment.startswith('/proc/') else pid}", err=True)
+    if goes_on:
+        click.echo("it was joined before: what the report counts began then", err=True)
     if seconds is None:
         return
     before, threads = launch.Took.of(pid), joined.threads_of(pid)
