@@ -53,6 +53,7 @@ NEEDS = {
     "mypy": Need(tools("mypy"), "pip install '.[test]'"),
     "celery": Need(modules("celery"), "pip install '.[web]'"),
     "django": Need(modules("django"), "pip install '.[web]'"),
+    "redis-py": Need(modules("redis"), "pip install '.[web]'"),
     "php": Need(tools("php"), "apt-get install php-cli"),
     "rust": Need(tools("rustc"), "apt-get install rustc"),
     "arm64": Need(tools("aarch64-linux-gnu-g++"), "apt-get install g++-aarch64-linux-gnu"),

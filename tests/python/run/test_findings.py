@@ -31,15 +31,9 @@ __all__ = ["own_folder", "pytestmark"]
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 FAULTS = {path.stem: path for path in (PROGRAMS / "faults").iterdir()}
-AS_ROOT = {"slow_names"}
-OF_PYTHON_LOCKS = {"deadlock", "statement_under_lock"}
+NEED = {"slow_names": "root", "deadlock": "semaphores", "statement_under_lock": "semaphores", "round_trips": "redis-py"}
 CASES = [
-    pytest.param(
-        rule,
-        FAULTS[name],
-        id=name,
-        marks=[pytest.mark.needs("root")] * (name in AS_ROOT) + [pytest.mark.needs("semaphores")] * (name in OF_PYTHON_LOCKS),
-    )
+    pytest.param(rule, FAULTS[name], id=name, marks=[pytest.mark.needs(NEED[name])] if name in NEED else [])
     for rule in RULES
     for name in rule.programs
 ]

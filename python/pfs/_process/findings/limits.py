@@ -57,6 +57,8 @@ LIMITS = {
     "little": 0.3,  # likewise all other waits
     "lasting": 0.15,  # of the wall time
     "each": 10,  # statements for each of another one
+    "commands": 500,  # commands, each sent after the answer to the one before,
+    "looped": 0.8,  # as most of them are
     "looked_up": 50,  # rows, one by one
     "around": 300e6,  # picoseconds in which a program takes a row and asks the next statement, or uses a new connection
     "empty": 10_000,  # polls that found nothing, and tries to lock that failed
