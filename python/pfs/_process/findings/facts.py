@@ -13,6 +13,7 @@ queue      locks with waiters, by p and object: name, place, waits, threads, dt 
            of that name), scale, computes
 under      calls while others waited for the lock of an object: what, thing (and others), ops, n, dt, turns, place
 circle     waits of a deadlock: p, thread, place, dt
+stuck      other waits for locks that have not ended: p, thread, name, kind, place, dt, holder (a thread)
 thread     threads by p, name and state: n, dt (without that of runnable threads)
 call       calls by p, kind, op, place and error that failed or found nothing: failed, empty, dt, thing (a name)
 run        one row: wall, busy, cpu (NULL if it is not known)
@@ -76,6 +77,7 @@ create table sent(p, name, n, dt);
 create table queue(p, object, name, place, waits, threads, dt, whole, scale, computes);
 create table under(p, object, what, thing, others, ops, n, dt, turns, place);
 create table circle(p, thread, place, dt);
+create table stuck(p, thread, name, kind, place, dt, holder);
 create table call(p, kind, op, place, error, failed, empty, dt, thing);
 create table thread(p, name, n, dt);
 create table run(wall, busy, cpu);
@@ -281,8 +283,12 @@ class Facts:
         self._insert("file", [(p, name, kind.rpartition("/")[2], *rest) for name, kind, *rest in files if rest[0] or rest[3]])
         self._insert("digest", [(p, *row) for row in rows("events_statements_summary_by_digest") if row[0] and row[1]])
         self._insert("sent", [(p, *row) for row in rows("events_statements_summary_global_by_event_name") if row[1]])
-        blocked = source.rows("blocked", ("THREAD_ID", "SOURCE", "TIMER_WAIT", "DEADLOCK"))
-        self._insert("circle", [(p, *row[:3]) for row in blocked if row[3] is not None])
+        columns = ("THREAD_ID", "EVENT_NAME", "SOURCE", "TIMER_WAIT", "HOLDER_THREAD_ID", "DEADLOCK")
+        for thread, name, place, time, holder, circle in source.rows("blocked", columns):
+            if circle is not None:
+                self._insert("circle", [(p, thread, place, time)])
+            else:
+                self._insert("stuck", [(p, thread, name, kind_of(name, place), place, time, holder)])
         self._insert("call", [(p, kind_of(name, place), op, place, *rest) for name, op, place, *rest in rows("call_sites")])
         return {name: (n, dt) for name, n, dt, _ in waits}
 

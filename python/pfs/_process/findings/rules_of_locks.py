@@ -24,6 +24,21 @@ RULES_OF_LOCKS = (
         covers=("lock_held", "io_under_lock", "sleeps"),
     ),
     Rule(
+        "starved",
+        """
+select s.p, place, max(dt) stake, iif(name like 'wait/synch/rwlock/%', '; readers take turns', '; another one keeps it') why
+from stuck s where kind = 'lock' and dt > :queued * (select wall from run)
+  and (name like 'wait/synch/rwlock/%' or holder <> thread)  -- some lock a lock twice, to wait for a signal
+group by s.p order by stake desc""",
+        "A thread waits for a lock{at} and does not get it{why}",
+        "Hold it for less; let a writer that waits go first.",
+        ("starved",),
+        "A thread waits for a lock for most of the run and has not got it. A read-write lock of the C library prefers readers: "
+        "while one of them has the lock, others get it, too, and a writer waits for a moment without any.",
+        "`pfs show PID blocked` names the lock and who holds it. A lock that prefers writers: `pthread_rwlockattr_setkind_np`.",
+        covers=("sleeps",),
+    ),
+    Rule(
         "io_under_lock",
         _UNDER.format(what="io"),
         "{thing:f}{others:o}: {n:n} calls ({ops}) under the lock that {threads} threads wait for{at}",
