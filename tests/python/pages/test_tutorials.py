@@ -50,6 +50,7 @@ def masked(line: str) -> str:
     """Returns the line with # for each number, without the folder of a file and with one blank between two words."""
     line = re.sub(r"/\S+/(\w+\.log)", r"\1", line)
     line = re.sub(r"^(Threads lived [^:]+):.*", r"\1", line)  # their shares have another order in each run
+    line = re.sub(r"^(Took [^(]+)\(.*", r"\1", line)  # the kernel may say that all was user, or system
     return " ".join(NUMBER.sub("#", line).split())
 
 
