@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import pfs
+from tests.python._programs import native
 
 PROGRAM = Path(__file__).parent.parent / "_programs/free_threaded.py"
 CASES = re.findall(r"^def (\w+)\(\) -> Case:", PROGRAM.read_text(), re.MULTILINE)
@@ -68,3 +70,16 @@ def test_threads_share_an_object(child: subprocess.Popen[str], case: str) -> Non
             if wanted:
                 counts: dict[str, int] = dict(schema.table(name)[["EVENT_NAME", "COUNT_STAR"]].itertuples(index=False))
                 assert {what: counts.get(what) for what in wanted} == wanted
+
+
+@pytest.mark.needs("clang", "trees")
+def test_the_sanitizer_reports_nothing_of_pfs(root: Path) -> None:
+    """Its negative control is by hand, because it compiles the module again (docs/contribute/platforms.md)."""
+    python = os.environ.get("PFS_FREE_THREADED_TSAN")
+    if not python:
+        pytest.skip("no Python without the GIL has ThreadSanitizer: say which in PFS_FREE_THREADED_TSAN")
+    program, build = root / "lab/free_threaded_stress.py", native.folder() / "free_threaded"
+    words = ["--interpreter", python, "--build", build, "--seconds", "1"]
+    cases = ["lock", "simple_queue", "one_statement", "elsewhere", "tables"]
+    done = subprocess.run([sys.executable, program, *words, *cases], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
