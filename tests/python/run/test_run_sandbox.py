@@ -41,7 +41,8 @@ def test_a_program_in_a_sandbox_lives(tmp_path: Path, programs: Path, how: str, 
     seen = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
     assert (seen.returncode, seen.stdout, seen.stderr) == (plain.returncode, plain.stdout, plain.stderr)
     report = json.loads(file.read_text())
-    assert sum(report["lost"].values()) <= (0 if how == "errno" else 1)  # what the other thread waited for
+    # The other thread's wait may have needed a new place, and a cell, when pfs ended.
+    assert all(lost <= (0 if how == "errno" else 1) for lost in report["lost"].values())
     assert any(NOTE in note for note in report["notes"]) == (how != "errno")
     (mutexes,) = [row["count"] for row in report["classes"] if row["class"] == "mutexes"] or [0]
     if how == "errno":
