@@ -138,6 +138,21 @@ def test_counts_are_what_the_tests_did(session: Session, tmp_path: Path, workers
     assert written["test_shop.py::test_fork"] == ["100", "B"]
 
 
+def test_what_the_fixture_reads_is_no_work_of_the_test(session: Session) -> None:
+    tests = """
+import shop
+
+def test_order(tmp_path, pfs_schema):
+    shop.order(tmp_path / "orders", 7)
+    for _ in range(2):
+        files = pfs_schema.table("file_summary_by_instance")
+        names = list(files["FILE_NAME"])
+        assert [name for name in names if name.endswith("/orders")]
+        assert not [name for name in names if name.startswith("/proc/") or "/segments" in name]
+"""
+    assert "1 passed" in session("--pfs-instrument", tests=tests).stdout
+
+
 def test_budget_of_a_package_that_knows_nothing_of_pfs(session: Session) -> None:
     tests = f"""
 import pytest, shop

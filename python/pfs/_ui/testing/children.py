@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from pfs import _core
 from pfs._process import processes
+from pfs._process.recorded import hidden
 from pfs._process.segment import SegmentSource
 from pfs._read.source import OWN
 from pfs._ui.testing.totals import Totals
@@ -98,6 +99,7 @@ class Children:
                 if found is not None and not self._keeps():
                     processes.remove(found)
 
+    @hidden()
     def totals(self) -> Totals:
         """Returns the counts of all children since the beginning, as far as they can be read."""
         if self._pid == os.getpid():

@@ -14,6 +14,7 @@ import pandas as pd
 
 from pfs import _core
 from pfs._base import paths
+from pfs._process.recorded import hidden
 from pfs._read import frame
 from pfs._save.diff import EVENT, table_diff
 from pfs._save.parquet import storable
@@ -91,6 +92,7 @@ class View:
         self._children = children
         self.restart()
 
+    @hidden()
     def restart(self) -> None:
         """Makes the current state the beginning."""
         self._since = _Since(followed().sources()[-1], os.getpid())
@@ -112,6 +114,7 @@ class View:
             raise InvalidValue(f"{name} has no difference: {_NOT_COMPARED[name]}; pfs.table('{name}') reads it")
         return name
 
+    @hidden()
     def table(self, name: TableName | str, *, children: bool = False) -> pd.DataFrame:
         """Returns what happened in a table since the test began. As in ``Snapshot.diff`` there is a column CHANGE, and only rows
         in which something happened; a table of events has only its new events.
@@ -150,10 +153,12 @@ class View:
             raise InvalidValue(f"{name} has no events: legal are {legal}")
         return self.table(name, children=children)
 
+    @hidden()
     def changed(self) -> list[str]:
         """Returns the tables of this process in which something happened."""
         return [name for name in self._since.tables if self._since.changed(name)]
 
+    @hidden()
     def to_folder(self, path: str | os.PathLike[str], form: str, summary: dict[str, Any]) -> None:
         """Writes a file for each table in which something happened, and test.json with `summary`. Summaries and events include
         those of children."""
