@@ -79,7 +79,7 @@ def test_the_sanitizer_reports_nothing_of_pfs(root: Path) -> None:
     if not python:
         pytest.skip("no Python without the GIL has ThreadSanitizer: say which in PFS_FREE_THREADED_TSAN")
     program, build = root / "lab/free_threaded_stress.py", native.folder() / "free_threaded"
-    words = ["--interpreter", python, "--build", build, "--seconds", "1"]
+    words = ["--interpreter", python, "--build", str(build), "--seconds", "1"]
     cases = ["lock", "simple_queue", "one_statement", "elsewhere", "tables"]
     done = subprocess.run([sys.executable, program, *words, *cases], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
