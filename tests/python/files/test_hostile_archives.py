@@ -217,20 +217,35 @@ def test_every_mutant_is_read_or_refused(good: Path, tmp_path: Path) -> None:
     assert refused > budgets.ARCHIVE_MUTANTS // 3
 
 
-NODES: tuple[object, ...] = ({}, None, 7, "", "../b", "b\n", "b", "x")
+NO_NODES: tuple[object, ...] = ({}, None, 7, "", "../b", "b\n")
 
 
-@pytest.mark.parametrize(("fact", "value"), [*(("node", node) for node in NODES), ("cut", 7), ("cut", "2")])
-def test_a_cut_is_what_its_path_says(good: Path, tmp_path: Path, fact: str, value: object) -> None:
-    shutil.copytree(good / "fleet", tmp_path / "fleet")
-    newest = sorted((tmp_path / "fleet/a").glob("*.pfs.zip"))[-1]
-    with zipfile.ZipFile(newest) as archive:
+def with_fact(cut: Path, fact: str, value: object) -> None:
+    """Replaces what a cut says about itself."""
+    with zipfile.ZipFile(cut) as archive:
         summary = json.loads(archive.read("snapshot.json"))
     summary["fleet"][fact] = value
-    newest.write_bytes(with_member(newest.read_bytes(), "snapshot.json", json.dumps(summary).encode()))
+    cut.write_bytes(with_member(cut.read_bytes(), "snapshot.json", json.dumps(summary).encode()))
+
+
+@pytest.mark.parametrize(("fact", "value"), [*(("node", node) for node in NO_NODES), ("cut", 7), ("cut", "2")])
+def test_a_cut_names_its_node_and_number(good: Path, tmp_path: Path, fact: str, value: object) -> None:
+    shutil.copytree(good / "fleet", tmp_path / "fleet")
+    newest = sorted((tmp_path / "fleet/a").glob("*.pfs.zip"))[-1]
+    with_fact(newest, fact, value)
     fleet = pfs.fleet.read(tmp_path / "fleet")
     assert dict(fleet.sql(COUNT).rows()) == {"a": 20, "b": 22}  # the cut before
     assert str(newest) in fleet.problems[0]
+
+
+def test_a_cut_of_another_node_is_said(good: Path, tmp_path: Path) -> None:
+    """A folder may be renamed, or linked under another name: what the file says counts, but not without a word."""
+    shutil.copytree(good / "fleet", tmp_path / "fleet")
+    newest = sorted((tmp_path / "fleet/a").glob("*.pfs.zip"))[-1]
+    with_fact(newest, "node", "x")
+    fleet = pfs.fleet.read(tmp_path / "fleet")
+    assert dict(fleet.sql(COUNT).rows()) == {"x": 21, "b": 22}
+    assert fleet.problems == [f"{newest} counts for node x: that is what it says"]
 
 
 @pytest.mark.parametrize("fact", ["cut", "previous", "pid"])

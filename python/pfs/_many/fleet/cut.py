@@ -106,14 +106,13 @@ def read_cut(path: str) -> Cut:
         facts = summary[FLEET]
         if facts["format"] != FORMAT:
             raise InvalidValue(f"{path} is a cut of format {facts['format']}, this version reads {FORMAT}")
-        node, number = files.node_and_number(path)
-        if (facts["node"], facts["cut"]) != (node, number):
-            raise ValueError(f"it says that it is cut {facts['cut']!r} of node {facts['node']!r}")
+        if facts["cut"] != files.number_of(path):
+            raise ValueError(f"it says that it is cut {facts['cut']!r}")
         known = frozenset(_core.tables())
         return Cut(
             path=path,
-            node=node,
-            number=number,
+            node=_node(facts["node"]),
+            number=_count(facts["cut"]),
             time=datetime.fromisoformat(summary["time"]).replace(tzinfo=None).isoformat(),
             boot=str(facts["boot"]),
             uptime=float(facts["uptime"]),
@@ -124,6 +123,12 @@ def read_cut(path: str) -> Cut:
             problems=[str(problem) for problem in facts["problems"]],
             tables=[name for name in summary["rows"] if name in known],
         )
+
+
+def _node(value: object) -> str:
+    if not files.is_node(value):
+        raise ValueError(f"{value!r} is no name of a node")
+    return value
 
 
 def _count(value: object) -> int:

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from pfs._base import paths
 from pfs.errors import InvalidValue, StateError
@@ -17,10 +17,11 @@ __all__ = [
     "checked_node",
     "cuts",
     "is_fleet",
+    "is_node",
     "locked",
     "name_of",
-    "node_and_number",
     "nodes",
+    "number_of",
     "remove_old",
     "remove_parts",
 ]
@@ -39,13 +40,18 @@ class Named(NamedTuple):
     path: str
 
 
+def is_node(name: object) -> TypeGuard[str]:
+    """Returns whether a node can have this name."""
+    return isinstance(name, str) and _NODE.fullmatch(name) is not None
+
+
 def checked_node(name: str) -> str:
     """Returns the name of a node.
 
     Raises:
         InvalidValue: it cannot be the name of a folder.
     """
-    if _NODE.fullmatch(name) is None:
+    if not is_node(name):
         raise InvalidValue(f"bad name '{name}' for a node: legal are letters, digits, '.', '_' and '-', as in the name of a host")
     return name
 
@@ -55,17 +61,10 @@ def name_of(number: int, when: float) -> str:
     return f"{number:010d}-{time.strftime('%Y%m%dT%H%M%S', time.gmtime(when))}.pfs.zip"
 
 
-def node_and_number(path: str) -> tuple[str, int]:
-    """Returns the node and the number of a cut by its path.
-
-    Raises:
-        ValueError: no cut has such a name.
-    """
-    folder, name = os.path.split(os.path.abspath(path))
-    found = _CUT.fullmatch(name)
-    if found is None:
-        raise ValueError("no cut has this name")
-    return os.path.basename(folder), int(found[1])
+def number_of(path: str) -> int | None:
+    """Returns the number of a cut by the name of its file, or None if no cut has such a name."""
+    found = _CUT.fullmatch(os.path.basename(path))
+    return int(found[1]) if found else None
 
 
 def nodes(folder: str) -> list[str]:

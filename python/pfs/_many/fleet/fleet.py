@@ -194,6 +194,8 @@ def read(path: str | os.PathLike[str], back: int = 0) -> Fleet:
         if cut is None:
             continue
         chosen.append(cut)
+        if cut.node != node:  # the folder was renamed, or the file is another's
+            problems.append(f"{cut.path} counts for node {cut.node}: that is what it says")
         earlier = next((named for named in there if named.number == cut.previous), None)
         older = None if earlier is None else next(_readable([earlier], problems), None)
         if older is not None:
