@@ -208,9 +208,9 @@ void SessionSampler::ScanPool(Kind kind, uint64_t now, Open Thread::*open) {
         } else if (!snapshots_.empty()) {
           place.start = now;  // it began between two samples
         }
-        Meet(kind, record, pool.Capacity(records, n), thread);
+        Meet(kind, pool, record, pool.Capacity(records, n), thread);
       } else if (kind == Kind::kStatement && !thread->row.digest) {
-        Meet(kind, record, pool.Capacity(records, n), thread);  // its text may have come later
+        Meet(kind, pool, record, pool.Capacity(records, n), thread);  // its text may have come later
       }
       place.tick = tick_;
       // A record that has closed meanwhile was open a moment ago, but its words may be those of the next lap.
@@ -219,7 +219,7 @@ void SessionSampler::ScanPool(Kind kind, uint64_t now, Open Thread::*open) {
   }
 }
 
-void SessionSampler::Meet(Kind kind, const ShmRecord& record, uint64_t capacity, Thread* thread) {
+void SessionSampler::Meet(Kind kind, const PoolView& pool, const ShmRecord& record, uint64_t capacity, Thread* thread) {
   SessionRow& row = thread->row;
   thread->is_changed = true;
   const uint64_t what = record.what.load(kAcquire);
@@ -239,7 +239,7 @@ void SessionSampler::Meet(Kind kind, const ShmRecord& record, uint64_t capacity,
   } else if (kind == Kind::kStatement) {
     row.statement_name.reset();
     if (instrument != nullptr) row.statement_name = instrument->name;
-    MeetStatement(static_cast<const ShmStatementRecord&>(record), &row);
+    MeetStatement(pool, static_cast<const ShmStatementRecord&>(record), &row);
   }
 }
 
@@ -254,10 +254,9 @@ void SessionSampler::MeetWait(const ShmRecord& record, uint64_t capacity, uint64
   if (row->object_name) text_bytes_ += row->object_name->size;
 }
 
-void SessionSampler::MeetStatement(const ShmStatementRecord& record, SessionRow* row) {
+void SessionSampler::MeetStatement(const PoolView& pool, const ShmStatementRecord& record, SessionRow* row) {
   row->digest.reset();
   row->digest_text.reset();
-  const PoolView& pool = snapshot_->pool(Kind::kStatement);
   std::vector<char>& buffer = snapshot_->buffer();
   const bool is_whole = ReadWhole(record.seq, [&] {
     const uint64_t sql_bytes = record.sql_bytes.load(kAcquire), token_bytes = record.digest_bytes.load(kAcquire);

@@ -149,9 +149,10 @@ class SessionSampler {
   uint32_t StateOf(uint64_t index, const ClassRow& instrument);  // of threads that wait so
   void MeetThreads();
   void ScanPool(Kind kind, uint64_t now, Open Thread::*open);
-  void Meet(Kind kind, const ShmRecord& record, uint64_t capacity, Thread* thread);
+  // `pool`: the view in which the record was found. Another one may be of other sizes: a damaged segment changes while it is read.
+  void Meet(Kind kind, const PoolView& pool, const ShmRecord& record, uint64_t capacity, Thread* thread);
   void MeetWait(const ShmRecord& record, uint64_t capacity, uint64_t state, SessionRow* row);
-  void MeetStatement(const ShmStatementRecord& record, SessionRow* row);
+  void MeetStatement(const PoolView& pool, const ShmStatementRecord& record, SessionRow* row);
   void Describe(const Moment& moment, Thread* thread);
   void AddStrangers(const Moment& moment, SessionRows* rows);
   void FindBlockers();
