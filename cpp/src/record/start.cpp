@@ -17,7 +17,6 @@
 #include "record/context/threads.h"
 #include "record/declared/facts.h"
 #include "record/engine/barrier.h"
-#include "record/engine/classes.h"
 #include "record/engine/cold_lock.h"
 #include "record/engine/own_stack.h"
 #include "record/engine/refusals.h"
@@ -233,7 +232,6 @@ Status AdoptRuntime(const std::string& path) {
   if (Status bad = g_runtime.segment.Adopt(path, &options, &descriptor); !bad.ok()) return bad;
   CachePointers();
   for (int i = 0; i < kTimerCount; ++i) g_runtime.picos_per_tick[i] = g_runtime.header->timers[i].multiplier;
-  ReindexClasses();
   if (!StartPrincipals() || !StartFacts() || !StartDigests() || !AdoptSetup()) return Status(Code::kFull, "no memory for private tables");
   t_locals.ended = true;  // this process records no events
   BecomeOutsider(descriptor);

@@ -36,10 +36,8 @@ Status Segment::Adopt(const std::string& path, Options* options, int* descriptor
   for (uint32_t i = 0; is_ours && i < kArrayCount; ++i) {
     const ShmArray& array = seen.arrays[i];
     const Plan::Place& place = plan.arrays[i];
-    const uint64_t used = array.used.load(kAcquire);  // pairs with AllocateFresh: what it says is mapped
     is_ours = array.offset == place.offset && array.stride == place.stride && array.capacity == place.capacity &&
-              array.first_extent == place.first_extent && used <= place.capacity &&
-              (used <= 1 || used * place.stride <= array.mapped.load(kAcquire));  // element 0 is never read
+              array.first_extent == place.first_extent && array.used.load(kRelaxed) <= place.capacity;
   }
   if (!is_ours || !file->Check().ok())
     return Status(Code::kCorrupt, path + " was written by another version of this library, or is damaged: it can be read but not changed");

@@ -26,7 +26,7 @@ ShmClass* NewClass(Family family, std::string_view name, std::string_view docume
 // Gives a new class the next key of the family. Returns 0 if the family's limit is reached. REQUIRES: cold lock.
 uint32_t AcquireKey(Family family, uint32_t class_index);
 
-// Rebuilds all keys from the classes of the segment. REQUIRES: the segment has been adopted.
+// Rebuilds all keys from the classes of the segment. REQUIRES: the segment has been adopted, and CheckAdopted() found nothing wrong.
 void ReindexClasses();
 
 // Returns the full name, which is constant once the class is registered.

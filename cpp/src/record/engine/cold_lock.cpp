@@ -12,6 +12,7 @@
 #include "record/declared/facts.h"
 #include "record/engine/adopted.h"
 #include "record/engine/barrier.h"
+#include "record/engine/classes.h"
 #include "record/engine/free_lists.h"
 #include "record/engine/runtime.h"
 #include "record/family/digests.h"
@@ -275,6 +276,7 @@ OutsiderSection::OutsiderSection() {
         status_ = Status(Code::kState, "the system refuses membarrier() to this process, but not to the other one; nothing was changed");
         return;
       }
+      ReindexClasses();
       Reindex();
       if (is_left_over) RepairSegment();
       return;
