@@ -77,6 +77,7 @@ struct ChunkHold {
   uint64_t traced;             // number of traced events in the full chunks of these (ShmChunk::traced)
   uint32_t trace_wish;         // value of g_trace_wish when the chunk being written was taken
   bool has_traced;             // the chunk being written has a traced event, whatever the wish says
+  bool is_changing;            // the thread gives or takes a chunk: a longjmp out of that may lose it
   uint32_t takes_until_check;  // chunks to take before the pool checks another queue (queue_to_check)
   uint32_t queue_to_check;
   uint32_t held_count;

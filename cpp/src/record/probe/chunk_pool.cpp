@@ -27,6 +27,7 @@ struct Queues {
   uint64_t least_chunks, most_chunks;  // number of chunks for the rows of history_long: if all records take one place; if all take the most
   uint64_t traced_chunks;              // as least_chunks, while the trace is on
   Word wide_chunks;                    // full chunks with larger records, counted up to the difference
+  Word lost_chunks;                    // changes of chunks that a longjmp has left
   HalfWord* idle_of;                   // by chunk: places without a row, while it is in a queue
   Word idle;                           // their sum, with the places of chunks that are ready for a thread
   std::atomic<bool>* has_long_texts;   // by space: its places for long texts have memory
@@ -78,7 +79,8 @@ bool MayGrow(Kind kind) {
   const Queues& all = QueuesOf(kind);
   const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
   const uint64_t for_rows = (g_trace_wish.load(kRelaxed) & 1) != 0 ? all.traced_chunks : all.least_chunks;
-  const uint64_t most = for_rows + all.wide_chunks.load(kRelaxed) + threads * ChunksOfThread(g_runtime.pool(kind).chunks_held);
+  const uint64_t more = all.wide_chunks.load(kRelaxed) + all.lost_chunks.load(kRelaxed);
+  const uint64_t most = for_rows + more + threads * ChunksOfThread(g_runtime.pool(kind).chunks_held);
   uint64_t places = TakenOf(kind).chunks.load(kRelaxed) * PerChunk(kind);
   if (KeepsShortThreads(kind)) {
     const uint64_t small = TakenOf(kind).small_chunks.load(kRelaxed), besides = threads + all.aside.load(kRelaxed);
@@ -348,6 +350,7 @@ void EmptyChunkPools() {
     ClearPrivate(all.queues[0].places, BytesOfPlaces(static_cast<Kind>(kind), all));
     Clear(all.idle);
     Clear(all.aside);
+    Clear(all.lost_chunks);
     const auto empty = [](ChunkQueue& queue) {
       Clear(queue.head);
       Clear(queue.tail);
@@ -363,6 +366,8 @@ void NoteWideChunk(Kind kind) {
   // many chunks too many.
   if (all.wide_chunks.load(kRelaxed) < all.most_chunks - all.least_chunks) all.wide_chunks.fetch_add(1, kRelaxed);
 }
+
+void NoteLostChunk(Kind kind) { QueuesOf(kind).lost_chunks.fetch_add(1, kRelaxed); }
 
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint32_t idle) {
   if (idle != 0) NoteIdle(kind, chunk, idle);

@@ -42,6 +42,10 @@ void EmptyChunkPools();
 // Notes that records of a full chunk took more than one place: history_long needs more chunks.
 // Threads: any thread.
 void NoteWideChunk(Kind kind);
+// Notes that a longjmp has left a change of chunks. One may be lost, in no queue and with no thread: the pool may grow by it. If none was,
+// it has one more than it needs.
+// Threads: any thread.
+void NoteLostChunk(Kind kind);
 // Puts a chunk last in its queue. `idle`: its places without an event, if its thread has ended and KeepsShortThreads().
 // Threads: any thread.
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint32_t idle);

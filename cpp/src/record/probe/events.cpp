@@ -1,6 +1,8 @@
 #include "record/probe/events.h"
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 #include "record/context/principals.h"
 #include "record/context/tasks.h"
@@ -169,7 +171,11 @@ bool IsInterruptedInProbe(ThreadState& thread, const void* frame) {
       --depth;
     }
   }
-  for (ChunkHold& hold : thread.holds) ForgetTwins(hold);
+  for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
+    ChunkHold& hold = thread.holds[kind];
+    ForgetTwins(hold);
+    if (std::exchange(hold.is_changing, false)) NoteLostChunk(static_cast<Kind>(kind));
+  }
   EndLeftSample();
   thread.nesting = depth;
   return false;
@@ -222,15 +228,20 @@ PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flag
     ++hold.held_count;
     hold.chunk = 0;
   }
+  hold.is_changing = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // with NoteLostChunk of this thread, which a handler has left
   if (const uint32_t give = TakeOneToGive(thread, kind, hold); give != 0) GiveChunk(kind, thread.slot, give, 0);
   const uint32_t chunk = TakeChunk(kind, thread, now);
   if (__builtin_expect(chunk == 0, 0)) {
     --hold.chunks_taken;  // the history keeps its chunks
+    hold.is_changing = false;
     SetCursor(cursor, nullptr, nullptr, 0);
     CountLoss(Loss::kEvents);
     return false;
   }
   hold.chunk = chunk;  // from here on the thread has it, whatever a longjmp leaves out below
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  hold.is_changing = false;
   ShmChunk& shared = pool.chunks[chunk];
   const uint32_t lap = shared.lap.load(kRelaxed) & ~1u;
   shared.lap.store(lap + 1, kRelaxed);  // odd: ordered before the words below by their release stores
