@@ -5,6 +5,6 @@ import sys
 # the parent, after the child exists.
 MAY_FORK = ["-W", "ignore:This process (pid=:DeprecationWarning"] if sys.version_info >= (3, 15) else []
 
-# Whether `pfs run` sees every acquisition of a lock of `threading`: it is a semaphore of the C library. In CPython 3.14, and in
-# the 3.13.5 of Debian 13, it is a word, and only a thread that must wait calls a function.
-LOCKS_ARE_SEMAPHORES = _thread.LockType.__basicsize__ > object.__basicsize__ + 8
+# Whether locks of `threading` are bytes in objects and no semaphores, as in CPython 3.14 and Debian 13: then only the
+# Python layer of `pfs run` sees one that is free, in the main interpreter.
+LOCKS_ARE_BYTES = _thread.LockType.__basicsize__ == object.__basicsize__ + 8

@@ -18,8 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import LOCKS_ARE_SEMAPHORES
-
 
 @dataclass(frozen=True)
 class Need:
@@ -73,7 +71,6 @@ NEEDS = {
     "qemu": Need(lambda: os.uname().machine == "x86_64" and tools("qemu-x86_64")(), "on x86-64, apt-get install qemu-user"),
     "redis": Need(tools("redis-server"), "apt-get install redis-server"),
     "rsync": Need(tools("rsync"), "apt-get install rsync"),
-    "semaphores": Need(lambda: LOCKS_ARE_SEMAPHORES, "a CPython whose locks are semaphores, such as 3.12", quick=True),
     "sqlite3": Need(tools("sqlite3"), "apt-get install sqlite3"),
     "trees": Need(tools("cmake", "ninja", "ctest"), "pip install '.[test]'"),  # of the C++ tests: each compiles for minutes
     "valgrind": Need(tools("valgrind"), "apt-get install valgrind"),

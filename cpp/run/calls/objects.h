@@ -79,6 +79,13 @@ inline Object* ObjectAt(const void* address, Kind kind, const void* caller) {
   return object;
 }
 
+// Returns the object that stands for a site. A lock and a condition that have the name of one line are two objects.
+inline Object* ObjectOfSite(const Site* site, Kind kind) {
+  const void* const place = reinterpret_cast<const char*>(site) + (kind == Kind::kPythonObject ? 1 : 0);
+  Object* const known = KnownObject(place, kind);
+  return known != nullptr ? known : AddObject(place, kind, site);
+}
+
 // Returns whether events of the object are instrumented. The object's instance is made here if it has none. `object` may be nullptr.
 [[gnu::noinline]] bool MakeInstance(Object& object);
 inline bool IsInstrumented(Object* object) {

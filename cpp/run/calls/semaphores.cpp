@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "run/calls/lock_calls.h"
+#include "run/calls/python_locks.h"
 #include "run/calls/wait_calls.h"
 #include "run/loader/real.h"
 #include "run/python/python.h"
@@ -42,29 +43,9 @@ Object* PythonLockAt(const void* semaphore) {
   if (!perfschema::g_came_late) return nullptr;
   const Object* const known = PythonLockAt(semaphore);
   const bool is_awake = known != nullptr && known->maker.load(std::memory_order_relaxed) != nullptr;
-  const Site* awaited = nullptr;
+  Object* awaited = nullptr;
   if (!is_awake) (void)NotePythonLock(semaphore, 1, caller, &awaited);
   return PythonLockAt(semaphore);
-}
-
-// A Python lock that one thread takes and another one releases excludes nobody: threads wait there for work, as for a condition. Before the
-// first release of that kind nothing tells: a thread that waits for a lock of its own may hang.
-bool IsForWork(const Object& lock) { return lock.least_waits.load(std::memory_order_relaxed) != 0; }
-void NoteRelease(Object& lock) {
-  const uint64_t owner = pfs_owner_(lock.row.load(std::memory_order_acquire));
-  const perfschema::ThreadState* const thread = perfschema::t_locals.state;
-  const bool is_of_other = owner != 0 && !pfs_owner_is_rare_(owner) && thread != nullptr && owner != thread->thread_id;
-  if (is_of_other) lock.least_waits.store(1, std::memory_order_relaxed);
-}
-
-// The object of the waits for work at a Python lock: it lies at the lock's second byte.
-const void* PlaceOfWork(const void* semaphore) { return static_cast<const char*>(semaphore) + 1; }
-Object* ObjectOfWork(const Object& lock, const void* semaphore) {
-  const void* const place = PlaceOfWork(semaphore);
-  Object* const known = KnownObject(place, Kind::kSemaphore);
-  if (known != nullptr && known->maker.load(std::memory_order_relaxed) != nullptr) return known;
-  WakeObject(place, Kind::kSemaphore, lock.maker.load(std::memory_order_acquire));
-  return KnownObject(place, Kind::kSemaphore);
 }
 
 // Returns the object of a semaphore that a free-threaded interpreter makes for one wait: the object of what the thread waits for.
@@ -88,7 +69,7 @@ template <typename Call>
     return call();
   }
   if (object == nullptr && t_tried.semaphore == semaphore && t_tried.lock != nullptr) {
-    const Waiting event(t_tried.lock, source, lock);
+    const Waiting event(t_tried.lock, source, t_tried.lock->kind == Kind::kSemaphore ? wait : lock);
     return call();
   }
   if (object == nullptr) {
@@ -112,12 +93,12 @@ template <typename Call>
 PFS_REPLACES int sem_init(sem_t* semaphore, int shared, unsigned value) {
   const int rc = PFS_REAL(sem_init)(semaphore, shared, value);
   if (rc != 0 || shared != 0) return rc;
-  const Site* awaited = nullptr;
+  Object* awaited = nullptr;
   if (!NotePythonLock(semaphore, value, PFS_CALLER, &awaited)) {
     NoteInit(semaphore, Kind::kSemaphore, PFS_CALLER);
     t_tried = {};
   } else if (value == 0 && g_is_python) {  // the wait comes when the GIL has been let go
-    t_tried = {semaphore, PythonLineOfThread(nullptr), awaited != nullptr ? ObjectOfSite(awaited, Kind::kPythonObject) : nullptr};
+    t_tried = {semaphore, PythonLineOfThread(nullptr), awaited};
   }
   return rc;
 }

@@ -36,13 +36,6 @@ class Waiting {
   pfs_wait_t wait_;
 };
 
-// Returns the object that stands for a site. A lock and a condition that have the name of one line are two objects.
-inline Object* ObjectOfSite(const Site* site, Kind kind) {
-  const void* const place = reinterpret_cast<const char*>(site) + (kind == Kind::kPythonObject ? 1 : 0);
-  Object* const known = KnownObject(place, kind);
-  return known != nullptr ? known : AddObject(place, kind, site);
-}
-
 // Returns the object of a wait for no object of the program: it stands for the place of the call, in the script if there is one.
 inline Object* ObjectOfPlace(Kind kind, const void* caller) {
   const Site* const script = __builtin_expect(t_script_call.place != nullptr, 0) ? SiteOfScript(PrefixOf(kind)) : nullptr;

@@ -156,21 +156,34 @@ bool IsOfPythonLayer(const char* path) {
   return length != 0 && std::strncmp(path, layer, length) == 0 && (path[length] == '/' || path[length] == 0);
 }
 
-bool NotePythonLock(const void* semaphore, unsigned value, const void* caller, const Site** awaited) {
+bool NotePythonLock(const void* semaphore, unsigned value, const void* caller, Object** awaited) {
   // The interpreter makes no other semaphores. The compiler may have put PyThread_allocate_lock() into its callers.
   if (!g_is_python) return g_reads_free_threads && NoteFreeLock(semaphore, value, caller);
   if (RunIsOff() || value > 1 || MapOf(caller) != interpreter) return false;
   const int error = errno;
+  if (value == 0) *awaited = AwaitedLock(semaphore);
+  if (*awaited != nullptr) {
+    ForgetObject(semaphore);
+    errno = error;
+    return true;
+  }
   Made made = MadeByThread();
   if (value == 0 && (made.is_join || (made.kind == Kind::kPythonLock && IsForLockOfThreading(semaphore)))) {
     ForgetObject(semaphore);
-    *awaited = made.site;
+    *awaited = ObjectOfSite(made.site, Kind::kPythonObject);
   } else {
     if (value == 0 || t_makes_queue) made.kind = Kind::kSemaphore;
     WakeObject(semaphore, made.kind, made.site);
   }
   errno = error;
   return true;
+}
+
+void NoteLockAt(const void* place) {
+  const int error = errno;
+  const Made made = MadeByThread();
+  WakeObject(place, made.kind, made.site);
+  errno = error;
 }
 
 const Site* NameOfPark(const void* semaphore, const void* caller, Kind* kind) {

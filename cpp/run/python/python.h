@@ -1,8 +1,8 @@
 // run/python/python.h: names that only a Python interpreter knows: the line that makes a lock, the GIL.
 //
-// A Python lock is a semaphore that PyThread_allocate_lock() makes. The thread has the GIL then, in nearly all cases, and its current frame
-// is the one that makes the lock. So nothing in Python is replaced: the name comes from the frame (python_frames.h). Without the public
-// functions of CPython, without the GIL or without a frame, a lock has a general name.
+// A Python lock is a semaphore that PyThread_allocate_lock() makes, or an object of its own (run/calls/python_locks.h). The thread has the
+// GIL then, in nearly all cases, and its current frame is the one that makes the lock: the name comes from the frame (python_frames.h).
+// Without the public functions of CPython, without the GIL or without a frame, a lock has a general name.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,16 @@ bool IsOfPythonLayer(const char* path);
 
 // Notes a semaphore if it is a Python lock. Returns whether it is. `caller`: of sem_init(). Locks of CPython 3.14 are no semaphores. A
 // thread that must wait makes a semaphore of value 0 for that wait, and still has the GIL. If it will wait for a lock of threading,
-// `awaited` becomes the name of the lock: the line that waits. Else the semaphore is a condition of that name.
-bool NotePythonLock(const void* semaphore, unsigned value, const void* caller, const Site** awaited);
+// `awaited` becomes the lock (run/calls/python_locks.h), or what has the name of the line that waits. Else the semaphore is a condition of
+// that name.
+bool NotePythonLock(const void* semaphore, unsigned value, const void* caller, Object** awaited);
+
+// Returns the object that this thread is about to wait for, if the interpreter makes the semaphore because a lock is taken that is known
+// here; else nullptr.
+Object* AwaitedLock(const void* semaphore);
+
+// Notes a lock of Python that is no semaphore, or what threads wait in for a condition. REQUIRES: the GIL, in the thread that makes it.
+void NoteLockAt(const void* place);
 
 // Returns the name of what a free-threaded interpreter waits for with a semaphore that no lock has, and its kind; nullptr if it does not
 // wait. `caller`: of sem_wait(). REQUIRES: g_reads_free_threads.
@@ -53,13 +61,20 @@ const Site* NameOfPark(const void* semaphore, const void* caller, Kind* kind);
 // Returns false if the type is not laid out as expected: then nothing changes. REQUIRES: the GIL; one type only.
 bool NoteQueueType(PyObject* type);
 
-// From here on `t_script_call` is set while Python calls a function that C has: `function` has a table entry of that name, at this offset
-// of the object. `is_soon`: the function is over soon, and only some of its calls set it. Returns false if there is none, or if too
-// many are noted. REQUIRES: the GIL.
-bool NoteCall(PyObject* function, size_t entry, const char* name, bool is_soon);
+// From here on locks of a type are known: `lock` is a new one of it. Returns false if it is a semaphore, or if the type is not laid out as
+// expected: then nothing changes. REQUIRES: the GIL; one type of each kind.
+bool NoteLockType(PyObject* lock, bool is_recursive);
 
-// Undoes NoteQueueType() and NoteCall(). REQUIRES: the GIL.
+// What is done around a call of a function that C has. The first two set `t_script_call`: in each call, or, of a function that is over
+// soon, in some of them. The others are for methods of locks (run/calls/python_locks.h).
+enum class Around : uint8_t { kLine, kLineOfSome, kMaking, kTaking, kTakingBack, kRelease, kWholeRelease };
+// From here on that is done while Python calls a function: `function` has a table entry of that name, at this offset of the object.
+// Returns false if there is none, or if too many are noted. REQUIRES: the GIL.
+bool NoteCall(PyObject* function, size_t entry, const char* name, Around around);
+
+// Undoes NoteQueueType(), NoteLockType() and NoteCall(). REQUIRES: the GIL.
 void ForgetQueueType();
+void ForgetLockTypes();
 void ForgetCalls();
 
 // Returns the site PREFIX MODULE:LINE, of the script's call, or nullptr. REQUIRES: there is one.

@@ -1,24 +1,25 @@
-// run/python/python_calls.cpp: the Python line of functions that C has, such as time.sleep().
+// run/python/python_calls.cpp: functions that C has and Python calls: the line that calls time.sleep(), or the lock that is taken.
 //
 // Such a function lets the GIL go before it makes a system call: its frames cannot be asked then. So the entry of the function in its table
 // of methods leads here first, with the GIL. The object that Python sees stays the same.
+#include "run/python/python_calls.h"
+
 #include <atomic>
 #include <bit>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "run/loader/real.h"
-#include "run/python/python.h"
 #include "run/python/python_frames.h"
 
 namespace perfschema::run {
 namespace {
 
 // Functions of tables have two to five parameters, all of which are in registers: the rest is passed on as it came.
-using AnyFunction = void* (*)(void*, void*, void*, void*, void*);
-constexpr size_t kMostCalls = 96;
-// `is_soon`: the function is over soon, and to find the line would take as long. So some calls have it: the first ones, and then one of
+constexpr size_t kMostCalls = 112;
+// kLineOfSome: the function is over soon, and to find the line would take as long. So some calls have it: the first ones, and then one of
 // kMostSoon. They are also the calls within which events at the places of the interpreter have the line.
 struct Entry {  // PyMethodDef
   const char* name;
@@ -27,6 +28,7 @@ struct Entry {  // PyMethodDef
 struct Noted {
   Entry* method;
   AnyFunction original;
+  void* (*lock_call)(const NotedCall&);  // nullptr: it is no method of a lock
   bool is_soon;
   std::atomic<uint32_t> calls;  // two threads without a GIL may count one
 };
@@ -58,6 +60,7 @@ ScriptCall CallOfThread() {
 template <size_t kIndex>
 void* Called(void* a, void* b, void* c, void* d, void* e) {
   Noted& its = noted[kIndex];
+  if (its.lock_call != nullptr) return its.lock_call({its.original, {a, b, c, d, e}, PFS_CALLER});
   const uint32_t number = its.calls.load(std::memory_order_relaxed) + 1;
   its.calls.store(number, std::memory_order_relaxed);
   const bool is_sampled = number % kMostSoon == 0 || (number < kMostSoon && std::has_single_bit(number));
@@ -77,9 +80,13 @@ AnyFunction ThunkAt(size_t index, std::index_sequence<kIndexes...>) {
   return kThunks[index];
 }
 
+constexpr void* (*kLockCalls[])(const NotedCall&) = {nullptr,          nullptr,       AroundMaking,      AroundTaking,
+                                                     AroundTakingBack, AroundRelease, AroundWholeRelease};
+static_assert(static_cast<size_t>(Around::kWholeRelease) + 1 == std::size(kLockCalls));
+
 }  // namespace
 
-bool NoteCall(PyObject* function, size_t entry, const char* name, bool is_soon) {
+bool NoteCall(PyObject* function, size_t entry, const char* name, Around around) {
   Entry* method;
   std::memcpy(&method, reinterpret_cast<const char*>(function) + entry, sizeof method);
   if (method == nullptr || std::strcmp(method->name, name) != 0) return false;
@@ -91,7 +98,8 @@ bool NoteCall(PyObject* function, size_t entry, const char* name, bool is_soon) 
   if (method->function == thunk) return false;
   noted[index].method = method;
   noted[index].original = method->function;
-  noted[index].is_soon = is_soon;
+  noted[index].lock_call = kLockCalls[static_cast<size_t>(around)];
+  noted[index].is_soon = around == Around::kLineOfSome;
   method->function = thunk;
   return true;
 }

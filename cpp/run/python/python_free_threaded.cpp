@@ -161,8 +161,6 @@ struct NotedPark {
 thread_local constinit NotedPark t_noted __attribute__((tls_model("initial-exec"))) = {};
 constexpr uint8_t kLockedAndParked = 3;  // of a PyMutex. An event that is waited for has another state
 
-const char* LockOf(const void* semaphore) { return At<const char*>(static_cast<const char*>(semaphore) - sizeof(char*), 0); }
-
 constexpr uintptr_t kLeastPage = 4096;
 
 // Copies memory that need not be there. Returns false if it is not.
@@ -348,6 +346,8 @@ const Line* FreeFrames::LineOf(const Frame& frame, bool with_lock, Line* copy) c
   *copy = {frame.code, nullptr, frame.at, line, with_lock ? SiteOfLock({module_, module_bytes_}, line) : nullptr};
   return copy;
 }
+
+const char* LockOf(const void* semaphore) { return At<const char*>(static_cast<const char*>(semaphore) - sizeof(char*), 0); }
 
 bool IsForLockOfThreading(const void* semaphore) {
   if (!knows_parks) return false;

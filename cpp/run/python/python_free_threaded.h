@@ -22,7 +22,11 @@ extern bool g_reads_free_threads __attribute__((visibility("hidden")));
 // Checks the interpreter's description of its structs against objects that it has. Called once, at the start.
 void StartParks(const link_map& interpreter);
 
-// Returns whether a thread makes this semaphore to wait for a Lock or RLock of threading. REQUIRES: it makes it now, in the interpreter.
+// Returns the address of the byte that a thread makes this semaphore to wait for, if it is one. REQUIRES: it makes it now, with the value
+// 0, in the interpreter.
+const char* LockOf(const void* semaphore);
+
+// Returns whether that is a Lock or RLock of threading. REQUIRES: as LockOf().
 bool IsForLockOfThreading(const void* semaphore);
 
 // Walks the frames of this thread by the interpreter's structs. Nothing is remembered of them.

@@ -68,24 +68,32 @@ PyObject* NoteQueues(PyObject*, PyObject* type) {
   return g_py.PyLong_FromLong(is_type && NoteQueueType(type) ? 1 : 0);
 }
 
-// note_calls(offset, is_soon, *functions): waits and statements within these functions of C have the line that calls them. `offset`: of the
-// entry in the functions' objects. `is_soon`: only some of them have it.
+// note_lock(lock, is_recursive): locks of the type of this new one are known from here on. Returns whether that works.
+PyObject* NoteLock(PyObject*, Arguments arguments, intptr_t count) {
+  long is_recursive = 0;
+  if (!HasCount(count, 2, 2) || !ReadNumber(arguments[1], &is_recursive)) return nullptr;
+  return g_py.PyLong_FromLong(NoteLockType(arguments[0], is_recursive != 0) ? 1 : 0);
+}
+
+// note_calls(offset, around, *functions): waits and statements within these functions of C have the line that calls them, or the functions
+// are methods of locks. `offset`: of the entry in the functions' objects. `around`: the number of the enumerator in python.h.
 PyObject* NoteCalls(PyObject*, Arguments arguments, intptr_t count) {
-  long offset = 0, is_soon = 0;
-  if (count < 2 || !ReadNumber(arguments[0], &offset) || !ReadNumber(arguments[1], &is_soon)) return nullptr;
+  long offset = 0, around = 0;
+  if (count < 2 || !ReadNumber(arguments[0], &offset) || !ReadNumber(arguments[1], &around)) return nullptr;
   long noted = 0;
   for (intptr_t i = 2; i < count; ++i) {
     const Reference<PyObject> name(g_py.PyObject_GetAttr(arguments[i], g_py.PyUnicode_InternFromString("__name__")));
     const char* const text = name.get() != nullptr ? BytesOf(name.get()) : nullptr;
     if (text == nullptr) return nullptr;
-    noted += NoteCall(arguments[i], static_cast<size_t>(offset), text, is_soon != 0) ? 1 : 0;
+    noted += NoteCall(arguments[i], static_cast<size_t>(offset), text, static_cast<Around>(around)) ? 1 : 0;
   }
   return g_py.PyLong_FromLong(noted);
 }
 
-// forget_calls(): undoes note_queues() and note_calls().
+// forget_calls(): undoes note_queues(), note_lock() and note_calls().
 PyObject* Forget(PyObject*, PyObject*) {
   ForgetQueueType();
+  ForgetLockTypes();
   ForgetCalls();
   return None();
 }
@@ -155,7 +163,8 @@ const PyMethod kMethods[] = {
     {"hide", Hide, kTupleOfArguments, "hide() -> int"},
     {"show", Show, kOneArgument, "show(hidden)"},
     {"note", Note, kTupleOfArguments, "note(message)"},
-    FastMethod("note_calls", NoteCalls, "note_calls(offset, is_soon, *functions) -> int"),
+    FastMethod("note_calls", NoteCalls, "note_calls(offset, around, *functions) -> int"),
+    FastMethod("note_lock", NoteLock, "note_lock(lock, is_recursive) -> int"),
     {"note_queues", NoteQueues, kOneArgument, "note_queues(type) -> int"},
     {"forget_calls", Forget, kTupleOfArguments, "forget_calls()"},
     FastMethod("name_early", NameEarly, "name_early(native_id, name)"),

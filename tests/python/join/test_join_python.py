@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from subprocess import Popen
-from unittest import mock
 
 import pytest
 
 import pfs
-from tests import LOCKS_ARE_SEMAPHORES
+from tests import LOCKS_ARE_BYTES
 from tests.python.join.test_join import folder, pytestmark, running
 
 __all__ = ["folder", "pytestmark"]  # test_join's fixture and mark hold here, too
@@ -86,11 +85,6 @@ def waits(schema: pfs.Schema) -> dict[str, int]:
     }
 
 
-def uses_of_lock(seen: dict[str, int]) -> object:
-    """Returns how often the program took its lock, or what equals any number if only waits for it are seen."""
-    return seen[f"synch/mutex/python/{LOCK}"] if LOCKS_ARE_SEMAPHORES else mock.ANY
-
-
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
     (path := tmp_path / "app.py").write_text(SERVED)
@@ -107,7 +101,7 @@ def test_locks_threads_the_gil_and_statements_have_their_names(program: Path) ->
             assert statements(schema) == REQUESTS
             assert set(schema.table("events_statements_history_long")["SOURCE"]) == {STATEMENT}
             seen = waits(schema)
-            assert uses_of_lock(seen) == 300
+            assert seen[f"synch/mutex/python/{LOCK}"] == 300
             assert seen[f"system/python/sleep-{SLEEP}"] == 3
             assert seen["synch/cond/python/gil"] > 0
             assert not [name for name in seen if "data+" in name]
@@ -127,7 +121,7 @@ def test_leaving_takes_all_of_it_out_again(program: Path) -> None:
             do(process, "work 10")
             with pfs.attach(process.pid) as schema:
                 assert statements(schema) == {text: (round * count, round * errors) for text, (count, errors) in REQUESTS.items()}
-                assert uses_of_lock(waits(schema)) == round * 30
+                assert waits(schema)[f"synch/mutex/python/{LOCK}"] == round * 30
         assert process.communicate(timeout=60)[0] == ""
         assert process.returncode == 0
 
@@ -139,7 +133,7 @@ def test_nothing_of_the_layer_is_there_where_it_is_not_wanted(program: Path) -> 
         do(process, "work 10")
         with pfs.attach(process.pid) as schema:
             assert statements(schema) == {}
-            assert uses_of_lock(waits(schema)) == 30
+            assert LOCKS_ARE_BYTES or waits(schema)[f"synch/mutex/python/{LOCK}"] == 30
 
 
 def test_a_thread_that_has_the_gil_for_long_delays_only_the_layer(program: Path) -> None:

@@ -19,7 +19,6 @@ from tests.conftest import ROOT
 
 PAGES = sorted((ROOT / "docs/start").glob("*.md"))
 BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-OF_DEADLOCKS = {"any_program"}  # of locks of Python, with their holders
 NUMBER = re.compile(r"\d[\d,.]*( ?(ps|ns|µs|ms|s|B|KiB|MiB)\b)?|\bNULL\b")
 
 
@@ -77,10 +76,7 @@ def missing(step: Step, printed: str) -> list[str]:
 
 
 @pytest.mark.needs("gcc")
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, id=page.stem, marks=[pytest.mark.needs("semaphores")] * (page.stem in OF_DEADLOCKS)) for page in PAGES],
-)
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_each_command_prints_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     steps = carried_out(page.read_text(), tmp_path)
     assert len([step for step, _ in steps if step.shown]) >= 3

@@ -31,7 +31,7 @@ __all__ = ["own_folder", "pytestmark"]
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 FAULTS = {path.stem: path for path in (PROGRAMS / "faults").iterdir()}
-NEED = {"slow_names": "root", "deadlock": "semaphores", "statement_under_lock": "semaphores", "round_trips": "redis-py"}
+NEED = {"slow_names": "root", "round_trips": "redis-py"}
 CASES = [
     pytest.param(rule, FAULTS[name], id=name, marks=[pytest.mark.needs(NEED[name])] if name in NEED else [])
     for rule in RULES

@@ -13,7 +13,6 @@ import pytest
 
 import pfs
 from pfs._base import installed
-from tests import LOCKS_ARE_SEMAPHORES
 
 PROGRAMS = Path(__file__).resolve().parents[3] / "tests/programs/unchanged"
 PFS = [sys.executable, "-m", "pfs"]
@@ -132,7 +131,6 @@ done.acquire()
 """
 
 
-@pytest.mark.needs("semaphores")
 def test_a_lock_of_python_that_another_thread_releases_is_a_condition(tmp_path: Path) -> None:
     (tmp_path / "others.py").write_text(OF_OTHERS)
     report = report_of(tmp_path, sys.executable, tmp_path / "others.py")
@@ -206,7 +204,7 @@ def test_ten_idle_threads_do_not_hide_the_lock_that_hurts(tmp_path: Path) -> Non
     program = tmp_path / "pools.py"
     program.write_text(POOLS)
     report = report_of(tmp_path, sys.executable, program)
-    lock = f"wait/synch/mutex/python/__main__:{4 if LOCKS_ARE_SEMAPHORES else 16}"  # the line that makes it, or that waits
+    lock = "wait/synch/mutex/python/__main__:4"
     assert [row["name"] for row in report["locks"] if row["time"] > 10_000_000_000] == [lock]
     assert (report["blocked"][0]["name"], report["blocked"][0]["source"]) == (lock, "pools.py:16")
     idle = {row["name"].rpartition("/")[2] for row in report["idle"]}

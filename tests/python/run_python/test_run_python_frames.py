@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.python.run.test_run import PFS, own_folder, pytestmark
-from tests.python.run_python.test_run_python import locks_of, of_semaphores, written
+from tests.python.run_python.test_run_python import locks_of, written
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
@@ -99,7 +99,6 @@ for _ in range(TURNS): turn()
 """
 
 
-@of_semaphores
 @pytest.mark.parametrize("turns", [1, TURNS], ids=["first", "many"])
 def test_a_lock_has_its_line_whatever_called_it(tmp_path: Path, turns: int) -> None:
     """From the first turn on, of which each frame is new, to those in which all of them are known."""
@@ -128,7 +127,7 @@ print(WORK())
 """
 
 
-@pytest.mark.parametrize("work", [pytest.param("made", marks=of_semaphores), "waited"])
+@pytest.mark.parametrize("work", ["made", "waited"])
 def test_a_frame_that_is_known_gets_no_object(tmp_path: Path, work: str) -> None:
     """Else each function that makes a lock or waits would have one, which CPython allocates and frees."""
     program = written(tmp_path, BLOCKS.replace("WORK", work))

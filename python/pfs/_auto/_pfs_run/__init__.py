@@ -34,6 +34,7 @@ PARTS = {
         "asyncpg.prepared_stmt": "asyncpg_py",
         "pymongo.monitoring": "pymongo_py",
     },
+    "locks": {"_thread": "locks"},
     "lines": {
         "time": "lines",
         "posix": "lines",

@@ -45,7 +45,7 @@ PARTS = {
     "memory": ("memory/%",),
 }
 # Parts of the Python layer: python/pfs/_auto/_pfs_run.
-PYTHON_PARTS = ("threads", "requests", "clients", "drivers", "lines", "tasks", "tests", "cells", "asyncio")
+PYTHON_PARTS = ("threads", "locks", "requests", "clients", "drivers", "lines", "tasks", "tests", "cells", "asyncio")
 PYTHON_MORE = ("queues",)  # parts that only --python chooses
 # A program has more instruments of its own than a program that was instrumented by hand.
 _NO_LIMIT = 1048576  # the most that these options take
