@@ -158,7 +158,7 @@ bool NoteLockType(PyObject* lock, bool is_recursive) {
   const bool is_first = its.make == nullptr;  // else it has been forgotten, and subclasses may still lead to it
   if (is_first) std::memcpy(&its.make, &make, sizeof make), std::memcpy(&its.end, &end, sizeof end);
   its.is_recursive = is_recursive;
-  its.type = type;
+  its.type = NewReference(type);  // it outlives its interpreter: ForgetLockTypes() finds it there
   PutInType(type, kNewOfType, is_recursive ? Make<1> : Make<0>);
   PutInType(type, kEndOfType, is_recursive ? End<1> : End<0>);
   return true;
