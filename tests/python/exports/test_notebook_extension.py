@@ -71,6 +71,22 @@ def test_the_magic_shows_what_a_cell_waited_for(fresh: Run) -> None:
     assert out.splitlines()[-2:] == ["{'In [2]:6'}"] * 2  # line 6 of the cell, that of %%pfs included
 
 
+def test_the_timeline_names_the_cell_by_its_number(fresh: Run) -> None:
+    out = run(
+        fresh,
+        f"""
+        import re
+        from IPython.utils.capture import capture_output
+        shell.run_cell("a = 1", store_history=True)
+        with capture_output() as seen:
+            shell.run_cell({CELL!r}, store_history=True)
+        shown = seen.outputs[-1].data["text/html"]
+        print(sorted(set(re.findall(r"In .\\d+.:", shown))), shell.execution_count)
+        """,
+    )
+    assert out.splitlines()[-1] == "['In [3]:'] 4"
+
+
 def test_every_cell_is_watched_while_it_is_on(fresh: Run) -> None:
     out = run(
         fresh,

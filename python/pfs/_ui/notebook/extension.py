@@ -26,9 +26,9 @@ def _cell_magic(shell: Any) -> Any:
         before = dict(files)
         with Report() as report:
             shell.run_cell("# %%pfs\n" + cell)  # its line counts, so that SOURCE names the lines of the cell
-        for file, number in files.items():
-            if before.get(file) != number:
-                files[file] = max(before.values(), default=number)  # the number of this cell, which IPython knows as a magic only
+            for file, number in files.items():
+                if before.get(file) != number:
+                    files[file] = max(before.values(), default=number)  # of this cell, which IPython knows as a magic only
         from IPython.display import display
 
         display(report)  # type: ignore[no-untyped-call, unused-ignore]
