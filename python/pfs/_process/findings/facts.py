@@ -325,7 +325,7 @@ class Facts:
         self._insert("wait", [(p, *wait, scale[wait.name], more[wait.name], wait.thread in behind) for wait in waits])
         self._insert("statement", statements)
         self._insert("task", tasks)
-        add_queues(p, waits, statements, scale, self._insert)
+        add_queues(p, waits, statements, scale, more, self._insert)
         if any(wait.kind == "child" for wait in waits):
             return 0
         idle = [wait for wait in waits if wait.thread == 1 and wait.kind == "idle"]

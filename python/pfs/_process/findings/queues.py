@@ -84,6 +84,7 @@ class _Call(NamedTuple):
     thing: str  # a file, or the text of a statement
     op: str
     place: str | None
+    more: float  # calls that it stands for: the history has the last ones
 
 
 class _Sum:
@@ -93,14 +94,14 @@ class _Sum:
         self.ops: set[str] = set()
         self.things: dict[str, int] = defaultdict(int)
         self.places: dict[str | None, int] = defaultdict(int)
-        self.count = self.time = 0
+        self.count, self.time = 0.0, 0
         self.turns: set[tuple[int, int]] = set()
 
     def add(self, call: _Call, held: int) -> None:
         self.ops.add(call.op)
         self.things[call.thing] += held
         self.places[call.place] += held
-        self.count += 1
+        self.count += call.more
         self.time += held
 
     def row(self, share: float = 1.0) -> tuple[Any, ...]:
@@ -108,7 +109,8 @@ class _Sum:
         others = sum(time > LIMITS["by_the_way"] * self.time for time in self.things.values())
         thing = max(self.things, key=self.things.__getitem__)
         place = max(self.places, key=self.places.__getitem__)
-        return thing, max(others - 1, 0), ", ".join(sorted(self.ops)), self.count, int(self.time / share), len(self.turns), place
+        ops = ", ".join(sorted(self.ops))
+        return thing, max(others - 1, 0), ops, round(self.count / share), int(self.time / share), len(self.turns), place
 
 
 def add_queues(
@@ -116,6 +118,7 @@ def add_queues(
     waits: Sequence[Wait],
     statements: Sequence[tuple[Any, ...]],
     scale: Mapping[str, float],
+    more: Mapping[str, float],
     insert: Callable[[str, Iterable[Any]], None],
 ) -> None:
     """Adds the locks that threads queue for, and the calls made meanwhile, to the tables `queue` and `under`."""
@@ -127,10 +130,10 @@ def add_queues(
         if wait.kind in _DOES and wait.nest is None:
             is_io = wait.kind in ("file", "socket") and wait.file is not None and wait.op != "lock"
             what, thing = ("io", str(wait.file)) if is_io else (_DOES[wait.kind], "")
-            calls[wait.thread].append(_Call(wait.t0, wait.t1, what, thing, wait.op, wait.place))
+            calls[wait.thread].append(_Call(wait.t0, wait.t1, what, thing, wait.op, wait.place, more[wait.name]))
     for _, thread, _, _, place, text, _, t0, t1, *_ in statements:
         if text is not None and not _REQUEST.match(text):
-            calls[thread].append(_Call(t0, t1, "statement", text, "", place))
+            calls[thread].append(_Call(t0, t1, "statement", text, "", place, 1.0))
     for each in calls.values():
         each.sort(key=lambda call: call.t0)
     of_name: dict[str, list[Interval]] = defaultdict(list)

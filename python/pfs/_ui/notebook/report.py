@@ -175,10 +175,12 @@ class Report:
         """The sentence above the tables."""
         waits = self.rows(SECTIONS[0])
         total = show.time_text(int(sum(row.time for row in waits)))
-        text = f"{self.seconds:.3f} s; {show.some(int(sum(row.count for row in waits)), 'wait')}, {total} waited in all threads"
-        if not self._parts():
-            text += "; nothing here uses an instrumented object: pfs.Lock, pfs.Queue, pfs.open, pfs.dbapi ... are instrumented"
-            text += "; Jupyter under 'pfs run --no-report -- jupyter lab' records all that its kernels do"
+        text = f"{self.seconds:.3f} s; "
+        if self._parts():
+            text += f"{show.some(int(sum(row.count for row in waits)), 'wait')}, {total} waited in all threads"
+        else:
+            text += "nothing that pfs records without more: pfs.Lock, pfs.Queue, pfs.open, pfs.dbapi; "
+            text += "Jupyter under 'pfs run --no-report -- jupyter lab' records all that its kernels do"
         return text + (f"; {self.lost} events or objects were lost" if self.lost else "")
 
     @hidden()
