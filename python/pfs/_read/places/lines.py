@@ -35,7 +35,7 @@ _WITH_FUNCTIONS = ("DW_TAG_namespace", "DW_TAG_structure_type", "DW_TAG_enumerat
 MOST_READS, MOST_READS_OF_LINES = 2_000_000, 6_000_000
 # Files of the compiler's libraries: a line of theirs says nothing of a program.
 _SYSTEM = re.compile(
-    r"/include/c\+\+/|^/usr/(?:local/)?include/|^/usr/lib/(?:gcc|llvm)|^/rustc/|/lib/rustlib/src/|/\.cargo/registry/"
+    r"/include/c\+\+/|^/usr/(?:local/)?include/|^/usr/lib/(?:gcc|llvm)|^/rustc/|^/usr/src/rustc-|/lib/rustlib/src/|/\.cargo/registry/"
 )
 _DECODED = (".debug_", ".eh_frame", ".gnu_debugaltlink")  # sections that pyelftools reads as a whole
 
