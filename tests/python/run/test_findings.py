@@ -32,6 +32,7 @@ __all__ = ["own_folder", "pytestmark"]
 PROGRAMS = Path(__file__).parents[2] / "programs"
 FAULTS = {path.stem: path for path in (PROGRAMS / "faults").iterdir()}
 NEED = {"slow_names": "root", "round_trips": "redis-py"}
+WHOLE: dict[str, float] = defaultdict(lambda: 1.0)  # scales of times and counts: the history has lost nothing
 CASES = [
     pytest.param(rule, FAULTS[name], id=name, marks=[pytest.mark.needs(NEED[name])] if name in NEED else [])
     for rule in RULES
@@ -398,8 +399,7 @@ def test_a_holder_that_seldom_waits_is_known_by_the_ends_of_its_calls(every: int
         for number, (thread, kind, file, begun, end) in enumerate([*waits, *calls])
     ]
     under: list[Any] = []
-    scale: dict[str, float] = defaultdict(lambda: 1.0)
-    add_queues(0, both, [], scale, defaultdict(lambda: 1.0), lambda table, rows: under.extend(rows if table == "under" else ()))
+    add_queues(0, both, [], WHOLE, WHOLE, lambda table, rows: under.extend(rows if table == "under" else ()))
     assert [row[-2] >= LIMITS["turns"] * len(waits) for row in under] == [is_holder]
 
 
@@ -432,9 +432,7 @@ def test_threads_that_leave_a_barrier_at_once_do_not_queue() -> None:
 
     def queues(of: list[Wait]) -> list[str]:
         found: list[str] = []
-        add_queues(
-            0, of, [], defaultdict(lambda: 1.0), defaultdict(lambda: 1.0), lambda table, rows: found.extend(table for _ in rows)
-        )
+        add_queues(0, of, [], WHOLE, WHOLE, lambda table, rows: found.extend(table for _ in rows))
         return found
 
     assert queues(waits(2 * 10**8)) == ["queue"]
@@ -478,14 +476,7 @@ def test_locks_that_one_line_makes_are_one_queue() -> None:
         for thread, begun in [(1, phase * 10**11), (2, phase * 10**11 + 10**9)]
     ]
     rows: list[Any] = []
-    add_queues(
-        0,
-        waits,
-        [],
-        defaultdict(lambda: 1.0),
-        defaultdict(lambda: 1.0),
-        lambda table, added: rows.extend(added if table == "queue" else ()),
-    )
+    add_queues(0, waits, [], WHOLE, WHOLE, lambda table, added: rows.extend(added if table == "queue" else ()))
     assert [row[6:8] for row in rows] == [(21 * 10**9, 63 * 10**9)] * 3
 
 
@@ -502,14 +493,7 @@ def test_a_lock_that_starves_its_waiters_is_a_queue() -> None:
             for times in [(int(span[0] * ms), int(span[1] * ms), int((span[1] - span[0]) * ms))]
         ]
         found: list[str] = []
-        add_queues(
-            0,
-            waits,
-            [],
-            defaultdict(lambda: 1.0),
-            defaultdict(lambda: 1.0),
-            lambda table, rows: found.extend(table for _ in rows),
-        )
+        add_queues(0, waits, [], WHOLE, WHOLE, lambda table, rows: found.extend(table for _ in rows))
         return found.count("queue")
 
     assert queues([*of_locks, *again]) == 1

@@ -173,10 +173,10 @@ class Report:
     @property
     def headline(self) -> str:
         """The sentence above the tables."""
-        waits = self.rows(SECTIONS[0])
-        total = show.time_text(int(sum(row.time for row in waits)))
         text = f"{self.seconds:.3f} s; "
         if self._parts():
+            waits = self.rows(SECTIONS[0])
+            total = show.time_text(int(sum(row.time for row in waits)))
             text += f"{show.some(int(sum(row.count for row in waits)), 'wait')}, {total} waited in all threads"
         else:
             text += "nothing that pfs records without more: pfs.Lock, pfs.Queue, pfs.open, pfs.dbapi; "
