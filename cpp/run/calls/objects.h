@@ -71,6 +71,9 @@ PFS_ALWAYS_INLINE Object* KnownObject(const void* address, Kind kind) {
   return __builtin_expect(object != nullptr, 1) && __builtin_expect(object->kind == kind, 1) ? object : nullptr;
 }
 
+// Returns whether there is an object that does not sleep.
+inline bool IsAwake(const Object* object) { return object != nullptr && object->maker.load(std::memory_order_relaxed) != nullptr; }
+
 // Returns an object, which may have no instance yet. nullptr = make the plain call.
 inline Object* ObjectAt(const void* address, Kind kind, const void* caller) {
   Object* const object = KnownObject(address, kind);

@@ -56,14 +56,19 @@ const LockType* TypeOf(const void* lock) {
 
 Object* KnownAt(const void* place) {
   Object* const object = g_objects.Find(reinterpret_cast<uintptr_t>(place));
-  return object != nullptr && object->maker.load(std::memory_order_relaxed) != nullptr ? object : nullptr;
+  return IsAwake(object) ? object : nullptr;
+}
+
+// Notes a new lock. Returns it; nullptr = it could not be made.
+template <typename Lock>
+Lock* Noted(Lock* made) {
+  if (made != nullptr && !IsPlain() && TypeOf(made) != nullptr) NoteLockAt(PlaceOf(made));
+  return made;
 }
 
 template <size_t kIndex>
 PyObject* Make(PyObject* type, PyObject* arguments, PyObject* names) {
-  PyObject* const made = types[kIndex].make(type, arguments, names);
-  if (made != nullptr && TypeOf(made) != nullptr) NoteLockAt(PlaceOf(made));
-  return made;
+  return Noted(types[kIndex].make(type, arguments, names));
 }
 
 template <size_t kIndex>
@@ -128,11 +133,7 @@ void PutInType(PyObject* type, size_t offset, Function function) {
 
 }  // namespace
 
-void* AroundMaking(const NotedCall& call) {
-  void* const made = call();
-  if (made != nullptr && !IsPlain() && TypeOf(made) != nullptr) NoteLockAt(PlaceOf(made));
-  return made;
-}
+void* AroundMaking(const NotedCall& call) { return Noted(call()); }
 void* AroundTaking(const NotedCall& call) { return Take(call, false); }
 void* AroundTakingBack(const NotedCall& call) { return Take(call, true); }
 void* AroundRelease(const NotedCall& call) { return Release(call, false); }

@@ -28,7 +28,7 @@ inline const void* PlaceOfWork(const void* lock) { return static_cast<const char
 inline Object* ObjectOfWork(const Object& lock, const void* place_of_lock) {
   const void* const place = PlaceOfWork(place_of_lock);
   Object* const known = KnownObject(place, Kind::kSemaphore);
-  if (known != nullptr && known->maker.load(std::memory_order_relaxed) != nullptr) return known;
+  if (IsAwake(known)) return known;
   WakeObject(place, Kind::kSemaphore, lock.maker.load(std::memory_order_acquire));
   return KnownObject(place, Kind::kSemaphore);
 }

@@ -41,10 +41,8 @@ Object* PythonLockAt(const void* semaphore) {
 // Gives a Python lock that was made before a join the line that uses it first. Returns its entry, or nullptr. REQUIRES: the GIL.
 [[gnu::cold, gnu::noinline]] Object* LockBeforeJoin(const void* semaphore, const void* caller) {
   if (!perfschema::g_came_late) return nullptr;
-  const Object* const known = PythonLockAt(semaphore);
-  const bool is_awake = known != nullptr && known->maker.load(std::memory_order_relaxed) != nullptr;
   Object* awaited = nullptr;
-  if (!is_awake) (void)NotePythonLock(semaphore, 1, caller, &awaited);
+  if (!IsAwake(PythonLockAt(semaphore))) (void)NotePythonLock(semaphore, 1, caller, &awaited);
   return PythonLockAt(semaphore);
 }
 
