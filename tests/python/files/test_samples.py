@@ -157,6 +157,15 @@ def test_weights_are_corrected_by_minute_and_the_rest_shares_what_is_left() -> N
     ]  # fmt: skip
 
 
+def test_a_reading_of_sums_is_of_the_second_before_it_in_whichever_minute_that_began() -> None:
+    samples, sums = frames(
+        [(59.4, 1, "a", 10), (59.8, 1, "a", 10), (60.2, 1, "a", 10), (60.3, 1, None, 10), (61, 1, "a", 10), (130, 1, "a", 10)],
+        [(60.35, "a", 15), (61.3, "a", 10), (300, "a", 7)],
+    )
+    # A recording may begin less than a second before a minute is over, and its last second may have no reading.
+    assert corrected(samples, sums)["WEIGHT"].tolist() == [6, 6, 6, 25, 6, 10]
+
+
 def test_without_sums_the_weights_stay() -> None:
     samples, sums = frames([(1, 1, "a", 10)], [])
     assert corrected(samples, sums)["WEIGHT"].tolist() == [10]

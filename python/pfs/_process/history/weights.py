@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["corrected"]
 
 _WINDOW = 60_000_000  # microseconds
+_READ_WITHIN = 5_000_000  # the sums are read once a second, if there is a processor for it
 
 
 def corrected(samples: pd.DataFrame, totals: pd.DataFrame) -> pd.DataFrame:
     """Returns the samples with other weights: in each minute the weights of a wait add up to its exact time.
 
+    Sums are read once a second, so a minute here is the seconds whose reading is in it: the second over its end is not cut.
     The rows in no wait share the rest of their process's time in proportion. Rows of threads that pfs has not recorded stay: the
     kernel's times in them are exact. A wait that no sample saw is in no row, and a wait that is not timed keeps its weights.
     """
@@ -29,22 +31,24 @@ def corrected(samples: pd.DataFrame, totals: pd.DataFrame) -> pd.DataFrame:
     if samples.empty or totals.empty:
         return samples
     keys = ["NODE", "PID", "WINDOW"]
-
-    def window(frame: pd.DataFrame) -> pd.Series[int]:
-        return frame["SAMPLE_TIME"].astype("int64") // _WINDOW
-
+    times = totals.assign(
+        TIME=totals["SAMPLE_TIME"].astype("int64"),
+        NODE=totals["NODE"].astype(str),
+        PID=totals["PID"].astype("int64"),
+        EVENT_NAME=totals["EVENT_NAME"].astype(object),
+    )
     is_known = samples["THREAD_ID"].notna()
     work = pd.DataFrame(
         {
             "NODE": samples["NODE"].astype(str),
-            "PID": samples["PID"],
-            "WINDOW": window(samples),
+            "PID": samples["PID"].astype("int64"),
             "EVENT_NAME": samples["EVENT_NAME"].astype(object).where(samples["EVENT_NAME"].notna(), ""),
             "WEIGHT": samples["WEIGHT"].astype("float64").where(is_known, 0.0),
         }
     )
+    work["WINDOW"] = _read_at(work.assign(TIME=samples["SAMPLE_TIME"].astype("int64")), times) // _WINDOW
     exact = (
-        totals.assign(WINDOW=window(totals), NODE=totals["NODE"].astype(str), EVENT_NAME=totals["EVENT_NAME"].astype(object))
+        times.assign(WINDOW=times["TIME"] // _WINDOW)
         .groupby([*keys, "EVENT_NAME"])["SUM_TIMER_WAIT"]
         .sum()
         .astype("float64")
@@ -74,3 +78,14 @@ def corrected(samples: pd.DataFrame, totals: pd.DataFrame) -> pd.DataFrame:
         is_known.to_numpy(), np.rint(samples["WEIGHT"].to_numpy().astype(float) * factor), samples["WEIGHT"].to_numpy()
     )
     return samples.assign(WEIGHT=weights.astype(np.int64))
+
+
+def _read_at(samples: pd.DataFrame, times: pd.DataFrame) -> pd.Series[int]:
+    """Returns when the sums were read that a sample's wait is part of; of a sample that no reading followed, its own time."""
+    import pandas as pd
+
+    own = ["NODE", "PID"]
+    readings = times[[*own, "TIME"]].drop_duplicates().sort_values("TIME").assign(READ_AT=lambda frame: frame["TIME"])
+    asked = samples[[*own, "TIME"]].reset_index().sort_values("TIME")
+    found = pd.merge_asof(asked, readings, on="TIME", by=own, direction="forward", tolerance=_READ_WITHIN)
+    return found["READ_AT"].fillna(found["TIME"]).astype("int64").set_axis(found["index"]).sort_index()
