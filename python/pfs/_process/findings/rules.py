@@ -137,8 +137,8 @@ a as (
   where (select avg(w.dt > :called) from wait w where w.p = m.p and w.name like '%/pipe' and w.op in ('read', 'write')) > 0.5)
 select *, coalesce(
   {at("a", "w.name like '%/pipe' and op = 'write' and is_of_user(p, place)")},
-  -- a thread of the library writes: its user waits for the answers
-  {at("a", "w.kind = 'cond' and thread = 1 and is_of_user(p, place)")},
+  -- a thread of the library writes: its user waits for the answers, at a lock of Python
+  {at("a", "w.name like 'wait/synch/cond/python/%' and thread = 1 and is_of_user(p, place)")},
   (select place from wait w join m using (p) where w.name like '%/pipe' and op = 'read' and is_of_user(p, place)
     group by w.p, place order by count(*) desc),
   {at("a", "w.name like '%/pipe' and op = 'write'")}) place
