@@ -22,15 +22,16 @@ Step = str | Callable[[Any], Any]
 
 
 class Seen:
-    """The transactions of this process from now on."""
+    """The transactions of this process from now on. An EVENT_ID is one of its thread: other tests had threads of their own."""
 
     def __init__(self) -> None:
-        self.first = int(pfs.table("events_transactions_history_long", ["EVENT_ID"])["EVENT_ID"].max() or 0) if self.rows() else 0
+        frame = pfs.table("events_transactions_history_long", ["THREAD_ID", "EVENT_ID"])
+        self.before = frozenset(frame.itertuples(index=False, name=None))
 
     def rows(self) -> list[tuple[Any, ...]]:
-        frame = pfs.table("events_transactions_history_long").sort_values("EVENT_ID")
-        frame = frame[frame["EVENT_ID"] > getattr(self, "first", 0)]
-        return [tuple(row) for row in frame[list(COLUMNS)].itertuples(index=False)]
+        frame = pfs.table("events_transactions_history_long").sort_values("TIMER_START")
+        is_new = [event not in self.before for event in zip(frame["THREAD_ID"], frame["EVENT_ID"], strict=True)]
+        return [tuple(row) for row in frame.loc[is_new, list(COLUMNS)].itertuples(index=False)]
 
     def states(self) -> list[str]:
         return [row[0] for row in self.rows()]
