@@ -50,7 +50,7 @@ constexpr std::string_view kParts[] = {"__gthread_",    "__glibcxx_rwlock_", "MS
 
 // What the standard library of Rust calls the system in, and core::fmt, which calls it. Its own implementations for a type of the user's
 // are the user's code.
-constexpr std::string_view kRustModules[] = {"2fs", "2io", "3net", "3sys", "7process"};
+constexpr std::string_view kRustModules[] = {"2fs", "2io", "3net", "3sys", "7process", "10sys_common"};
 
 // Returns whether a mangled name is one of these modules: _RNvXs_NtCs1234_3std2fs..., _ZN47_$LT$std..fs..File$u20$as$u20$...
 constexpr bool IsOfRust(std::string_view name) {
@@ -88,6 +88,8 @@ constexpr bool IsOfWrapper(std::string_view name) {
 static_assert(IsOfWrapper("_RNvXsa_NtCsjrHSEGnQ3l9_3std2fsNtB5_4FileNtNtB7_2io4Read4read"));
 static_assert(IsOfWrapper("_ZN47_$LT$std..fs..File$u20$as$u20$std..io..Read$GT$4read17h0123456789abcdefE"));
 static_assert(IsOfWrapper("_ZN3std2io18default_read_exact17h0123456789abcdefE"));
+static_assert(IsOfWrapper("_ZN3std10sys_common5mutex12MovableMutex8raw_lock17h0123456789abcdefE"));
+static_assert(!IsOfWrapper("_ZN3std10sys_common9backtrace28__rust_begin_short_backtrace17h0123456789abcdefE"));
 static_assert(IsOfWrapper("_ZN3std6thread9lifecycle18JoinInner$LT$T$GT$4join17h992a4df1c48603bcE"));
 static_assert(IsOfWrapper("_RNvXs5_NtNtCsbe54_4core3fmt3numjNtB7_7Display3fmt"));
 static_assert(IsOfWrapper("_ZN4core3fmt5write17h0123456789abcdefE"));
