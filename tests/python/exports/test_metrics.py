@@ -233,6 +233,10 @@ def test_sums_are_those_of_merge(folder: Path) -> None:
     assert compared > 12
 
 
+def is_mapped(path: Path) -> bool:
+    return f"{path}\n" in Path("/proc/self/maps").read_text()
+
+
 def test_no_counter_goes_down_when_processes_end(folder: Path) -> None:
     """A clean exit, a kill, pfs gc and a TRUNCATE leave all that was counted; what came after the last reading counts, too."""
     with subject(folder) as a, subject(folder) as b, subject(folder) as c, exporter(folder) as made:
@@ -247,6 +251,8 @@ def test_no_counter_goes_down_when_processes_end(folder: Path) -> None:
         b.do(WORK.format(n=2))
         b.kill()
         assert now(made)[MUTEX] == 33
+        assert is_mapped(c.path)
+        assert not is_mapped(b.path)  # thousands of dead ones would fill the memory map
         assert len(pfs.gc(folder)) == 1
         assert now(made)[MUTEX] == 33
         with pfs.attach(str(c.path), write=True) as schema:

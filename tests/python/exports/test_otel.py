@@ -400,6 +400,7 @@ def test_a_dead_process_is_read_once_with_what_it_did_last(worker: Subject) -> N
     exporter = pfs.otel.exporter(str(worker.path))
     found = spans(exporter.traces())
     assert spans(exporter.traces()) == []
+    assert str(worker.path) not in Path("/proc/self/maps").read_text()
     exporter.close()
     last = next(span for span in found if span.name == "statement/app/last")
     assert attributes(last)["pfs.unfinished"]
