@@ -194,7 +194,7 @@ from pfs._ui.notebook.report import Report
 with Report() as measured:
     waited = threading.Lock()
     with waited:
-        thread = threading.Thread(target=waited.acquire)
+        thread = threading.Thread(target=lambda: (waited.acquire(), time.sleep(0.02)))
         thread.start()
         time.sleep(0.02)
     thread.join()
