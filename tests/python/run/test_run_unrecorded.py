@@ -94,7 +94,9 @@ def test_few_segments_are_there_at_one_time(many: Path, tmp_path: Path) -> None:
 
 
 def test_kept_segments_stay(many: Path, tmp_path: Path) -> None:
-    done = subprocess.run([*PFS, "run", "--keep", "--", many, "100"], capture_output=True, text=True, timeout=120, check=True)
+    command: list[str | Path] = [*PFS, "run", "--keep", "--", many, "100"]
+    environment = os.environ | {"PFS_DIR": str(tmp_path / "segments")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
     assert re.search(r"many 100: 101 processes\n", done.stderr)
     assert len(list(Path(done.stderr.split()[-1]).glob("*.pfs"))) == 101
 
