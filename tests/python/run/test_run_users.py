@@ -194,13 +194,18 @@ def test_workers_of_nginx(place: Path) -> None:
 @ROOT_ONLY
 @pytest.mark.usefixtures("everybody_reads")
 @pytest.mark.parametrize(("mode", "others"), [("0640", False), ("0644", True), ("", False)])
-def test_the_mode_holds_for_the_folder_of_a_run(place: Path, mode: str, others: bool) -> None:
-    """A sidecar with the group of the folder reads a run of another user, as the mode of the segments lets it."""
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_mode_holds_for_the_folder_of_a_run(place: Path, mode: str, others: bool, is_there: bool) -> None:
+    """A sidecar with the group of the folder reads a run of another user, as the mode of the segments lets it.
+
+    So it does of one in a folder that pfs run makes.
+    """
     shared = place / "shared"
     shared.mkdir()
     os.chown(shared, 0, GROUP)
     shared.chmod(0o3777)
-    environment = os.environ | {"PFS_DIR": str(shared)} | ({"PFS_MODE": mode} if mode else {})
+    given = shared if is_there else shared / "app"
+    environment = os.environ | {"PFS_DIR": str(given)} | ({"PFS_MODE": mode} if mode else {})
     program = ["setpriv", "--reuid", "1234", "--regid", str(GROUP), "--clear-groups"]
     done = subprocess.run(
         [*program, *PFS, "run", "--keep", "--no-report", "--", "cat", "/etc/hostname"],
@@ -218,4 +223,5 @@ def test_the_mode_holds_for_the_folder_of_a_run(place: Path, mode: str, others: 
     for user, group, reads in ((READER, GROUP, mode != ""), (READER, READER, others)):
         seen = ps(user, group)
         assert ("cat /etc/hostname" in seen.stdout) == reads, seen
-        assert (f"1 folder cannot be read (permission): {folder}" in seen.stderr) == (not reads), seen
+        hidden = folder if is_there else given
+        assert (f"1 folder cannot be read (permission): {hidden}" in seen.stderr) == (not reads), seen

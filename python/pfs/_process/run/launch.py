@@ -153,15 +153,16 @@ def _unless_default(name: str, value: str, default: str) -> dict[str, str]:
     return {name: value} if value != default or name in os.environ else {}
 
 
-def _open_up(folder: str) -> None:
-    """Lets those list and enter the folder of a run who may read the segments (PFS_MODE).
+def _open_up(folder: str, parent_is_new: bool) -> None:
+    """Lets those list and enter the folder of a run who may read the segments (PFS_MODE), and the new folder that it is in.
 
     Processes of root may become other users, and must enter it. They cannot list it, and each has a folder of its own there.
     """
     mode = os.environ.get("PFS_MODE", "")
     read = int(mode, 8) & 0o044 if mode in _MODES else 0
     enter = read >> 2 | (0o011 if os.geteuid() == 0 else 0)
-    _add_mode(folder, read | enter)
+    for each in (folder, os.path.dirname(folder)) if parent_is_new else (folder,):
+        _add_mode(each, read | enter)
     if os.geteuid() == 0 and not os.environ.get("PFS_DIR"):
         _add_mode(os.path.dirname(folder), 0o011)
 
@@ -213,13 +214,14 @@ def _new_folder() -> str:
         if not parent:
             continue
         try:
-            if parent == usual:
+            is_new = parent == usual and not os.path.isdir(parent)
+            if is_new:
                 os.makedirs(parent, mode=0o700, exist_ok=True)
             if not paths.keeps_entries(parent):
-                problem = problem or f"others could replace what is in {parent}"
+                problem = problem or f"others could replace what is in {parent} (chmod +t forbids it)"
                 continue
             folder = tempfile.mkdtemp(prefix="run-" if parent == usual else "run-pfs-", dir=parent)
-            _open_up(folder)
+            _open_up(folder, is_new)
         except OSError as error:
             problem = problem or f"{error.strerror}: {parent}"
             continue
