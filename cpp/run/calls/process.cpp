@@ -156,10 +156,11 @@ extern "C" PFS_IN_EVERY_PROCESS int pthread_atfork(void (*prepare)(), void (*in_
 }
 
 // What `pfs join` and `pfs leave` call, in a thread that they have made for it: it holds no lock. Both return 0, or 1 if this process
-// cannot be recorded. `settings`: as HandOverSettings() takes them; those of the first join stay.
+// cannot be recorded; a join returns 2 if it is recorded already. `settings`: as HandOverSettings() takes them; those of the first join
+// stay.
 PFS_REPLACES int pfs_run_join(const char* settings) {
   using perfschema::g_came_late;
-  if (!RunIsOff()) return 0;
+  if (!RunIsOff()) return 2;
   if (perfschema::g_is_off_for_good) return 1;
   static bool has_begun = false;
   if (g_came_late && !has_begun) {

@@ -141,9 +141,27 @@ def test_a_second_report_says_that_it_counts_since_the_first_join(programs: Path
     with told(programs / "told", tmp_path) as program:
         for is_second in (False, True):
             said = command("join", program.pid, "--for", "100ms", "--report")
-            assert ("it was joined before" in said) == is_second
+            assert ("from when it was first recorded" in said) == is_second
+            assert "Not ended when the program did" not in said
         command("leave", program.pid)
-        assert "it was joined before" not in command("join", program.pid)  # there is no report
+        assert "first recorded" not in command("join", program.pid)  # there is no report
+
+
+@pytest.mark.parametrize("how", ["run", "join"])
+def test_a_join_for_a_time_leaves_no_recording_that_it_has_not_begun(
+    how: str, programs: Path, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "run":
+        monkeypatch.setenv("LD_PRELOAD", str(LIBRARY))
+        monkeypatch.setenv("PFS_RUN_PRELOAD", str(LIBRARY))
+    with told(programs / "told", tmp_path) as program:
+        monkeypatch.delenv("LD_PRELOAD", raising=False)
+        if how == "join":
+            command("join", program.pid)
+        said = command("join", program.pid, "--for", "100ms", "--report")
+        assert "it was recorded before, with its own settings, and stays so" in said
+        program.do("work 100")
+        assert counts(program.pid, tmp_path if how == "run" else folder)["mutex/told"] == THREADS * 100
 
 
 def test_threads_that_do_nothing_are_in_the_report(programs: Path, tmp_path: Path, folder: Path) -> None:

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from pfs._process.run.report import Report
     from pfs._process.segment import SegmentSource
 
-__all__ = ["CHILDREN", "add_silent", "is_joined", "join", "judge", "leave", "pid_of", "silent", "threads_of"]
+__all__ = ["CHILDREN", "add_silent", "begin", "is_joined", "join", "judge", "leave", "pid_of", "silent", "threads_of"]
 
 CHILDREN = ("none", "fork")
 _SECONDS = 2.0  # that a safe point is looked for
 _JOIN, _LEAVE = "pfs_run_join", "pfs_run_leave"  # cpp/run/calls/process.cpp
+_FAILED, _IS_RECORDED = 1, 2  # what they return
 # Another copy of the core in a program: pfs of its own. The library of `pfs run` has another name.
 _OWN_PFS = re.compile(r"/(libperfschema\.so[0-9.]*|_core\.[^/]*\.so)$", re.MULTILINE)
 _SEGMENT = re.compile(r"/[^ \n]*/[0-9][0-9-]*\.pfs$", re.MULTILINE)
@@ -62,12 +63,20 @@ def join(
         AttachError: there is no such process, or it must not be touched. The message says why.
         StateError: it was at no safe point in two seconds: a later try may succeed.
     """
+    return begin(pid, only, all_on, children, force, python)[0]
+
+
+def begin(pid: int, only: Sequence[str], all_on: bool, children: str, force: bool, python: Sequence[str]) -> tuple[str, bool]:
+    """As :func:`join`. Also returns whether the process was recorded already: by ``pfs run``, or by an earlier join.
+
+    Such a recording is to go on.
+    """
     status = judge(pid, force)
     settings = _settings(pid, only, all_on, children, python)
-    failed = _call(pid, _JOIN, b"".join(f"{name}={value}".encode() + b"\0" for name, value in settings.items())) != 0
+    result = _call(pid, _JOIN, b"".join(f"{name}={value}".encode() + b"\0" for name, value in settings.items()))
     segment = _SEGMENT.search(_read(pid, "maps"))
-    if failed or segment is None:
-        if not failed:
+    if result == _FAILED or segment is None:
+        if result == 0:
             _call(pid, _LEAVE, b"")
         folder = settings.get("PFS_DIR") or processes.default_directory(int(status["Uid"].split()[1]))
         raise StateError(
@@ -76,7 +85,7 @@ def join(
     is_elsewhere = os.readlink(f"/proc/{pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
     # A program of chroot has the folder before all its names, too.
     inside = segment[0].removeprefix(os.readlink(f"/proc/{pid}/root").rstrip("/"))
-    return f"/proc/{pid}/root{inside}" if is_elsewhere else segment[0]
+    return f"/proc/{pid}/root{inside}" if is_elsewhere else segment[0], result == _IS_RECORDED
 
 
 def leave(pid: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import click
 
@@ -53,11 +54,11 @@ def join(
         status = joined.judge(pid, force)
         click.echo(f"process {pid} can be joined: {status['Name'].strip()}, {status['Threads'].strip()} threads")
         return
-    goes_on = wants_report and joined.is_joined(pid)
-    segment = joined.join(pid, only, all_on=all_on, children=children, force=force, python=python)
+    has_counts = joined.is_joined(pid)
+    segment, is_recorded = joined.begin(pid, only, all_on, children, force, python)
     click.echo(f"process {pid} is recorded: pfs top {segment if segment.startswith('/proc/') else pid}", err=True)
-    if goes_on:
-        click.echo("it was joined before: what the report counts began then", err=True)
+    if is_recorded:
+        click.echo("it was recorded before, with its own settings, and stays so", err=True)
     if seconds is None:
         return
     before, threads = launch.Took.of(pid), joined.threads_of(pid)
@@ -65,18 +66,37 @@ def join(
         time.sleep(seconds)
     finally:
         took = launch.Took.of(pid) - before
-        joined.leave(pid)
-    if wants_report:
-        from pfs._process.run import report as reports
-        from pfs._process.run.report_text import text_of
+        if not is_recorded:
+            joined.leave(pid)
+    if not wants_report:
+        return
+    if has_counts or is_recorded:
+        click.echo("the report counts from when it was first recorded on", err=True)
+        click.echo(_text_of_all(segment))
+    else:
+        click.echo(_text_of_join(segment, pid, took, threads))
 
-        found = processes.look(segment)
-        gathered = reports.gather([found] if found is not None else [])
-        if found is not None:
-            with attach(segment) as schema:
-                joined.add_silent(gathered, schema._source, pid, took.wall / 1e12, threads)
-        gathered.finish(took)
-        click.echo(text_of(gathered, 10, False))
+
+def _text_of_all(segment: str) -> str:
+    from pfs._process.run.read import report_of
+    from pfs._process.run.report_text import text_of
+
+    return text_of(report_of(segment), 10, False)
+
+
+def _text_of_join(segment: str, pid: int, took: launch.Took, threads: Mapping[int, joined.Thread]) -> str:
+    """Returns the report of a process that was joined for the first time, has been left, and goes on."""
+    from pfs._process.run import report as reports
+    from pfs._process.run.report_text import text_of
+
+    found = processes.look(segment)
+    gathered = reports.gather([found] if found is not None else [])
+    if found is not None:
+        gathered.lives = found.state.startswith("alive")
+        with attach(segment) as schema:
+            joined.add_silent(gathered, schema._source, pid, took.wall / 1e12, threads)
+    gathered.finish(took)
+    return text_of(gathered, 10, False)
 
 
 @click.command()
