@@ -155,6 +155,19 @@ extern "C" PFS_IN_EVERY_PROCESS int pthread_atfork(void (*prepare)(), void (*in_
   return PFS_REAL(__register_atfork)(prepare, in_parent, in_child, &__dso_handle);
 }
 
+namespace {
+
+// Gives this library a name of its own. The dynamic linker knows it by that of a descriptor, which has been closed since: a debugger would
+// open its own descriptor of that number and wait for what comes there, and the program would load another file for it.
+void NameLibrary() {
+  static char name[] = "/memfd:pfs/libperfschema-run.so";
+  auto* const own = const_cast<link_map*>(OwnObject());
+  // Release: pairs with the reads of those who go through the objects without a lock. The name before stays valid.
+  __atomic_store_n(&own->l_name, static_cast<char*>(name), __ATOMIC_RELEASE);
+}
+
+}  // namespace
+
 // What `pfs join` and `pfs leave` call, in a thread that they have made for it: it holds no lock. Both return 0, or 1 if this process
 // cannot be recorded; a join returns 2 if it is recorded already. `settings`: as HandOverSettings() takes them; those of the first join
 // stay.
@@ -165,6 +178,7 @@ PFS_REPLACES int pfs_run_join(const char* settings) {
   static bool has_begun = false;
   if (g_came_late && !has_begun) {
     if (!perfschema::HandOverSettings(settings)) return 1;
+    NameLibrary();
     has_begun = BeginStart(0, nullptr);
   }
   RememberPid();  // of a forked child that was not recorded

@@ -164,6 +164,18 @@ def test_a_join_for_a_time_leaves_no_recording_that_it_has_not_begun(
         assert counts(program.pid, tmp_path if how == "run" else folder)["mutex/told"] == THREADS * 100
 
 
+@pytest.mark.needs("gdb")
+def test_a_debugger_can_attach_after_a_join(programs: Path, tmp_path: Path) -> None:
+    """The library has no file that gdb could take for one of its own: it hung where that was a pipe."""
+    with told(programs / "told", tmp_path) as program:
+        command("join", program.pid)
+        look = ["gdb", "-nx", "-batch", "-ex", "info threads", "-ex", "info sharedlibrary", "-p", str(program.pid)]
+        done = subprocess.run(look, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        assert f"LWP {program.pid}" in done.stdout
+        assert "/memfd:pfs/libperfschema-run.so" in done.stdout
+        assert "/proc/self/fd/" not in done.stdout
+
+
 def test_threads_that_do_nothing_are_in_the_report(programs: Path, tmp_path: Path, folder: Path) -> None:
     with told(programs / "told", tmp_path) as program:
         for arguments in [("join", program.pid, "--for", "1s", "--report"), ("report", program.pid)]:
