@@ -39,13 +39,10 @@ def _identity(found: processes.Found) -> Identity:
 
 
 class Followed(Protocol):
-    """An attached process. It stays readable when its file has gone.
+    """An attached process. It stays readable when its file has gone."""
 
-    One that is dead is read once, and closed then: a process may map some 65,000 regions, those of 1,800 segments.
-    """
-
-    def read(self, found: processes.Found | None) -> None: ...  # None: its file has gone
-    def close(self) -> None: ...
+    def read(self, found: processes.Found | None) -> None: ...  # None: its file has gone. A dead process is read once
+    def close(self) -> None: ...  # may be called again
 
 
 F = TypeVar("F", bound=Followed)
@@ -76,6 +73,8 @@ class Follower(Generic[F]):
                 if identity not in self.known:
                     self.known[identity] = self._attach(found)
                 self.known[identity].read(found)
+                if found.state == "dead":  # a process may map some 65,000 regions, those of 1,800 segments
+                    self.known[identity].close()
             except (Error, OSError):  # of another version, or of another user
                 states["unreadable"] += 1
             else:

@@ -45,10 +45,8 @@ class _Process:
             rows = [group.read(self._source) for group in self._groups]  # all of them or none, if one fails
             for counts, read in zip(self.counts, rows, strict=True):
                 counts.add(read, is_dead)
-        self._look(is_dead)
-        if is_dead and not self._is_final:
-            self.close()
         self._is_final = is_dead
+        self._look(is_dead)
 
     def _look(self, is_dead: bool) -> None:
         """Asks what the threads do. A first reading starts no thread: a command that reads once ends then."""

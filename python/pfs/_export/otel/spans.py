@@ -48,8 +48,6 @@ class Spans:
         self._trace()
         end = self._source.now() if is_over else 0
         self.made = [self._span(event, parent, names.get(event.id[0]), end) for event, parent in new]
-        if is_over:
-            self.close()
         self._is_final = is_over
 
     def close(self) -> None:
