@@ -418,3 +418,16 @@ def test_a_wait_ends_when_the_process_becomes_another_program(tmp_path: Path) ->
     report = report_of(tmp_path, tmp_path / "becomes")
     (lock,) = [row for row in report["locks"] if row["time"] > 0]
     assert 0.15e12 <= lock["time"] <= report["took"]["wall"] - 1e12
+
+
+@pytest.mark.parametrize(("preset", "least"), [("production", 1900), ("sampling", 2000), ("none", 0)])
+def test_waits_that_were_only_counted_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preset: str, least: int) -> None:
+    """Else the time of the few that have one is taken for that of all."""
+    monkeypatch.setenv("PFS_OPTIONS", f"performance_schema_preset={preset}")
+    code = "import os\nfile = os.open('/dev/null', os.O_WRONLY)\nfor _ in range(2000): os.pwrite(file, b'x', 0)"
+    counted = report_of(tmp_path, sys.executable, "-S", "-c", code)["only_counted"]
+    assert (counted >= least) if least else (counted == 0)
+    text = text_of(sys.executable, "-S", "-c", code)
+    assert bool(re.search(r"Of [\d,]+ waits [\d,]+ were only counted: the lists have the time of the others\n", text)) == (
+        least > 0
+    )

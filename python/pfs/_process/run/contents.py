@@ -120,6 +120,11 @@ def contents(report: Report, limit: int, everything: bool = False) -> list[str |
     where = [[*row[:2], clean(row[2]), row[3]] for row in where_rows(report, limit)]
     if where:
         said.append(f"Threads lived {where[0][0]}: {where[0][3]}")
+    if counted := report.only_counted:
+        events = sum(process["events"] for process in report.processes)
+        said.append(
+            f"Of {count_text(events)} waits {count_text(counted)} were only counted: the lists have the time of the others"
+        )
     parts += ["\n".join(said)] if said else []
     if (dead := [wait for wait in report.open if wait.deadlock is not None]) != []:
         together = (

@@ -126,6 +126,7 @@ class Report:
     lives: bool = False  # the process still runs
     limit: int | None = None  # rows of each list of a report that was kept as JSON: smaller ones are not known
     host: str = field(default_factory=lambda: os.uname().nodename)  # where the processes ran
+    only_counted: int = 0  # waits: TIMED is SAMPLED or STATE
     lost: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # what the library says that it cannot see
     unread: list[str] = field(default_factory=list)  # segments, and programs' files, that could not be read
@@ -194,8 +195,10 @@ def gather(there: Iterable[Found], before: Report | None = None, ended: Mapping[
 
 def add(report: Report, source: Recorded) -> None:
     """Adds a process to a report, and to the facts for its findings."""
-    waits = source.rows(_WAITS, ("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_TIMER_WAIT", "MAX_SOURCE"))
-    waits = [row for row in waits if row[1] > 0]
+    columns = ("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_TIMER_WAIT", "MAX_SOURCE", "COUNT_NOT_SAMPLED")
+    waits = [row for row in source.rows(_WAITS, columns) if row[1] > 0]
+    without_time = {name for name, timed in source.rows("setup_instruments", ("NAME", "TIMED")) if timed == "STATE"}
+    report.only_counted += sum(row[1] if row[0] in without_time else row[5] for row in waits)
     command = command_text(source.identity.command)
     report.processes.append({"pid": source.pid, "command": command, "events": sum(row[1] for row in waits)})
     names = Readable(source)
@@ -207,7 +210,7 @@ def add(report: Report, source: Recorded) -> None:
         for there in (sums, of_first) if thread == _FIRST_THREAD else (sums,):
             add_up(there, name, (1, time, time), longest=2)
     idle = _idle_in(source, sums, of_first)
-    lines = {name: at for name, *_, at in waits}
+    lines = {row[0]: row[4] for row in waits}
     told_apart = _ToldApart(source, {name for name, (_, time, _) in sums.items() if time > 0})
     for name, numbers in sums.items():
         kind = _IDLE if name in idle else class_of(name)
@@ -240,7 +243,7 @@ def add(report: Report, source: Recorded) -> None:
     for name, count in losses(source).items():
         if count > 0:
             report.lost[name] = report.lost.get(name, 0) + count
-    _add_blocked(report, source, {name: (longest, at) for name, *_, longest, at in waits}, names, told_apart)
+    _add_blocked(report, source, {name: (longest, at) for name, _, _, longest, at, _ in waits}, names, told_apart)
     if report.blocked:
         _add_holders(report, source, names)
     for periods, overhead in source.rows("setup_overhead", ("PERIODS", "OVERHEAD_PPM")):

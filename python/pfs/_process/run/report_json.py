@@ -61,6 +61,7 @@ def as_json(report: Report, limit: int) -> dict[str, Any]:
             for key, values in rows
         ]
     return found | {
+        "only_counted": report.only_counted,
         "lost": report.lost,
         "notes": list(map(storable, report.notes)),
         "unread": list(map(storable, report.unread)),
@@ -94,6 +95,7 @@ def read_json(path: str) -> Report:
             for row in data[name]:
                 key = tuple(str(row[one]) for one in keys)
                 rows[key if len(keys) > 1 else key[0]] = [int(row[number]) for number in numbers]
+        report.only_counted = int(data["only_counted"])
         report.lost = {str(name): int(count) for name, count in data["lost"].items()}
         report.notes, report.unread = list(map(str, data["notes"])), list(map(str, data["unread"]))
         report.unrecorded = {(str(row["program"] or ""), str(row["reason"])): int(row["count"]) for row in data["unrecorded"]}
