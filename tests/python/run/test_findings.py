@@ -53,7 +53,7 @@ SAYS = {
 }
 # Its threads seldom meet while others have the processors: it is silent in one of ten runs then.
 NEEDS_PROCESSORS = {"hot_lock"}
-NEEDS_A_DISK = {"io_under_lock", "commit_each", "fsync_each"}  # programs: they sync
+NEEDS_A_DISK = {"io_under_lock", "commit_each", "commit_each_later", "fsync_each"}  # programs: they sync
 
 
 @pytest.fixture(scope="module")
@@ -582,8 +582,8 @@ def test_findings_of_this_process_from_now_on(tmp_path: Path) -> None:
 def test_numbers_and_names_that_sqlite_has_not_are_kept_once() -> None:
     """A counter has 64 bits, and a file's name may be no UTF-8: the rows before it are not there twice."""
     facts = Facts()
-    rows = [(0, "select 1", 1, 2, 3, 0), (0, "\udcff", 2**64 - 1, 2**63, 0, 0), (0, "select 2", 4, 5, 6, 0)]
+    rows = [(0, "select 1", 1, 2, 3, 0, 7, 8), (0, "\udcff", 2**64 - 1, 2**63, 0, 0, 7, 8), (0, "select 2", 4, 5, 6, 0, 7, 8)]
     facts._insert("digest", rows)
     facts._insert("digest", [])
     stored = facts.db.execute("select * from digest").fetchall()
-    assert stored == [rows[0], (0, "\\xff", 2**63 - 1, 2**63 - 1, 0, 0), rows[2]]
+    assert stored == [rows[0], (0, "\\xff", 2**63 - 1, 2**63 - 1, 0, 0, 7, 8), rows[2]]

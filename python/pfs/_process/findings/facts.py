@@ -7,7 +7,7 @@ statement  the last statements: p, thread, event, name, place, text, rows, t0, t
 task       the last waits of tasks of asyncio: p, name, place, lock, held_at (an await of its holder), t0, t1, dt
 total      sums of waits by p and name: kind, n, dt, place (of the longest), kept (time in `wait`)
 file       sums of files by p and name: kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt
-digest     sums of statements by p and text: n, dt, rows, errors
+digest     sums of statements by p and text: n, dt, rows, errors, first and last (when they ended: microseconds)
 sent       sums of statements by p and name: n, dt
 queue      locks with waiters, by p and object: name, place, waits, threads, dt (somebody waited), whole (likewise, for any lock
            of that name), scale, computes
@@ -72,7 +72,7 @@ create table statement(p, thread, event, name, place, text, rows, t0, t1, dt, ne
 create table task(p, name, place, lock, held_at, t0, t1, dt);
 create table total(p, name, kind, n, dt, place, kept);
 create table file(p, name, kind, reads, read_bytes, read_dt, writes, write_bytes, write_dt);
-create table digest(p, text, n, dt, rows, errors);
+create table digest(p, text, n, dt, rows, errors, first, last);
 create table sent(p, name, n, dt);
 create table queue(p, object, name, place, waits, threads, dt, whole, scale, computes);
 create table under(p, object, what, thing, others, ops, n, dt, turns, place);
@@ -96,7 +96,7 @@ _STATEMENTS = (
     "THREAD_ID", "EVENT_ID", "EVENT_NAME", "SOURCE", "DIGEST_TEXT", "ROWS_SENT", "TIMER_START", "TIMER_END", "TIMER_WAIT",
     "NESTING_EVENT_ID", "NESTING_EVENT_TYPE",
 )  # fmt: skip
-# Tables of sums, their columns, and which of these identify a row. The columns after the sums, if there are any, are texts.
+# Tables of sums, their columns, and which of these identify a row. The columns after the sums, if there are any, are no sums.
 _SUMS = {
     "events_waits_summary_global_by_event_name": (("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MAX_SOURCE"), 1, 2),
     "file_summary_by_instance": (
@@ -104,7 +104,7 @@ _SUMS = {
          "SUM_NUMBER_OF_BYTES_WRITE", "SUM_TIMER_WRITE"), 2, 6,
     ),
     "events_statements_summary_by_digest": (
-        ("DIGEST_TEXT", "COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ERRORS"), 1, 4,
+        ("DIGEST_TEXT", "COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ERRORS", "FIRST_SEEN", "LAST_SEEN"), 1, 4,
     ),
     "events_statements_summary_global_by_event_name": (("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT"), 1, 2),
     "call_sites": (

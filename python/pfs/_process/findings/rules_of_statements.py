@@ -87,22 +87,32 @@ order by stake desc""",
     Rule(
         "commit_each",
         """
-with change as (
-  select p, sum(n) n, max(n), text from digest
-  where text like 'INSERT%' or text like 'UPDATE%' or text like 'DELETE%' or text like 'REPLACE%' group by p)
-select c.p, x.n changes, x.text thing, (select max(place) from statement s where s.p = c.p and s.text = c.text) place,
-  c.dt * (1 - 1.0 / c.n) stake
-from digest c join change x using (p) where c.text in ('COMMIT', 'END', 'COMMIT WORK') and c.n >= :many and x.n <= 2 * c.n
+with ends as (
+  select * from digest where text in ('COMMIT', 'END', 'COMMIT WORK') and n >= :many),
+change as (  -- those between the first commit and the last one: before them many rows may have been loaded at once
+  select d.p, d.text, e.text ends,
+    d.n * iif(d.last > d.first, (min(d.last, e.last) - max(d.first, e.first)) * 1.0 / (d.last - d.first), 1) n
+  from digest d join ends e using (p)
+  where d.last >= e.first and d.first <= e.last
+    and (d.text like 'INSERT%' or d.text like 'UPDATE%' or d.text like 'DELETE%' or d.text like 'REPLACE%')),
+changes as (select p, ends, sum(n) n, max(n) most, text from change group by p, ends)
+select e.p, cast(round(x.n) as int) changes, x.text thing, e.dt * (1 - 1.0 / e.n) stake,
+  coalesce(
+    (select max(place) from statement s where s.p = e.p and s.text = e.text),
+    (select place from wait w where w.p = e.p and op = 'sync' and name like 'wait/io/file/libsqlite3/%'
+      group by place order by count(*) desc limit 1),
+    (select place from total t where t.p = e.p and t.name like 'wait/io/file/libsqlite3/%' order by dt desc limit 1)) place
+from ends e join changes x on x.p = e.p and x.ends = e.text where x.n <= 2 * e.n
 union all
 select w.p, max(count(distinct w.nest), (select max(n) from digest d where d.p = w.p and d.text = max(s.text))), max(s.text),
-  s.place, sum(w.dt * w.scale)
+  sum(w.dt * w.scale), s.place
 from wait w join statement s on s.p = w.p and s.thread = w.thread and s.event = w.nest
 where w.op = 'sync' and (s.text like 'INSERT%' or s.text like 'UPDATE%' or s.text like 'DELETE%')
 group by w.p having count(distinct w.nest) >= :many
 order by stake desc""",
         "{thing:q}: {changes:n} changes, each committed alone{at}",
         "Put many changes into one transaction.",
-        ("commit_each",),
+        ("commit_each", "commit_each_later"),
         "Each change of a database is committed alone, and the database syncs its files at each commit.",
         "`events_statements_summary_by_digest` has about as many rows of COMMIT as of INSERT. `file_summary_by_instance` has the "
         "syncs as COUNT_MISC of the database's file.",
