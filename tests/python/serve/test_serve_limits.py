@@ -19,7 +19,7 @@ pymysql = pytest.importorskip("pymysql", reason="needs perfschema[databases]")
 from tests.python.serve.serving import WORK, ask, code_of, command, connected, served  # noqa: E402
 
 ENDLESS = "select count(*) from range(100000000000000)"
-_NO_MEMORY, _TIMEOUT = 1041, 3024
+_NO_MEMORY, _TIMEOUT, _INTERRUPTED, _NOT_OWNER = 1041, 3024, 1317, 1095
 
 
 def children(pid: int) -> list[int]:
@@ -84,6 +84,30 @@ def test_a_statement_ends_when_its_clients_leave(folder: Path) -> None:
             client._force_close()
         with connected(path) as good:
             assert ask(good, "select count(*) > 0 from threads") == [(1,)]
+
+
+def test_a_client_ends_its_statement_and_its_connection_from_another_one(folder: Path) -> None:
+    """As the client mysql does when its user presses Ctrl-C. Three statements: one of them waits for its turn."""
+    with served(folder) as (_, path), connected(path) as other:
+        clients = [send(path, ENDLESS) for _ in range(3)]
+        time.sleep(0.5)
+        with pymysql.connect(unix_socket=path, user="another") as stranger:
+            assert code_of(stranger, f"kill query {clients[0].thread_id()}") == _NOT_OWNER
+        for client in reversed(clients):
+            ask(other, f"KILL QUERY {client.thread_id()}")
+            with pytest.raises(pymysql.Error) as error:
+                client._read_query_result()
+            assert error.value.args[0] == _INTERRUPTED
+        assert [ask(client, "select 1") for client in clients] == [[(1,)]] * 3
+        client = clients[0]
+        ask(other, f"kill query {client.thread_id()}")  # none runs: it says nothing of the next one
+        assert ask(client, "select 2") == [(2,)]
+        client._execute_command(3, ENDLESS)
+        ask(other, f"kill {client.thread_id()}")
+        with pytest.raises(pymysql.Error, match="Lost connection"):
+            client._read_query_result()
+        for each in clients:
+            each._force_close()
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])

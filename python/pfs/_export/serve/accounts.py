@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from pfs._export.serve.answers import Answer, text_answer
 from pfs._export.serve.statements import Statement
 from pfs._export.serve.wire import Refusal
 
-__all__ = ["account_answer"]
+__all__ = ["account_answer", "has_killed"]
 
 _NO_SUCH_GRANT, _NO_SUCH_USER, _NO_SUCH_THREAD, _NOT_OWNER = 1141, 1396, 1094, 1095
 
 
+class _Client(Protocol):
+    user: str | None
+
+    def stop(self, only_statement: bool) -> None: ...
+
+
+def has_killed(statement: Statement, user: str | None, clients: Mapping[int, _Client]) -> bool:
+    """Does what KILL says if it is about a client, and returns whether it is.
+
+    A client sends KILL QUERY from a second connection when its user presses Ctrl-C.
+
+    Args:
+        clients: by the number of their connection.
+
+    Raises:
+        Refusal: it is another user's.
+    """
+    texts = [text for text, _ in statement.values()[0]]
+    number = texts[-1] if texts else ""
+    other = clients.get(int(number)) if number.isdecimal() else None
+    if other is None:
+        return False
+    if other.user != user:
+        raise Refusal(_NOT_OWNER, f"You are not owner of thread {number}")
+    other.stop(only_statement="QUERY" in map(str.upper, texts))
+    return True
+
+
 def account_answer(statement: Statement, user: str, host: str, threads: Callable[[], set[int]]) -> Answer | None:
-    """Returns the answer to SHOW GRANTS, SHOW CREATE USER or KILL; None for other statements.
+    """Returns the answer to SHOW GRANTS, SHOW CREATE USER, or KILL of a thread; None for other statements.
 
     Args:
         threads: gives the Ids of SHOW PROCESSLIST.

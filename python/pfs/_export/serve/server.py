@@ -31,26 +31,25 @@ class _Server:
         self._context = context
         self._password = Password(password)
         self._tls = context_of_tls()
-        self._clients = 0
         self._last = _FIRST_CONNECTION
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._clients += 1
         self._last = self._last + 1 if self._last < 0xFFFFFFFF else _FIRST_CONNECTION
         stream = Stream(reader, writer)
-        client = Client(self._context, self._last, stream)
+        number = self._last
+        client = self._context.clients[number] = Client(self._context, number, stream)
         patience = asyncio.get_running_loop().call_later(PATIENCE, _hang_up, client, stream)
         try:
-            if self._clients > MOST_CLIENTS:
+            if len(self._context.clients) > MOST_CLIENTS:
                 await stream.write([Refusal(_TOO_MANY, "Too many connections").packet(has_state=False)])
                 return
-            await Connection(stream, client, self._last, self._password, self._tls).serve()
+            await Connection(stream, client, number, self._password, self._tls).serve()
         except (ConnectionClosed, asyncio.CancelledError):  # the latter at the end of the server
             pass
         except Exception as error:  # about bytes that are no packets: it ends this client and no other
             logging.getLogger("pfs.serve").info("client: %s", error)
         finally:
-            self._clients -= 1
+            del self._context.clients[number]
             patience.cancel()  # it would keep the client for so long
             stream.close()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from pfs._export.serve import changes
-from pfs._export.serve.accounts import account_answer
+from pfs._export.serve.accounts import account_answer, has_killed
 from pfs._export.serve.answers import MOST_ROWS, Answer, Rows, Waiting, answer_of, text_answer
 from pfs._export.serve.assigned import without_assignments
 from pfs._export.serve.care import Prepared, cared_for
@@ -23,6 +23,7 @@ from pfs._export.serve.settings import assign, names_of, set_one
 from pfs._export.serve.shows import select_of
 from pfs._export.serve.statements import Statement, statements
 from pfs._export.serve.status import ADDED, statistics
+from pfs._export.serve.stream import ConnectionClosed
 from pfs._export.serve.tables import INFORMATION, Served
 from pfs._export.serve.transaction import Transaction
 from pfs._export.serve.variables import Session, Value, codec_of, of_server
@@ -42,7 +43,7 @@ __all__ = ["Client", "Context"]
 _DENIED, _UNKNOWN_DATABASE, _UNKNOWN_TABLE, _NO_SUCH_PROCEDURE = 1142, 1049, 1146, 1305
 _NO_DATABASE, _NO_SQL, _NO_BINARY_LOG, _UNKNOWN_ENGINE, _IS_OFF = 1046, 1064, 1381, 1286, 1289
 _NO_CREATED = {"CREATE PROCEDURE": 1305, "CREATE FUNCTION": 1305, "CREATE TRIGGER": 1360, "CREATE EVENT": 1539}
-_OTHER_COUNT, _SEVERAL_ROWS = 1222, 1172
+_OTHER_COUNT, _SEVERAL_ROWS, _INTERRUPTED = 1222, 1172, 1317
 _MOST_DESCRIBED = 256
 _MOST_WARNINGS = 1024
 _LONG = 10_000  # characters that sqlglot parses in 0.1 s
@@ -74,11 +75,12 @@ class Context:
         self.turn = asyncio.Semaphore(2)  # what takes time in this process
         self.waiting = Waiting()
         self.described: dict[tuple[str | None, str], Sequence[Column]] = {}  # columns by database and statement
+        self.clients: dict[int, Client] = {}  # that are connected, by the number of their connection
 
     async def begin(self) -> None:
         """Returns when a process has answered a statement: the first one waits for modules, and for DuckDB."""
         given = (dict(self.variables), parsed_duckdb("select 1"), None)
-        await self.workers.ask(_answer, *given, seconds=self.seconds, is_gone=lambda: False)
+        await self.workers.ask(_answer, *given, seconds=self.seconds, check=lambda: None)
 
 
 class Client:
@@ -96,6 +98,7 @@ class Client:
         self._number = number
         self._host = stream.peer()
         self._stream = stream
+        self._is_stopped = False
         self.user: str | None = None
         self.database: str | None = None
         self.reset()
@@ -193,6 +196,7 @@ class Client:
         Raises:
             Refusal: it is no statement, or one that nothing answers.
         """
+        self._is_stopped = False
         is_about_warnings = statement.word(0) == "SHOW" and statement.word(1) in ("WARNINGS", "COUNT", "ERRORS")
         before, self.warnings = self.warnings, []
         if is_about_warnings:
@@ -225,6 +229,8 @@ class Client:
         if (done := cared_for(statement, schema, self._context.tables.information)) is not None:
             return done
         if self._transaction.takes(statement, bool(self.variables["autocommit"])):
+            return Answer()
+        if word == "KILL" and has_killed(statement, self.user, self._context.clients):
             return Answer()
         if word in ("KILL", "SHOW"):
             account = (str(self.user), self._host)
@@ -279,6 +285,18 @@ class Client:
         if (isinstance(tree, exp.Command | exp.Alias | exp.Column) and word != "GRANT") or word == "VALUES":
             raise Refusal(_NO_SQL, f"{statement.text[:80]!r} is no statement that pfs answers")
         raise self._denied(word, "pfs serve answers SELECT and SHOW")
+
+    def stop(self, only_statement: bool) -> None:
+        """Ends the statement that runs, if one does, and else the connection, too."""
+        self._is_stopped = True
+        if not only_statement:
+            self._stream.hang_up()
+
+    def _check(self) -> None:
+        if self._stream.is_gone():
+            raise ConnectionClosed
+        if self._is_stopped:
+            raise Refusal(_INTERRUPTED, "Query execution was interrupted")
 
     async def _set(self, statement: Statement) -> None:
         """Does what a SET says, and warns of what it ignores. All values are those before it, as in MySQL."""
@@ -404,7 +422,7 @@ class Client:
     async def _asked(self, tree: exp.Expression, titles: Sequence[str | None] | None) -> tuple[Any, list[bytes]]:
         seconds = self._context.seconds
         given = (dict(self.variables), tree, titles)
-        return await self._context.workers.ask(_answer, *given, seconds=seconds, is_gone=self._stream.is_gone)
+        return await self._context.workers.ask(_answer, *given, seconds=seconds, check=self._check)
 
 
 def _text(value: object) -> str:

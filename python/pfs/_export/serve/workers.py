@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from pfs._export.serve.stream import ConnectionClosed
 from pfs._export.serve.wire import Refusal
 from pfs._sql import memory
 
 __all__ = ["Workers"]
 
 _AT_ONCE = 2  # statements: each may take so much
-_POLL = 0.1  # seconds after which a client is asked whether it is still there
+_POLL = 0.1  # seconds after which somebody is asked whether the answer is still wanted
 _SIZE, _PID = struct.Struct("<Q"), struct.Struct("<i")
 _NO_MEMORY, _TIMEOUT = 1041, 3024
 _PR_SET_PDEATHSIG = 1
@@ -173,26 +172,25 @@ class Workers:
         self._turn = asyncio.Semaphore(_AT_ONCE)
         self._idle: list[_Worker] = []
 
-    async def ask(self, job: Job, *arguments: object, seconds: float, is_gone: Callable[[], bool]) -> tuple[Any, list[bytes]]:
+    async def ask(self, job: Job, *arguments: object, seconds: float, check: Callable[[], None]) -> tuple[Any, list[bytes]]:
         """Returns what a job returns.
 
         Args:
-            is_gone: whether the client has left. Nobody works for it then.
+            check: raises if nobody wants the answer any more. It is called again and again, and the job ends then.
 
         Raises:
             Refusal: the job needed more time or memory than it may have.
-            ConnectionClosed: the client has left.
-            Exception: what the job has raised.
+            Exception: what the job has raised, or the check.
         """
-        async with self._turn:
+        await self._take_turn(check)
+        try:
             worker = self._idle.pop() if self._idle else await asyncio.to_thread(self._new)
             loop = asyncio.get_running_loop()
             asked = loop.run_in_executor(None, worker.ask, job, arguments)
             end = loop.time() + seconds
             try:
                 while not (await asyncio.wait({asked}, timeout=_POLL))[0]:
-                    if is_gone():
-                        raise ConnectionClosed
+                    check()
                     if loop.time() > end:
                         raise Refusal(_TIMEOUT, f"Query execution was interrupted: it took more than {seconds:g} s")
             except BaseException:
@@ -210,6 +208,18 @@ class Workers:
                 raise
             self._idle.append(worker)
             return found
+        finally:
+            self._turn.release()
+
+    async def _take_turn(self, check: Callable[[], None]) -> None:
+        turn = asyncio.ensure_future(self._turn.acquire())
+        try:
+            while not (await asyncio.wait({turn}, timeout=_POLL))[0]:
+                check()
+        except BaseException:
+            if not turn.cancel():  # it has just come
+                self._turn.release()
+            raise
 
     def _new(self) -> _Worker:
         here, there = socket.socketpair()
