@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SYS", "Tables", "run"]
 
+_SHOW = re.compile(
+    r"\s*show\s+(?:(?P<rest>(?:all\s+)?tables(?:\s+like\s+(?P<like>'[^']*'))?\s*;?\s*$)|(?P<word>\w*).*)",
+    re.IGNORECASE | re.DOTALL,
+)
 _WHERE_SET = "change settings with pfs.setup_instruments and the like, pfs.truncate(), or the commands pfs set and pfs truncate"
 
 
@@ -59,6 +63,8 @@ def run(
     """
     if dialect not in ("duckdb", "mysql"):
         raise InvalidValue(f"bad value {dialect!r} for dialect: legal are 'duckdb' and 'mysql'")
+    if isinstance(statement, str) and (show := _SHOW.match(statement)) is not None:
+        statement, dialect = _tables_like(show, [*tables.names(), *views]), "duckdb"
     database = Database()
     import duckdb
 
@@ -74,8 +80,6 @@ def run(
         if len(trees) == 1:
             [tree] = trees
         text = "; ".join(map(translated, trees))
-    if re.fullmatch(r"\s*show\s+(all\s+)?tables\s*;?\s*", text, re.IGNORECASE):
-        text = f"select unnest({[*tables.names(), *views]}) as name"
     try:
         _check(database.connection, text)
         wanted = _Wanted(database.connection, tables, views, text)
@@ -100,7 +104,22 @@ def run(
         raise _unknown_column(error, wanted.tables, tables) or InvalidValue(_plain(error)) from None
     except duckdb.Error as error:
         raise InvalidValue(_plain(error)) from None
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # by a signal
+            raise KeyboardInterrupt from None
+        raise
     return Result(database, statement if isinstance(statement, str) else text)
+
+
+def _tables_like(show: re.Match[str], names: Sequence[str]) -> str:
+    """Returns the SELECT that answers SHOW TABLES. DuckDB would take the word behind another SHOW for a table's name."""
+    if show["rest"] is None:
+        word = show["word"].lower()
+        is_table = word in map(str.lower, names)
+        legal = f"ask 'select * from {word}'" if is_table else "legal are SHOW TABLES [LIKE '...'] and DESCRIBE TABLE"
+        raise InvalidValue(f"SHOW {word.upper()} has no answer here: {legal}; pfs serve answers each SHOW of MySQL")
+    like = f" where name ilike {show['like']}" if show["like"] else ""
+    return f"select name from (select unnest({list(names)}) as name){like}"
 
 
 def _converted(tree: Expression, wanted: _Wanted, database: Database, text: str, exact: bool) -> str:

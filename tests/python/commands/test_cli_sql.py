@@ -146,10 +146,23 @@ def test_the_prompt_answers_and_completes(program: Subject, prompt: Terminal, tm
     prompt.press("select x from hosts;\r")
     prompt.wait_for("has no column 'x'")
     prompt.wait_for("pfs> ")
+    prompt.press("select 1 as a, 2 as b\\G\r")
+    prompt.wait_for("1. row")
+    prompt.wait_for("b: 2")
+    prompt.wait_for("pfs> ")
+    state = Path(f"/proc/{prompt.process.pid}/stat")
+    prompt.press("select count(*) from range(100000000000000);\r")
+    prompt.wait_for("\n")
+    until(lambda: state.read_text().rpartition(")")[2].split()[0] == "R")  # the statement runs
+    prompt.process.send_signal(signal.SIGINT)
+    prompt.wait_for("pfs: interrupted")
+    prompt.wait_for("pfs> ")
+    prompt.press("select x from hosts;\r")
+    prompt.wait_for("has no column 'x'")
+    prompt.wait_for("pfs> ")
     prompt.press("select 'not sent'")
     prompt.wait_for("select 'not sent'")
     prompt.seen = ""
-    state = Path(f"/proc/{prompt.process.pid}/stat")
     until(lambda: state.read_text().rpartition(")")[2].split()[0] == "S")  # Python's prompt loses a signal while it shows a key
     prompt.process.send_signal(signal.SIGINT)  # Ctrl+C leaves the statement
     prompt.wait_for("pfs> ")

@@ -301,6 +301,24 @@ def test_show_tables_are_those_that_can_be_read(dialect: Literal["duckdb", "mysq
     assert names[: len(pfs.tables())] == list(pfs.tables())
     assert set(names) - set(pfs.tables()) == {f"sys.{view}" for view in VIEWS}
     assert shown.columns == ["name"]
+    like = pfs.sql("SHOW tables LIKE '%Digest';", dialect=dialect).rows()
+    assert like == [("events_statements_histogram_by_digest",), ("events_statements_summary_by_digest",)]
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "mysql"])
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("show variables", r"SHOW VARIABLES has no answer here: legal are SHOW TABLES \[LIKE '\.\.\.'\] and DESCRIBE TABLE"),
+        ("show global status like 'x%';", "SHOW GLOBAL has no answer here"),
+        ("SHOW processlist", r"SHOW PROCESSLIST has no answer here: ask 'select \* from processlist'"),
+        ("show tables from sys", "SHOW TABLES has no answer here"),
+    ],
+)
+def test_other_show_statements_are_refused(dialect: Literal["duckdb", "mysql"], statement: str, said: str) -> None:
+    """DuckDB would say that there is no row."""
+    with pytest.raises(pfs.InvalidValue, match=said):
+        pfs.sql(statement, dialect=dialect)
 
 
 def test_no_variable_is_reachable() -> None:

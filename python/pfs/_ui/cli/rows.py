@@ -145,12 +145,19 @@ def new_table() -> Table:
     return Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
 
 
-def draw_texts(names: Sequence[str], texts: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+def draw_texts(names: Sequence[str], texts: Sequence[Sequence[str]], right: Sequence[bool], is_vertical: bool = False) -> None:
     """Prints columns of texts. A terminal gets a table if it is wide enough, else one row below the other. Other outputs get
-    lines. `right`: the columns that are aligned to the right."""
+    lines.
+
+    Args:
+        right: the columns that are aligned to the right.
+        is_vertical: one row below the other.
+    """
     console = Console(highlight=False, emoji=False, markup=False)
     widths = [max(map(len, [name, *column])) for name, column in zip(names, texts, strict=True)]
-    if not console.is_terminal:
+    if is_vertical:
+        _draw_rows(console, names, texts)
+    elif not console.is_terminal:
         write_lines([names, *zip(*texts, strict=True)], widths, right)
     elif sum(widths) + 2 * len(widths) <= console.width:
         drawn = new_table()
@@ -160,13 +167,17 @@ def draw_texts(names: Sequence[str], texts: Sequence[Sequence[str]], right: Sequ
             drawn.add_row(*(Text(cell) for cell in row))
         console.print(drawn)
     else:
-        widest = max(map(len, names))
-        for number, row in enumerate(zip(*texts, strict=True), 1):
-            console.print(Text(f"{number}. row", style="bold"))
-            for name, cell in zip(names, row, strict=True):
-                console.print(Text(f"{name:>{widest}}: {cell}"), soft_wrap=True)
+        _draw_rows(console, names, texts)
     if console.is_terminal:
         console.print(Text(some(len(texts[0]), "row"), style="dim"))
+
+
+def _draw_rows(console: Console, names: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
+    widest = max(map(len, names))
+    for number, row in enumerate(zip(*texts, strict=True), 1):
+        console.print(Text(f"{number}. row", style="bold"), soft_wrap=True)
+        for name, cell in zip(names, row, strict=True):
+            console.print(Text(f"{name:>{widest}}: {cell}"), soft_wrap=True)
 
 
 def write_lines(rows: list[Any], widths: Sequence[int], right: Sequence[bool], to_stderr: bool = False) -> None:
@@ -192,7 +203,9 @@ def mode_of(of: Iterable[int | str] | None) -> int:
 
 
 def write(rows: Rows, form: str, output: str | None, of: Iterable[int | str] | None, human_table: str | None = None) -> None:
-    """Writes rows as --format and --output say. With `human_table` numbers have the units of that table.
+    """Writes rows as --format and --output say; "vertical" is for the screen.
+
+    With `human_table` numbers have the units of that table.
 
     `of`: where they come from. A file is as readable as these.
     """
@@ -201,8 +214,8 @@ def write(rows: Rows, form: str, output: str | None, of: Iterable[int | str] | N
 
         write_frame(pd.DataFrame(list(rows.rows), columns=list(rows.names)).convert_dtypes(), form, output, of)
         return
-    if form == "table" and output is None:
-        draw_texts(rows.names, rows.texts(_units(human_table)), rows.right)
+    if form in ("table", "vertical") and output is None:
+        draw_texts(rows.names, rows.texts(_units(human_table)), rows.right, form == "vertical")
         return
     if form == "table":
         columns = [[name, *texts] for name, texts in zip(rows.names, rows.texts(), strict=True)]

@@ -57,9 +57,13 @@ def sql(source: int | str, statement: str | None, dialect: str, form: str, outpu
                 if statement:
                     _answer(source, statement, dialect, form, output)
             elif words:
-                _answer(source, text, dialect, form, output)
+                is_vertical = text.rstrip().endswith("\\G") and form == "table" and output is None
+                text = text.rstrip().removesuffix("\\G").removesuffix("\\g")
+                _answer(source, text, dialect, "vertical" if is_vertical else form, output)
         except Error as error:
             click.echo(f"pfs: {error}", err=True)
+        except KeyboardInterrupt:
+            click.echo("pfs: interrupted", err=True)
 
 
 QUIT = ("quit", "exit", "\\q", ".quit", ".exit")
@@ -95,7 +99,7 @@ def command_of(words: list[str]) -> str:
 Statements end with ; and are one SELECT in SQL of DuckDB, or of MySQL with --dialect mysql. Tab completes names.
   .tables [PART]   tables and views, those with PART in their name
   .schema TABLE    columns of a table or view; describe TABLE; does the same
-  help, quit
+  help, quit       \\G in the place of ; writes each row as lines; Ctrl-C ends a statement
 Examples:
   select * from blocked;                             who waits for which lock, and who holds it
   select * from sys.statement_analysis limit 10;     statements that took longest
@@ -187,7 +191,7 @@ def _reader() -> Any:
             except KeyboardInterrupt:
                 click.echo()
                 return ""
-            if lines[-1].rstrip().endswith(";") or (len(lines) == 1 and is_command(lines[0])):
+            if lines[-1].rstrip().endswith((";", "\\g", "\\G")) or (len(lines) == 1 and is_command(lines[0])):
                 return "\n".join(lines)
 
     return ask
