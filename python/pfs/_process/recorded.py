@@ -15,17 +15,18 @@ from pfs._process.segment import SegmentSource
 
 __all__ = ["GIL", "JOIN", "START", "hidden", "is_idle", "is_lock_wait", "is_noise", "is_recorded", "recorded", "tell_where"]
 
-# Locks of the interpreter, and what pfs itself does: how often says nothing of a program. The wait for the GIL
-# (wait/synch/cond/python/gil) counts.
+# Locks of the interpreter, and what pfs and the kernel of a notebook do themselves: how often says nothing of a program. The wait
+# for the GIL (wait/synch/cond/python/gil) counts.
 _NOISE = re.compile(
     r"wait/synch/(?:mutex/python/(?:gil|gil-switch|interpreter)|cond/python/interpreter)$|wait/\w+/\w+/(?:libperfsch\w*|_core\.\w+)/"
-    r"|wait/synch/\w+/python/pfs\."
+    r"|wait/synch/\w+/python/pfs\.|wait/system/python/\w+-ipykernel\."
 )
 # The wait for the end of a thread: threads do not compete for its lock.
 JOIN = "wait/synch/mutex/python/threading.Thread.join"
 # The wait until a new thread runs.
 START = "wait/synch/cond/python/threading.Thread.start"
 GIL = "wait/synch/cond/python/gil"
+_ON_THE_WAY = re.compile(r"(?:pfs|IPython|contextlib|decorator)(?:\.|$)")  # modules between a question and the line that asks
 _SHORTEST_IDLE = 10_000_000_000  # picoseconds
 _MODULE_OF_WAITING = re.compile(r"(?:threading|queue|asyncio|concurrent\.futures|multiprocessing)(?:\.\w+)*:\d+$")
 
@@ -99,7 +100,10 @@ def recorded(write: bool = False) -> SegmentSource | None:
 def tell_where(table: str) -> None:
     """Warns that a table of this process is empty because ``pfs run`` has tables of its own; does nothing without ``pfs run``."""
     if is_recorded() and recorded() is not None:
+        level, frame = 1, sys._getframe()
+        while frame.f_back is not None and _ON_THE_WAY.match(frame.f_globals.get("__name__", "")):
+            level, frame = level + 1, frame.f_back
         warnings.warn(
             f"{table} is empty: this process has no object of pfs. What pfs run has recorded of it is in pfs.attach(os.getpid())",
-            stacklevel=3,
+            stacklevel=level,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -229,6 +230,12 @@ def cells_of_notebook() -> dict[str, str] | None:
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     files = getattr(getattr(shell, "compile", None), "_filename_map", None)
     return {os.path.basename(name): f"In [{number}]" for name, number in files.items()} if files else None
+
+
+def text_in_cells(text: str) -> str:
+    """Returns a text with ``In [2]:6`` for the line 6 of a cell of this notebook, whose file has a number for a name."""
+    cells = cells_of_notebook() or {}
+    return re.sub(r"\b(\d+\.py)(?=:\d)", lambda match: cells.get(match[1], match[1]), text) if cells else text
 
 
 def _in_cells(texts: Any, cells: dict[str, str]) -> list[Any]:

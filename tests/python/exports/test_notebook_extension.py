@@ -114,6 +114,7 @@ def test_every_cell_is_watched_while_it_is_on(fresh: Run) -> None:
     )
     said = {part.splitlines()[0].strip(): part.splitlines()[1:] for part in out.split("@@") if part.strip()}
     assert said["%pfs on"] == []
+    assert out.count("pfs sees its own objects here: ") == 1  # for it is on already
     (line,) = said["for _ in ran"]
     assert "; 7 waits, " in line
     assert said["1 + 1;"] == []
@@ -121,7 +122,7 @@ def test_every_cell_is_watched_while_it_is_on(fresh: Run) -> None:
     assert any("; 1 wait, " in line for line in said["with lock: 1"])
     assert any("ZeroDivisionError" in line for line in said["with lock: 1"])
     assert said["with lock: p"] == []
-    assert any("legal are on and off (it is off now)" in line for line in said["%pfs later"])
+    assert any("%pfs takes 'on' or 'off', not 'later' (it is off now)" in line for line in said["%pfs later"])
     assert [line.rpartition(" ")[2] for line in said["statements"][:-1]] == ["0", "0", "1"]
     assert said["statements"][-1] == "8"  # of 7 and of 1; those of %%pfs are in no cell that is watched
 
@@ -389,3 +390,19 @@ def test_an_error_is_one_line_for_who_typed_the_call(fresh: Run) -> None:
 def test_a_cell_in_which_nothing_is_recorded_says_how(fresh: Run) -> None:
     out = run(fresh, "shell.run_cell('%%pfs\\nopen(\"/etc/hostname\").read()', store_history=True)")
     assert "pfs run --no-report -- jupyter lab" in out
+
+
+def test_an_error_and_a_result_have_the_number_of_their_cell(fresh: Run) -> None:
+    """IPython has counted the cell of a magic already when it runs what stands below."""
+    out = run(
+        fresh,
+        """
+        shell.run_cell("a = 1", store_history=True)
+        shell.run_cell("%%pfs\\n1 / 0", store_history=True)
+        shell.run_cell("%%pfs\\na + 40", store_history=True)
+        shell.run_cell("b = 1 / 0", store_history=True)
+        print(shell.user_ns["Out"], shell.execution_count)
+        """,
+    )
+    assert re.findall(r"In\[(\d+)\]", out) == ["3", "5"]
+    assert out.splitlines()[-1] == "{4: 41} 6"

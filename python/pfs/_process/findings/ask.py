@@ -66,19 +66,27 @@ def frame_of(found: Iterable[Finding]) -> pd.DataFrame:
     import pandas as pd
 
     rows = [
-        (one.name, one.sentence, one.place, one.pid, one.time, one.time / one.whole, one.of, one.is_bound, one.advice)
-        for one in found
+        (one.name, *_places_of(one), one.pid, one.time, one.time / one.whole, one.of, one.is_bound, one.advice) for one in found
     ]
     text, number = "string", "Int64"
     types = (text, text, text, number, number, "float64", text, "boolean", text)
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(dict(zip(COLUMNS, types, strict=True)))
 
 
+def _places_of(one: Finding) -> tuple[str, str | None]:
+    """Returns the sentence and the place: of this process, a notebook, with the numbers of cells."""
+    if one.place is None or one.pid != os.getpid():
+        return one.sentence, one.place
+    from pfs._read.frame import text_in_cells
+
+    return text_in_cells(one.sentence), text_in_cells(one.place)
+
+
+@hidden()
 def found_in(source: Schema | int | str | os.PathLike[str] | None = None) -> list[Finding]:
     """Returns the findings of a source: see ``findings``."""
     if source is None:
-        with hidden():
-            return of_sources(_own())
+        return of_sources(_own())
     if isinstance(source, Schema):
         return of_sources([source._source])
     if not isinstance(source, int) and is_snapshot(source):

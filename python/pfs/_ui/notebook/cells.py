@@ -8,10 +8,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pfs._core import statement
-from pfs._process.recorded import hidden
+from pfs._process.recorded import hidden, is_recorded
 from pfs._read.samples import SECTIONS
 from pfs._read.show import some, time_text
-from pfs._ui.notebook.report import Report, Samples
+from pfs._ui.notebook.report import SEES_ITS_OWN, Report, Samples
 
 if TYPE_CHECKING:
     from IPython.display import DisplayHandle
@@ -92,6 +92,8 @@ class Cells:
             self._shell.events.register("pre_run_cell", self._begin)
             self._shell.events.register("post_run_cell", self._end)
             self._is_on = True
+            if not is_recorded():
+                print(SEES_ITS_OWN)
 
     def off(self) -> None:
         if self._is_on:

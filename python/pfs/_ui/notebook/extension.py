@@ -9,6 +9,7 @@ from pfs import _core
 from pfs._read import readable
 from pfs._ui.notebook.cells import Cells
 from pfs._ui.notebook.report import Report
+from pfs.errors import InvalidValue
 
 __all__ = ["load", "unload"]
 
@@ -19,16 +20,17 @@ def _cell_magic(shell: Any) -> Any:
     def pfs(line: str, cell: str) -> None:
         """Runs the cell and shows what it waited for: the busiest waits, files, statements and threads, and a timeline."""
         if line.strip():
-            from pfs.errors import InvalidValue
-
             raise InvalidValue(f"%%pfs takes nothing behind it, not {line.strip()!r}")
-        files = getattr(shell.compile, "_filename_map", {})
-        before = dict(files)
-        with Report() as report:
-            shell.run_cell("# %%pfs\n" + cell)  # its line counts, so that SOURCE names the lines of the cell
-            for file, number in files.items():
-                if before.get(file) != number:
-                    files[file] = max(before.values(), default=number)  # of this cell, which IPython knows as a magic only
+        # IPython knows this cell as a magic only, and would give the number of the next one to what is below.
+        compiler = shell.compile
+        number_of_this = max(getattr(compiler, "_filename_map", {}).values(), default=shell.execution_count)
+        cache = compiler.cache
+        compiler.cache = lambda code, number=0, **more: cache(code, number_of_this, **more)
+        try:
+            with Report() as report:
+                shell.run_cell("# %%pfs\n" + cell)  # its line counts, so that SOURCE names the lines of the cell
+        finally:
+            del compiler.cache
         from IPython.display import display
 
         display(report)  # type: ignore[no-untyped-call, unused-ignore]
@@ -41,11 +43,8 @@ def _line_magic(cells: Cells) -> Any:
         """``%pfs on`` watches every cell: it shows what the cell waited for, and a line while it runs. ``%pfs off`` ends this."""
         word = line.strip()
         if word not in ("on", "off"):
-            from pfs.errors import InvalidValue
-
-            raise InvalidValue(
-                f"bad word {word!r} behind %pfs: legal are on and off (it is {'on' if cells.is_on else 'off'} now)"
-            )
+            said = f", not {word!r}" if word else ""
+            raise InvalidValue(f"%pfs takes 'on' or 'off'{said} (it is {'on' if cells.is_on else 'off'} now)")
         cells.on() if word == "on" else cells.off()
 
     return pfs
@@ -56,7 +55,11 @@ def _sql_magic(shell: Any) -> Any:
         """Answers the cell as SQL. Words behind ``%%pfs_sql`` are an expression of Python for the source: see ``pfs.sql``."""
         from pfs._process.questions import sql
 
-        return sql(cell, shell.ev(line) if line.strip() else None)
+        try:
+            source = shell.ev(line) if line.strip() else None
+        except (NameError, SyntaxError) as error:
+            raise InvalidValue(f"%%pfs_sql {line.strip()}: {error}") from None
+        return sql(cell, source)
 
     return pfs_sql
 

@@ -6,7 +6,6 @@ In a kernel under ``pfs run`` that is what the library has recorded and what pfs
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -28,8 +27,12 @@ if TYPE_CHECKING:
 
     from pfs._read.source import Source
 
-__all__ = ["Report", "Samples"]
+__all__ = ["SEES_ITS_OWN", "Report", "Samples"]
 
+SEES_ITS_OWN = (
+    "pfs sees its own objects here: pfs.Lock, pfs.Queue, pfs.open, pfs.dbapi. It sees all that kernels do of "
+    "'pfs run --no-report -- jupyter lab'."
+)
 _MOST = 10  # rows of each part
 _EVENTS = "events_waits_history_long"
 
@@ -85,12 +88,6 @@ def _without_waiters(old: Sample, new: Sample, section: Section) -> Sample:
         key: time for key, time in new.running[section.name].items() if key not in ran or counts.get(key, 0) != before.get(key, 0)
     }
     return replace(new, running={**new.running, section.name: running}, now={})
-
-
-def _in_cells(text: str) -> str:
-    """Returns a text with ``In [2]:6`` for the line 6 of a cell, whose file has a number for a name."""
-    cells = frame.cells_of_notebook() or {}
-    return re.sub(r"\b(\d+\.py)(?=:\d)", lambda match: cells.get(match[1], match[1]), text)
 
 
 def _names_of_ended() -> dict[int, str]:
@@ -179,15 +176,14 @@ class Report:
             total = show.time_text(int(sum(row.time for row in waits)))
             text += f"{show.some(int(sum(row.count for row in waits)), 'wait')}, {total} waited in all threads"
         else:
-            text += "nothing that pfs records without more: pfs.Lock, pfs.Queue, pfs.open, pfs.dbapi; "
-            text += "Jupyter under 'pfs run --no-report -- jupyter lab' records all that its kernels do"
+            text += f"no event of pfs. {SEES_ITS_OWN}" if not is_recorded() else "no event"
         return text + (f"; {self.lost} events or objects were lost" if self.lost else "")
 
     @hidden()
     def __repr__(self) -> str:
         from pfs._read.readable import cut_in_middle
 
-        lines = [*([_in_cells(self.findings), ""] if self.findings else []), self.headline]
+        lines = [*([frame.text_in_cells(self.findings), ""] if self.findings else []), self.headline]
         for name, names, cells in self._parts():
             rows = [[cut_in_middle(str(cell)) for cell in row] for row in cells[:_MOST]]
             lines += ["", show.as_plain_text(f"{name}: {min(_MOST, len(cells))} of {len(cells)}", names, rows)]
@@ -199,7 +195,7 @@ class Report:
 
         from pfs._read.readable import cut_in_middle
 
-        parts = [f"<pre>{escape(_in_cells(self.findings))}</pre>"] if self.findings else []
+        parts = [f"<pre>{escape(frame.text_in_cells(self.findings))}</pre>"] if self.findings else []
         parts.append(f"<p>{escape(self.headline)}</p>")
         for _, names, cells in self._parts():
             head = "".join(f"<th style='text-align:{'right' if i else 'left'}'>{escape(n)}</th>" for i, n in enumerate(names))
