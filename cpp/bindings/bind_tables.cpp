@@ -11,6 +11,7 @@
 
 #include "background/sampling.h"
 #include "base/like.h"
+#include "base/nearest.h"
 #include "gil.h"
 #include "perfschema/pfs.h"
 #include "pybind.h"  // comes first
@@ -45,7 +46,9 @@ std::vector<size_t> GetColumns(const NamedTable& table, const ColumnList& names)
     size_t position = 0;
     while (position < table.def->columns.size() && !EqualsIgnoringCase(table.def->columns[position].name.view(), name)) ++position;
     if (position == table.def->columns.size()) {
-      throw StatusError(Status(Code::kNotFound, std::string(table.name) + " has no column '" + name + "': legal are " + ColumnNames(table)),
+      const std::string nearest = NearestHint(name, table.def->columns.get(), [](const Column& column) { return column.name.view(); });
+      throw StatusError(Status(Code::kNotFound,
+                               std::string(table.name) + " has no column '" + name + "'" + nearest + "; legal are " + ColumnNames(table)),
                         "UnknownColumn");
     }
     for (size_t other : positions) {

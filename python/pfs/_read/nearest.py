@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 __all__ = ["hint", "nearest"]
 
-_LIKE = 0.5  # below that the nearest name is a random one
+_LIKE = 0.55  # below that the nearest name is a random one
 _SHOWN = 12
 
 

@@ -16,6 +16,7 @@ from pfs import _core
 from pfs._base import paths
 from pfs._read import show
 from pfs._read.kinds import listed
+from pfs._read.nearest import hint
 from pfs._read.source import OWN
 from pfs._save.diff import Diff
 from pfs._save.foreign import foreign
@@ -70,7 +71,9 @@ class Snapshot(Reading):
         chosen = None if wanted is None else [column.upper() for column in wanted]
         for column in chosen or ():
             if column not in known:
-                raise UnknownColumn(f"{name} has no column '{column}': legal are {', '.join(known.values())}")
+                legal = list(known.values())
+                near = hint(column, legal, is_listed=True)
+                raise UnknownColumn(f"{name} has no column '{column}'{near}; legal are {', '.join(legal)}")
         return kept.arrow(None if chosen is None else [known[column] for column in chosen])
 
     def table(
