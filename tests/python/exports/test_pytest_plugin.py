@@ -338,7 +338,9 @@ def test_budget_says_what_was_too_much_and_of_which_instruments(inner: Inner) ->
     assert cells(after(lines, "max_events: 14 events, the limit is 10", 3)[3])[:2] == [DATA, "14"]
     assert cells(after(lines, "max_events: 140 events, the limit is 10", 3)[3])[:2] == [DATA, "140"]
     assert cells(after(lines, "max_events: 1 event, the limit is 0", 3)[3])[0] == "wait/synch/mutex/app/LOCK"
-    assert not any("max_events: 7 events" in line for line in lines)  # the test's own failure
+    limit = next(i for i, line in enumerate(lines) if "max_events: 7 events" in line)
+    own = next(i for i, line in enumerate(lines) if line.startswith(">") and "tmp_path is None" in line)
+    assert own < limit
     shown = after(lines, "max_events: 12 events, the limit is 3", 13)
     assert cells(shown[12])[0] == "wait/synch/mutex/app/LOCK_09"
     assert shown[13] == "(2 more)"
@@ -658,6 +660,11 @@ def test_good(tmp_path):
 @pytest.mark.pfs_budget(max_overhead_ratio=2)
 def test_of_no_line(pfs_overhead):
     pass
+
+@pytest.mark.pfs_budget(max_events={"wait/io/file/%": 1})
+def test_fails_itself(tmp_path):
+    orders.use(tmp_path / "a")
+    assert tmp_path is None
 """
 
 
@@ -668,7 +675,7 @@ def test_results_for_programs_and_pull_requests(inner: Inner, monkeypatch: pytes
     (folder / "orders.py").write_text(HELPERS)
     arguments = ["--pfs-json", "out/pfs.json", "--pfs-markdown", "out/pfs.md", "-p", "no:randomly"]
     arguments += ["-p", "xdist", "-n", str(workers)] if workers else []
-    lines = inner.run(SHARED, *arguments, passed=1, failed=2)
+    lines = inner.run(SHARED, *arguments, passed=1, failed=3)
     assert not any(line.startswith("::") for line in lines)
     report = json.loads((folder / "out/pfs.json").read_text())
     assert report["pfs_report"] == 1
@@ -680,13 +687,15 @@ def test_results_for_programs_and_pull_requests(inner: Inner, monkeypatch: pytes
     assert first["limit"] == "max_events of wait/io/file/%: 14 events, the limit is 10"
     assert second["limit"] == "max_bytes_written: 100 B written, the limit is 1 B"
     assert (first["file"], HELPERS.splitlines()[first["line"] - 1].strip()[:4]) in {("orders.py", "with"), ("orders.py", "file")}
+    (of_failed,) = report["tests"]["test_inner.py::test_fails_itself"]["exceeded"]
+    assert of_failed["limit"] == "max_events of wait/io/file/%: 7 events, the limit is 1"
     (without_line,) = report["tests"]["test_inner.py::test_of_no_line"]["exceeded"]
     source = (folder / "test_inner.py").read_text().splitlines()
     assert without_line["file"] == "test_inner.py"
     assert "test_of_no_line" in "".join(source[without_line["line"] - 1 :][:2])
 
     markdown = (folder / "out/pfs.md").read_text()
-    assert markdown.startswith("### pfs: 2 of 3 tests did more than they may\n")
+    assert markdown.startswith("### pfs: 3 of 4 tests did more than they may\n")
     assert f"<code>test_inner.py::test_two</code> at orders.py:{first['line']}" in markdown
     assert first["text"] in markdown
     assert re.search(r"^\| `test_inner.py::test_good` \| 7 \| [\d.]+ .s \|$", markdown, re.MULTILINE)
@@ -694,9 +703,9 @@ def test_results_for_programs_and_pull_requests(inner: Inner, monkeypatch: pytes
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_WORKSPACE", str(folder.parent))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "out/pfs.md"))
-    lines = inner.run(SHARED, *arguments, passed=1, failed=2)
+    lines = inner.run(SHARED, *arguments, passed=1, failed=3)
     said = [line for line in lines if line.startswith("::error ")]
-    assert len(said) == 3
+    assert len(said) == 4
     assert any(
         line.startswith(
             f"::error file={folder.name}/orders.py,line={first['line']},title=pfs::test_inner.py::test_two: max_events of"

@@ -37,7 +37,7 @@ class Line:
 
 def lines_of(done: Callable[[], Totals], source: Source = OWN) -> Lines:
     """Returns a function that says where instruments had the events that `done` returns: those of this process, just now. The
-    line that waited longest comes first."""
+    line that waited longest comes first, and places that no person knows come last."""
 
     def lines(names: Sequence[str]) -> Sequence[Line]:
         found: dict[str, Line] = {}
@@ -52,7 +52,7 @@ def lines_of(done: Callable[[], Totals], source: Source = OWN) -> Lines:
                 line = found.setdefault(str(place), Line(str(place)))
                 line.events += 1
                 line.waited += int(waited or 0)
-        return sorted(found.values(), key=lambda line: (-line.waited, line.source))
+        return sorted(found.values(), key=lambda line: ("+0x" in line.source, -line.waited, line.source))
 
     return lines
 

@@ -24,6 +24,7 @@ from pfs._ui.testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
 from pfs.errors import Error, InvalidValue
 
 if TYPE_CHECKING:
+    from pfs._process.findings.find import Finding
     from pfs._ui.testing.lines import Lines
     from pfs._ui.testing.overhead import Overhead
     from pfs._ui.testing.totals import Counts
@@ -227,20 +228,32 @@ class Session:
 
                 from_now = FromNow()
             try:
-                result = yield
-            finally:
-                findings = from_now.findings() if from_now is not None else []
-                done = item.stash[_DONE] = self._filter(meter.done())
-                if view is not None:
-                    self._write_files(item, view, done)
-        lines = lines_of(meter.own, followed().sources()[-1])
-        broken = budget.broken(done, meter.overheads, lines, findings) + self._increases(item.nodeid, done, lines)
-        if broken:
-            item.stash[_EXCEEDED] = broken
+                try:
+                    result = yield
+                finally:
+                    findings = from_now.findings() if from_now is not None else []
+                    done = item.stash[_DONE] = self._filter(meter.done())
+                    if view is not None:
+                        self._write_files(item, view, done)
+            except (Exception, pytest.fail.Exception):  # it may have exceeded its budget, too
+                if broken := self._broken(item, budget, meter, done, findings):
+                    item.add_report_section("call", "pfs", "\n\n".join(map(str, broken)))
+                raise
+        if broken := self._broken(item, budget, meter, done, findings):
             pytest.fail("pfs: " + "\n\n".join(map(str, broken)), pytrace=False)
         self._warn_of_blind(item, budget)
         item.stash[_PATTERNS] = _unmatched(budget)
         return result
+
+    def _broken(
+        self, item: pytest.Item, budget: Budget, meter: _Meter, done: Totals, findings: Sequence[Finding]
+    ) -> list[Exceeded]:
+        """Returns the limits that a test has exceeded, and keeps them for the reports."""
+        lines = lines_of(meter.own, followed().sources()[-1])
+        broken = budget.broken(done, meter.overheads, lines, findings) + self._increases(item.nodeid, done, lines)
+        if broken:
+            item.stash[_EXCEEDED] = broken
+        return broken
 
     @staticmethod
     def _warn_of_blind(item: pytest.Item, budget: Budget) -> None:
