@@ -333,6 +333,16 @@ def test_waits_for_the_gil_are_not_more_than_the_other_threads_and_processors(mo
         assert [(one.name, one.time, one.is_bound) for one in found] == [("gil", saved * 10**9, False)] * (saved > 0)
 
 
+@pytest.mark.parametrize(("name", "is_found"), [("sqlite/statement", False), ("libpq/statement", True)])
+def test_threads_that_compute_in_sqlite_do_not_compute_in_python(name: str, is_found: bool) -> None:
+    """It computes without the GIL. On a busy machine the thread that has it loses its processor, and the others wait for long."""
+    facts = waiting([(0, 1 + turn % 2, turn * 10, turn * 10 + 10) for turn in range(20)], kind="gil", name="wait/gil")
+    for thread in (1, 2):
+        row = (0, thread, f"statement/{name}", "SELECT ?", 60 * 10**9)  # of the 90 in which the thread does not wait
+        facts.db.execute("insert into statement(p, thread, name, text, dt) values(?, ?, ?, ?, ?)", row)
+    assert [one.name for one in find(facts, 10**12)] == ["gil"] * is_found
+
+
 @pytest.mark.parametrize(("files", "is_found"), [(1, True), (100, False)])
 @pytest.mark.parametrize(("ops", "rule"), [(("open", "write", "close"), "reopened"), (("write", "sync"), "fsync_each")])
 def test_many_files_are_not_one_that_is_used_again(files: int, is_found: bool, ops: tuple[str, ...], rule: str) -> None:

@@ -54,6 +54,7 @@ LIMITS = {
     "ack_high": 60e9,
     "acks": 5,
     "gil": 0.3,  # of the time of a thread
+    "asks": 0.5,  # of the rest of its time: it is no thread that computes in Python
     "little": 0.3,  # likewise all other waits
     "lasting": 0.15,  # of the wall time
     "each": 10,  # statements for each of another one

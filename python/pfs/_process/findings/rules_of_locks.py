@@ -138,8 +138,12 @@ order by stake desc""",
 with t as (
   select p, thread, sum(iif(kind = 'gil', dt, 0)) gil, sum(iif(kind = 'gil', 0, dt)) other, max(t1) - min(t0) span
   from wait group by p, thread),
+asks as (  -- SQLite computes without the GIL
+  select p, thread, sum(dt) dt from statement where name like 'statement/sqlite%' group by p, thread),
 busy as (
-  select * from t where gil > :gil * span and other < :little * span and span > :lasting * (select wall from run))
+  select t.* from t left join asks using (p, thread)
+  where gil > :gil * span and other < :little * span and span > :lasting * (select wall from run)
+    and coalesce(asks.dt, 0) < :asks * (span - gil))
 select p, count(distinct thread) threads, sum(dt * scale) dt, null place,
   covered(t0, t1) * max(scale) * (1 - 1.0 / min(count(distinct thread), :processors)) stake
 from busy join wait using (p, thread) where kind = 'gil'
