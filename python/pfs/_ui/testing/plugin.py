@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -16,7 +14,7 @@ from pfs import _core, setup
 from pfs._read.nearest import hint
 from pfs._read.show import as_plain_text, bytes_text, count_text, some, time_text
 from pfs._read.source import OWN
-from pfs._ui.testing import shared, unchanged
+from pfs._ui.testing import baseline, shared, unchanged
 from pfs._ui.testing.budget import INI, MEASURED, Budget, Exceeded, as_rows, parse_ini
 from pfs._ui.testing.children import close, follow, followed
 from pfs._ui.testing.lines import lines_of
@@ -33,10 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Session", "of", "view"]
 
 _NAME = "pfs-session"
-_FORMAT = 1
 _PATHS = ("pfs_snapshot_dir", "pfs_write_baseline", "pfs_fail_on_increase", "pfs_json", "pfs_markdown")
-# The end of a name that moves with the source or the build: wait/synch/mutex/python/shop:41
-_PLACE = re.compile(r"(:\d+|\+0x[0-9a-f]+)$")
 _INSTRUMENTS_SHOWN = 3  # of each test of the report
 
 
@@ -165,16 +160,15 @@ class Session:
             raise pytest.UsageError(f"bad value {self._report_top} for --pfs-report-top: legal is a number from 1 on")
         self._folder = config.getoption("pfs_snapshot_dir")
         self._form = _form(config.getoption("pfs_snapshot_format")) if self._folder else ""
-        baseline = config.getoption("pfs_fail_on_increase")
-        self._baseline = _read_baseline(baseline, "--pfs-fail-on-increase") if baseline else None
-        self._tolerance = _tolerances(config.getini("pfs_baseline_tolerance"))
+        path = config.getoption("pfs_fail_on_increase")
+        self._baseline = baseline.read(path, "--pfs-fail-on-increase") if path else None
+        self._tolerance = baseline.tolerances(config.getini("pfs_baseline_tolerance"))
         self._json, self._markdown = config.getoption("pfs_json"), config.getoption("pfs_markdown")
         self._writes = config.getoption("pfs_write_baseline")
         if self._writes and Path(self._writes).exists():
-            _read_baseline(
-                self._writes, "--pfs-write-baseline"
-            )  # raises for a file that is no baseline, which must not be overwritten
-        self._measures_all = bool(self._report_top or self._folder or baseline or self._writes or self._json or self._markdown)
+            # Raises for a file that is no baseline, which must not be overwritten.
+            baseline.read(self._writes, "--pfs-write-baseline")
+        self._measures_all = bool(self._report_top or self._folder or path or self._writes or self._json or self._markdown)
         self._patterns: dict[str, str] = {}  # patterns of budgets that no instrument has matched so far, and the nearest name
         self._matched: set[str] = set()
         self._on_unmatched = str(config.getini("pfs_unmatched_pattern"))
@@ -321,7 +315,7 @@ class Session:
         if before is None:
             return []
         rows: list[tuple[str, int, int, int]] = []
-        for name, now in _events(done.counts).items():
+        for name, now in baseline.events_of(done.counts).items():
             was = before.get(name, 0)
             share, more = next(
                 (tolerance for pattern, *tolerance in self._tolerance if any(_core.matches([name], pattern))), (0.0, 0)
@@ -337,7 +331,7 @@ class Session:
             rows,
         )
         more_now = {row[0] for row in rows}
-        return [Exceeded(text, lines([name for name in done.counts if _PLACE.sub("", name) in more_now]))]
+        return [Exceeded(text, lines([name for name in done.counts if baseline.name_of(name) in more_now]))]
 
     # Reports: a worker writes them, the controller reads them.
 
@@ -379,7 +373,7 @@ class Session:
         if self._is_worker:
             return
         if self._writes:
-            _write_baseline(Path(self._writes), self._done)
+            baseline.write(Path(self._writes), self._done)
         if self._json:
             shared.write_json(Path(self._json), self._done)
         if self._markdown:
@@ -403,22 +397,12 @@ class Session:
             passed = sum(done["passed"] for done in self._done.values())
             terminalreporter.line(f"pfs: {some(passed, 'test')} written to {self._writes}")
         if self._new:
-            baseline = self._config.getoption("pfs_fail_on_increase")
-            terminalreporter.line(f"pfs: not compared, because not in {baseline}: {some(len(self._new), 'test')}")
+            path = self._config.getoption("pfs_fail_on_increase")
+            terminalreporter.line(f"pfs: not compared, because not in {path}: {some(len(self._new), 'test')}")
 
 
 def _as_json(counts: Counts) -> dict[str, list[int]]:
     return {name: list(numbers) for name, numbers in counts.items()}
-
-
-def _events(counts: Counts) -> dict[str, int]:
-    """Returns the events by instrument as a baseline has them, sorted: a name stays when a line of the program moves."""
-    events: dict[str, int] = {}
-    for name, numbers in sorted(counts.items()):
-        if numbers[EVENTS]:
-            name = _PLACE.sub("", name)
-            events[name] = events.get(name, 0) + numbers[EVENTS]
-    return events
 
 
 def _form(wanted: str | None) -> str:
@@ -472,41 +456,3 @@ def _report(done: Mapping[str, dict[str, Any]], top: int, is_instrumented: bool)
             "or all that tests do, with --pfs-instrument.",
         ]
     return lines
-
-
-def _read_baseline(path: str, option: str) -> dict[str, dict[str, int]]:
-    try:
-        stored = json.loads(Path(path).read_text())
-        if stored["pfs_baseline"] != _FORMAT:
-            raise pytest.UsageError(f"{option}: {path} is of format {stored['pfs_baseline']}, this version knows {_FORMAT}")
-        return {str(test): {str(name): int(n) for name, n in counts.items()} for test, counts in stored["tests"].items()}
-    except FileNotFoundError:
-        raise pytest.UsageError(f"{option}: there is no {path}: --pfs-write-baseline {path} makes it") from None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise pytest.UsageError(f"{option}: {path} is no baseline that --pfs-write-baseline has made ({error!r})") from None
-
-
-def _write_baseline(path: Path, done: Mapping[str, dict[str, Any]]) -> None:
-    """Writes a baseline. Tests that did not pass, or were not run, keep their entry of the file."""
-    tests = _read_baseline(str(path), "--pfs-write-baseline") if path.exists() else {}
-    for test, of_test in done.items():
-        if of_test["passed"]:
-            tests[test] = _events(of_test["counts"])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"pfs_baseline": _FORMAT, "tests": dict(sorted(tests.items()))}, indent=1) + "\n")
-
-
-def _tolerances(text: str) -> list[tuple[str, float, int]]:
-    """Returns (pattern, share, events) in the order in which they are tried: the one without a pattern comes last."""
-    special: list[tuple[str, float, int]] = []
-    general: list[tuple[str, float, int]] = []
-    for line in filter(None, map(str.strip, text.splitlines())):
-        pattern, _, number = line.rpartition("=")
-        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*%|([0-9]+)", number.strip())
-        if match is None:
-            raise pytest.UsageError(
-                f"pfs_baseline_tolerance: bad line {line!r}: legal are '10%' or '3' (events), or 'wait/synch/% = 10%'"
-            )
-        tolerance = (pattern.strip() or "%", float(match[1] or 0) / 100, int(match[2] or 0))
-        (special if pattern.strip() else general).append(tolerance)
-    return special + general
