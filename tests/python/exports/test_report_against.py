@@ -106,6 +106,7 @@ def work():
         with lock:
             if sys.argv[1] == "sleep":
                 time.sleep(0.003)
+        time.sleep(0.001)  # another thread's turn: else one may keep the lock, and a few long waits say nothing
 
 threads = [threading.Thread(target=work) for _ in range(3)]
 [thread.start() for thread in threads]
