@@ -594,13 +594,15 @@ def test_slow_and_broken_clients_stop_nobody(folder: Path) -> None:
 
 
 def test_a_signal_inside_a_destructor_ends_the_command(fresh: Run) -> None:
-    """Python drops the exception that a handler raises there: --interval and --listen went on for ever."""
+    """Python prints and drops an exception that a handler raises there. A function that it calls is in the destructor, too."""
     out = fresh("""
         import os, signal, sys
         from pfs._ui.cli.stopping import Stop
         sys.unraisablehook = lambda dropped: print("dropped", dropped.exc_type.__name__)
         class Signals:
             def __del__(self):
+                self.close()
+            def close(self):
                 os.kill(os.getpid(), signal.SIGTERM)
         stop = Stop()
         Signals()
@@ -609,7 +611,7 @@ def test_a_signal_inside_a_destructor_ends_the_command(fresh: Run) -> None:
         except KeyboardInterrupt:
             print("ended")
     """)
-    assert out.split("\n") == ["dropped KeyboardInterrupt", "ended", ""]
+    assert out.split("\n") == ["ended", ""]
 
 
 def test_textfile_is_replaced_as_a_whole(folder: Path, tmp_path: Path) -> None:

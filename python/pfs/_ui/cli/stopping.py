@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from types import FrameType
 
 __all__ = ["Stop"]
 
@@ -11,7 +12,8 @@ __all__ = ["Stop"]
 class Stop:
     """Takes SIGINT and SIGTERM: each raises KeyboardInterrupt where the command is, and is remembered.
 
-    Python drops an exception that a handler raises inside a destructor. So a loop also asks `check`, or waits with `sleep`.
+    Inside a destructor it only is remembered: Python would print the exception, and drop it. So a loop also asks `check`, or
+    waits with `sleep`.
     Threads: for the main thread.
     """
 
@@ -22,9 +24,12 @@ class Stop:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._note)
 
-    def _note(self, number: int, frame: object) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         self.has_come = True
-        raise KeyboardInterrupt
+        while frame is not None and frame.f_code.co_name != "__del__":
+            frame = frame.f_back
+        if frame is None:
+            raise KeyboardInterrupt
 
     def check(self) -> None:
         """Raises KeyboardInterrupt if a signal has come."""
