@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["SYS", "Tables", "run"]
 
 _SHOW = re.compile(
-    r"\s*show\s+(?:(?P<rest>(?:all\s+)?tables(?:\s+like\s+(?P<like>'[^']*'))?\s*;?\s*$)|(?P<word>\w*).*)",
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*show\s+(?:(?P<tables>(?:all\s+)?tables(?:\s+like\s+(?P<like>'[^']*'))?\s*;?\s*$)|(?P<word>\w*).*)",
     re.IGNORECASE | re.DOTALL,
 )
 _WHERE_SET = "change settings with pfs.setup_instruments and the like, pfs.truncate(), or the commands pfs set and pfs truncate"
@@ -111,15 +111,15 @@ def run(
     return Result(database, statement if isinstance(statement, str) else text)
 
 
-def _tables_like(show: re.Match[str], names: Sequence[str]) -> str:
+def _tables_like(show: re.Match[str], names: list[str]) -> str:
     """Returns the SELECT that answers SHOW TABLES. DuckDB would take the word behind another SHOW for a table's name."""
-    if show["rest"] is None:
+    if show["tables"] is None:
         word = show["word"].lower()
         is_table = word in map(str.lower, names)
         legal = f"ask 'select * from {word}'" if is_table else "legal are SHOW TABLES [LIKE '...'] and DESCRIBE TABLE"
         raise InvalidValue(f"SHOW {word.upper()} has no answer here: {legal}; pfs serve answers each SHOW of MySQL")
     like = f" where name ilike {show['like']}" if show["like"] else ""
-    return f"select name from (select unnest({list(names)}) as name){like}"
+    return f"select name from (select unnest({names}) as name){like}"
 
 
 def _converted(tree: Expression, wanted: _Wanted, database: Database, text: str, exact: bool) -> str:

@@ -301,6 +301,7 @@ def test_show_tables_are_those_that_can_be_read(dialect: Literal["duckdb", "mysq
     assert names[: len(pfs.tables())] == list(pfs.tables())
     assert set(names) - set(pfs.tables()) == {f"sys.{view}" for view in VIEWS}
     assert shown.columns == ["name"]
+    assert pfs.sql("/* of a tool */ -- and\nshow tables", dialect=dialect).rows() == shown.rows()
     like = pfs.sql("SHOW tables LIKE '%Digest';", dialect=dialect).rows()
     assert like == [("events_statements_histogram_by_digest",), ("events_statements_summary_by_digest",)]
 
