@@ -401,8 +401,9 @@ def test_an_error_and_a_result_have_the_number_of_their_cell(fresh: Run) -> None
         shell.run_cell("%%pfs\\n1 / 0", store_history=True)
         shell.run_cell("%%pfs\\na + 40", store_history=True)
         shell.run_cell("b = 1 / 0", store_history=True)
+        shell.run_cell("%%pfs\\nget_ipython().run_cell_magic('pfs', '', 'a')", store_history=True)  # one in another one
         print(shell.user_ns["Out"], shell.execution_count)
         """,
     )
     assert re.findall(r"In\[(\d+)\]", out) == ["3", "5"]
-    assert out.splitlines()[-1] == "{4: 41} 6"
+    assert out.splitlines()[-1] == "{4: 41, 6: 1} 7"

@@ -30,7 +30,7 @@ def _cell_magic(shell: Any) -> Any:
             with Report() as report:
                 shell.run_cell("# %%pfs\n" + cell)  # its line counts, so that SOURCE names the lines of the cell
         finally:
-            del compiler.cache
+            compiler.cache = cache
         from IPython.display import display
 
         display(report)  # type: ignore[no-untyped-call, unused-ignore]
