@@ -57,8 +57,9 @@ def sql(source: int | str, statement: str | None, dialect: str, form: str, outpu
                 if statement:
                     _answer(source, statement, dialect, form, output)
             elif words:
-                is_vertical = text.rstrip().endswith("\\G") and form == "table" and output is None
-                text = text.rstrip().removesuffix("\\G").removesuffix("\\g")
+                text = text.rstrip()
+                is_vertical = text.endswith("\\G") and form == "table" and output is None
+                text = text.removesuffix("\\G").removesuffix("\\g")
                 _answer(source, text, dialect, "vertical" if is_vertical else form, output)
         except Error as error:
             click.echo(f"pfs: {error}", err=True)
