@@ -208,7 +208,7 @@ def test_wait_is_one_event_and_the_lock_has_none_in_it() -> None:
     with condition:
         condition.wait(0.001)
         condition.wait(0)
-        with alarm(lambda: wake(condition), 0.01):
+        with alarm(lambda: wake(condition), 0.2):  # long enough that it comes in the wait
             condition.wait()
     assert operations(condition.name) == ["timed_wait", "timed_wait", "wait"]
     assert operations("wait/synch/mutex/test/COND_events") == ["lock", "lock"]  # of the block, and of the handler
