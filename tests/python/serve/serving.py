@@ -61,7 +61,7 @@ def server(*arguments: str, silent: bool = True) -> Iterator[tuple[int, str]]:
             process.send_signal(signal.SIGTERM)
             _, error = process.communicate(timeout=60)
         assert process.returncode == 0
-        assert not silent or error == ""
+        assert not silent or not error, error
 
 
 @contextmanager

@@ -8,8 +8,10 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import stat
 from collections.abc import Callable
+from typing import Any
 
 from pfs._export.serve.connection import Connection, Password
 from pfs._export.serve.session import Client, Context
@@ -19,7 +21,7 @@ from pfs._export.serve.variables import MOST_CLIENTS
 from pfs._export.serve.wire import Refusal
 from pfs.errors import Error
 
-__all__ = ["open_tcp", "open_unix", "serve"]
+__all__ = ["open_tcp", "open_unix", "print_faults", "serve"]
 
 _TOO_MANY = 1040
 # The process list has the program's threads, and tools leave out the row with their own number: none has it.
@@ -95,6 +97,12 @@ def open_tcp(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family)
 
 
+def print_faults(loop: asyncio.AbstractEventLoop, found: dict[str, Any]) -> None:
+    """Prints what asyncio has found, but not that a client has left in the middle of an answer."""
+    if not isinstance(found.get("exception"), (ConnectionError, ssl.SSLError)):
+        loop.default_exception_handler(found)
+
+
 async def serve(listening: socket.socket, context: Context, password: str | None, ready: Callable[[], None]) -> None:
     """Answers clients until SIGINT or SIGTERM. Calls `ready` when both work, and a statement would be answered at once."""
     for name in ("pfs.serve", "sqlglot"):  # they would print each wrong statement
@@ -102,6 +110,7 @@ async def serve(listening: socket.socket, context: Context, password: str | None
         logging.getLogger(name).propagate = False
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # it would warn when a client of TLS leaves
     loop, end = asyncio.get_running_loop(), asyncio.Event()
+    loop.set_exception_handler(print_faults)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end.set)
     server = _Server(context, password)
