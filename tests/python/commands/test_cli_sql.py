@@ -113,6 +113,11 @@ def prompt(program: Subject, tmp_path: Path) -> Iterator[Terminal]:
     with_prompt.close()
 
 
+def user_time(stat: Path) -> float:
+    """Returns the seconds of /proc/PID/stat in which the process has computed."""
+    return int(stat.read_text().rpartition(")")[2].split()[11]) / os.sysconf("SC_CLK_TCK")
+
+
 def test_the_prompt_answers_and_completes(program: Subject, prompt: Terminal, tmp_path: Path) -> None:
     prompt.wait_for("help shows more, quit ends.")
     prompt.wait_for("pfs> ")
@@ -151,9 +156,9 @@ def test_the_prompt_answers_and_completes(program: Subject, prompt: Terminal, tm
     prompt.wait_for("b: 2")
     prompt.wait_for("pfs> ")
     state = Path(f"/proc/{prompt.process.pid}/stat")
+    worked = user_time(state)
     prompt.press("select count(*) from range(100000000000000);\r")
-    prompt.wait_for("\n")
-    until(lambda: state.read_text().rpartition(")")[2].split()[0] == "R")  # the statement runs
+    until(lambda: user_time(state) > worked + 0.5)  # the statement runs; before, Ctrl+C would only leave the line
     prompt.process.send_signal(signal.SIGINT)
     prompt.wait_for("pfs: interrupted")
     prompt.wait_for("pfs> ")
