@@ -73,6 +73,8 @@ def heatmap(source: What | Sequence[Snapshot] = None, *, ax: Axes | None = None)
 def flame(source: What = None, *, by: By = "nesting", ax: Axes | None = None) -> Axes:
     """Draws where time went as a flame graph: a box is as wide as its time, in all threads.
 
+    Of a process or a snapshot it shows what the histories still have: the newest events.
+
     Args:
         source: as for ``timeline``.
         by: "nesting": statements stand on transactions, stages on statements, waits on what they are in. "source": waits by file

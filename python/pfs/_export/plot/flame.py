@@ -105,7 +105,7 @@ def draw(what: What, by: By, ax: Axes | None) -> Axes:
     ax.set_yticks([])
     ax.spines["bottom"].set_visible(False)
     ax.set_xticks([0, 1], ["0", time_text(total)])
-    ax.set_xlabel("time, added up over threads", color=GREY)
+    ax.set_xlabel("time of the events that the histories still have, added up over threads", color=GREY)
     begin, end = ax.get_xticklabels()
     begin.set_horizontalalignment("left")
     end.set_horizontalalignment("right")
