@@ -174,6 +174,7 @@ def test_a_forked_child_has_the_rules(fresh: Run) -> None:
     ],
 )
 def test_bad_rules_are_refused_and_leave_nothing(call: object, error: type[Exception], words: tuple[str, ...]) -> None:
+    pfs.open(os.devnull, name="t/data").close()  # an instrument whose name is near
     before = pfs.setup_instruments.rules.save()._rows
     with pytest.raises(error) as caught:
         call()  # type: ignore[operator]

@@ -114,7 +114,10 @@ def test_the_report_says_which_signal_ended_the_program(name: str, options: tupl
 
 
 def test_signals_are_passed_on(tmp_path: Path) -> None:
-    script = f"import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(9)); open('{tmp_path}/on', 'w'); time.sleep(60)"
+    script = (
+        f"import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(9)); open('{tmp_path}/on', 'w')\n"
+        "while True: time.sleep(0.1)"
+    )
     child = subprocess.Popen([*PFS, "run", "--no-report", "--", sys.executable, "-c", script])
     deadline = time.monotonic() + 60
     while not (tmp_path / "on").exists() and time.monotonic() < deadline:

@@ -164,7 +164,8 @@ import time
 from pfs._process.run import launch
 with launch.folder_of_run(keep=False) as folder:
     print(folder, flush=True)
-    time.sleep(60)  # as the report does, of a large program
+    for _ in range(600):  # as the report does, of a large program; Python sleeps on if a signal comes just before it begins
+        time.sleep(0.1)
 """
 
 
