@@ -160,8 +160,9 @@ def test_idle_workers_and_joins_are_not_blocked_by_a_lock(tmp_path: Path) -> Non
 
 
 WAITS = """\
-import time
+import signal, time
 from pfs._process.run import launch
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup leaves it ignored
 with launch.folder_of_run(keep=False) as folder:
     print(folder, flush=True)
     for _ in range(600):  # as the report does, of a large program; Python sleeps on if a signal comes just before it begins
