@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["SYS", "Tables", "run"]
 
 _SHOW = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*show\s+(?:(?P<tables>(?:all\s+)?tables(?:\s+like\s+(?P<like>'[^']*'))?\s*;?\s*$)|(?P<word>\w*).*)",
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+show\s+(?:(?P<tables>(?:all\s+)?tables(?:\s+like\s+(?P<like>'[^']*'))?\s*;?\s*$)|(?P<word>\w*).*)",
     re.IGNORECASE | re.DOTALL,
 )
 _WHERE_SET = "change settings with pfs.setup_instruments and the like, pfs.truncate(), or the commands pfs set and pfs truncate"
