@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
-import select
 import signal
 import ssl
+import termios
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +55,9 @@ def send(path: str, statement: str, **more: Any) -> Any:
     return client
 
 
-def has_answer(client: Any) -> bool:
-    return bool(select.select([client._sock], [], [], 0.5)[0])
+def is_read(client: Any) -> bool:
+    """Returns whether the server has taken all that the client has sent."""
+    return fcntl.ioctl(client._sock, termios.TIOCOUTQ, bytes(4)) == bytes(4)
 
 
 @pytest.mark.parametrize("statement", [ENDLESS, "select len(range(80000000)), len(range(80000001)), len(range(80000002))"])
@@ -101,8 +104,8 @@ def test_a_client_ends_its_statement_and_its_connection_from_another_one(folder:
         with pymysql.connect(unix_socket=path, user="another") as stranger:
             assert code_of(stranger, f"kill query {clients[0].thread_id()}") == _NOT_OWNER
         for client in reversed(clients):
-            while not has_answer(client):  # where nothing of it has begun yet, KILL QUERY ends nothing
-                ask(other, f"KILL QUERY {client.thread_id()}")
+            until(partial(is_read, client))  # before, KILL QUERY would end nothing
+            ask(other, f"KILL QUERY {client.thread_id()}")
             with pytest.raises(pymysql.Error) as error:
                 client._read_query_result()
             assert error.value.args[0] == _INTERRUPTED
