@@ -31,7 +31,6 @@ OPERATIONS = 4_000
 
 _NO_RECORD = "performance_schema_consumer_events_waits_current=OFF"
 _COUNTED = "performance_schema_instrument='wait/%=COUNTED'"  # with the rows that are there by default
-_SAMPLED = "performance_schema_instrument='wait/%=SAMPLED'"  # everything on; one event in 64 is timed, by chance: runs=4
 _STATE = "performance_schema_preset=sampling"
 _NO_HISTORY = "performance_schema_consumer_events_waits_history=OFF"
 _NO_LONG = "performance_schema_consumer_events_waits_history_long=OFF"
@@ -44,6 +43,11 @@ class Case:
     runs: int = 1  # the least counts: what happens now and then, such as a slower sample, depends on the time
 
 
+def _sampled(operation: str) -> Case:
+    """With everything on. One event in 64 is timed, by chance."""
+    return Case(operation, "performance_schema_instrument='wait/%=SAMPLED'", runs=4)
+
+
 # The pool of records is small, so that both runs have filled it and differ by events alone.
 _SMALL = "performance_schema_events_waits_history_long_size=500"
 CASES = {
@@ -51,7 +55,7 @@ CASES = {
     "lock/disabled": Case("lock", "performance_schema_instrument='wait/%=OFF'"),
     "lock/counted": Case("lock", f"{_COUNTED},{_NO_RECORD}"),
     "lock/untimed": Case("lock", _COUNTED),
-    "lock/sampled": Case("lock", _SAMPLED, runs=4),
+    "lock/sampled": _sampled("lock"),
     "lock/contended": Case("lock", "performance_schema_instrument='wait/%=CONTENDED'"),
     "lock/state": Case("lock", _STATE),
     "lock/timed": Case("lock", _NO_RECORD),
@@ -64,7 +68,7 @@ CASES = {
     # A lock of the program's own: begin and end of the wait, and the release.
     "ownlock/counted": Case("ownlock", f"{_COUNTED},{_NO_RECORD}"),
     "ownlock/untimed": Case("ownlock", _COUNTED),
-    "ownlock/sampled": Case("ownlock", _SAMPLED, runs=4),
+    "ownlock/sampled": _sampled("ownlock"),
     "ownlock/contended": Case("ownlock", "performance_schema_instrument='wait/%=CONTENDED'"),
     "ownlock/state": Case("ownlock", _STATE),
     "ownlock/timed": Case("ownlock", _NO_RECORD),
@@ -77,14 +81,14 @@ CASES = {
     "pread/disabled": Case("pread", "performance_schema_instrument='wait/%=OFF'"),
     "pread/counted": Case("pread", f"{_COUNTED},{_NO_RECORD}"),
     "pread/untimed": Case("pread", _COUNTED),
-    "pread/sampled": Case("pread", _SAMPLED, runs=4),
+    "pread/sampled": _sampled("pread"),
     "pread/state": Case("pread", _STATE),
     "pread/timed": Case("pread", _NO_RECORD),
     "pread/all": Case("pread"),
     # Of a file whose name is known.
     "openclose/counted": Case("openclose", f"{_COUNTED},{_NO_RECORD}"),
     "openclose/untimed": Case("openclose", _COUNTED),
-    "openclose/sampled": Case("openclose", _SAMPLED, runs=4),
+    "openclose/sampled": _sampled("openclose"),
     "openclose/timed": Case("openclose", _NO_RECORD),
     "openclose/all": Case("openclose"),
     "missing/counted": Case("missing", f"{_COUNTED},{_NO_RECORD}"),
@@ -99,14 +103,14 @@ CASES = {
     "socket/disabled": Case("socket", "performance_schema_instrument='wait/%=OFF'"),
     "socket/counted": Case("socket", f"{_COUNTED},{_NO_RECORD}"),
     "socket/untimed": Case("socket", _COUNTED),
-    "socket/sampled": Case("socket", _SAMPLED, runs=4),
+    "socket/sampled": _sampled("socket"),
     "socket/state": Case("socket", _STATE),
     "socket/timed": Case("socket", _NO_RECORD),
     "socket/all": Case("socket"),
     # The calls that files have, on sockets.
     "socketfile/counted": Case("socketfile", f"{_COUNTED},{_NO_RECORD}"),
     "socketfile/untimed": Case("socketfile", _COUNTED),
-    "socketfile/sampled": Case("socketfile", _SAMPLED, runs=4),
+    "socketfile/sampled": _sampled("socketfile"),
     "socketfile/timed": Case("socketfile", _NO_RECORD),
     "socketfile/all": Case("socketfile"),
     "idle/timed": Case("idle", _NO_RECORD),
@@ -115,17 +119,17 @@ CASES = {
     # Begin and end of a wait, with nothing between them.
     "row/counted": Case("row", f"{_COUNTED},{_NO_RECORD}"),
     "row/untimed": Case("row", _COUNTED),
-    "row/sampled": Case("row", _SAMPLED, runs=4),
+    "row/sampled": _sampled("row"),
     "row/timed": Case("row", _NO_RECORD),
     "row/all": Case("row"),
     "tablelock/counted": Case("tablelock", f"{_COUNTED},{_NO_RECORD}"),
     "tablelock/untimed": Case("tablelock", _COUNTED),
-    "tablelock/sampled": Case("tablelock", _SAMPLED, runs=4),
+    "tablelock/sampled": _sampled("tablelock"),
     "tablelock/timed": Case("tablelock", _NO_RECORD),
     "tablelock/all": Case("tablelock"),
     "metadata/counted": Case("metadata", f"{_COUNTED},{_NO_RECORD}"),
     "metadata/untimed": Case("metadata", _COUNTED),
-    "metadata/sampled": Case("metadata", _SAMPLED, runs=4),
+    "metadata/sampled": _sampled("metadata"),
     "metadata/timed": Case("metadata", _NO_RECORD),
     "metadata/all": Case("metadata"),
     # A statement of 107 bytes that has been seen before.
