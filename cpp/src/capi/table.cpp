@@ -61,18 +61,18 @@ template <typename Of>
 [[gnu::noinline]] int BeginBySettings(pfs_wait_t* wait, const TableHandle& handle, Operation operation, int index, const char* file,
                                       uint32_t line) {
   const uint32_t flags = Of::Flags(handle).load(kRelaxed);
-  if (IsUntimed(flags)) return BeginUntimed<Of>(wait, handle, operation, index, file, line);
-  const bool is_timed = IsTimedOnly(flags);
-  if (is_timed || IsCounted(flags)) {
+  const uint32_t settings = flags & kSettings;
+  if (settings == kUntimedFlags) return BeginUntimed<Of>(wait, handle, operation, index, file, line);
+  const auto began = [&](auto begins) PFS_INLINE_LAMBDA {
     const TableBegin begin = Of::Begin(handle, operation, index);
-    TableWait& call = NewWait(wait, begin);
-    if (is_timed ? UnrecordedBegin<Counting::kTimed>(call.wait, begin.class_index())
-                 : UnrecordedBegin<Counting::kCounted>(call.wait, begin.class_index())) {
-      return Begun(wait);
-    }
+    return begins(NewWait(wait, begin).wait, begin.class_index());
+  };
+  if (settings == kTimedOnlyFlags) {
+    if (began(UnrecordedBegin<Counting::kTimed>)) return Begun(wait);
+  } else if (settings == kCountedFlags) {
+    if (began(UnrecordedBegin<Counting::kCounted>)) return Begun(wait);
   } else if (IsSampled(flags)) {
-    const TableBegin begin = Of::Begin(handle, operation, index);
-    if (UnsampledBegin(NewWait(wait, begin).wait, begin.class_index())) return Begun(wait);
+    if (began(UnsampledBegin)) return Begun(wait);
   }
   return SlowBegin<Of>(wait, handle, operation, index, file, line);
 }
@@ -105,24 +105,28 @@ template <typename Of>
 // Ends a wait that was not sampled, or that only the slow path may end.
 template <typename Of>
 [[gnu::noinline]] void EndUnsampled(const TableWait& call, uint64_t result) {
-  if (MayEndFast<Untimed>(call.wait)) return EndUntimed<Of>(call, result);
-  if (call.wait.flags != kUnsampledFlags || !MayEndUnrecorded(call.wait)) return SlowEnd<Of>(call, result);
+  if (call.wait.flags != kUnsampledFlags || !MayEndUnrecorded(call.wait)) {
+    return MayEndFast<Untimed>(call.wait) ? EndUntimed<Of>(call, result) : SlowEnd<Of>(call, result);
+  }
   Of::Ended(call, result);
   const UnsampledEnd<TableEnd<Of>> end{{call, result}};
   if (!UnrecordedEnd<Counting::kCounted>(call.wait, end, 0)) FinishTableWait<Of>(call, result, 0);
 }
 
+template <Counting kWay, typename Of>
+PFS_ALWAYS_INLINE void EndUnrecorded(const TableWait& call, uint64_t result) {
+  Of::Ended(call, result);
+  const uint64_t end_ticks = kWay == Counting::kTimed ? ReadCycle() : 0;
+  if (!UnrecordedEnd<kWay>(call.wait, TableEnd<Of>{call, result}, end_ticks)) FinishTableWait<Of>(call, result, end_ticks);
+}
+
 // Ends a wait that FastEnd may not.
 template <typename Of>
 [[gnu::noinline]] void EndBySettings(const TableWait& call, uint64_t result) {
-  const bool is_timed = call.wait.flags == kTimedOnlyFlags;
-  if ((!is_timed && call.wait.flags != kCountedFlags) || !MayEndUnrecorded(call.wait)) return EndUnsampled<Of>(call, result);
-  Of::Ended(call, result);
-  const TableEnd<Of> end{call, result};
-  const uint64_t end_ticks = is_timed ? ReadCycle() : 0;
-  if (is_timed ? UnrecordedEnd<Counting::kTimed>(call.wait, end, end_ticks) : UnrecordedEnd<Counting::kCounted>(call.wait, end, end_ticks))
-    return;
-  FinishTableWait<Of>(call, result, end_ticks);
+  const uint32_t flags = call.wait.flags;
+  if ((flags != kCountedFlags && flags != kTimedOnlyFlags) || !MayEndUnrecorded(call.wait)) return EndUnsampled<Of>(call, result);
+  if (flags == kCountedFlags) return EndUnrecorded<Counting::kCounted, Of>(call, result);
+  EndUnrecorded<Counting::kTimed, Of>(call, result);
 }
 
 template <typename Of>

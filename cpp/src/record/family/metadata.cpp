@@ -137,9 +137,10 @@ struct ClassEnd {
 [[gnu::noinline]] bool BeginBySettings(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line) {
   const uint32_t flags = lock.flags.load(kRelaxed);
   const uint32_t class_index = MetadataBegin{lock}.class_index();
-  if (IsTimedOnly(flags)) return UnrecordedBegin<Counting::kTimed>(wait, class_index) || SlowBegin(wait, lock, file, line);
-  if (IsCounted(flags)) return UnrecordedBegin<Counting::kCounted>(wait, class_index) || SlowBegin(wait, lock, file, line);
-  if (IsUntimed(flags)) return BeginUntimed(wait, lock, file, line);
+  const uint32_t settings = flags & kSettings;
+  if (settings == kTimedOnlyFlags) return UnrecordedBegin<Counting::kTimed>(wait, class_index) || SlowBegin(wait, lock, file, line);
+  if (settings == kCountedFlags) return UnrecordedBegin<Counting::kCounted>(wait, class_index) || SlowBegin(wait, lock, file, line);
+  if (settings == kUntimedFlags) return BeginUntimed(wait, lock, file, line);
   return (IsSampled(flags) && UnsampledBegin(wait, class_index)) || SlowBegin(wait, lock, file, line);
 }
 

@@ -41,11 +41,11 @@ inline constexpr uint32_t kAllOnFlags = kFlagEnabled | kFlagTimed | kFlagThread 
 inline constexpr uint32_t kTimedOnlyFlags = kAllOnFlags & ~kFlagCurrent;
 inline constexpr uint32_t kCountedFlags = kFlagEnabled | kFlagThread;  // neither timed nor recorded: nothing need be known before the end
 inline constexpr uint32_t kUnsampledFlags = kCountedFlags | kFlagSampled;
+// All that these comparisons look at. A caller of several compares one word, `flags & kSettings`, with each of kAllOnFlags and its kin.
+inline constexpr uint32_t kSettings =
+    kAllOnFlags | kFlagSlowTimer | kFlagTimerMask | kFlagDead | kFlagSocket | kFlagContended | kFlagHolds | kFlagSampled;
 // Returns whether everything is on. `kind`: kFlagSocket if the caller asks for a socket. One comparison finds each uncommon setting.
-constexpr bool IsAllOn(uint32_t flags, uint32_t kind = 0) {
-  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagTimerMask | kFlagDead | kFlagSocket | kFlagContended | kFlagHolds | kFlagSampled)) ==
-         (kAllOnFlags | kind);
-}
+constexpr bool IsAllOn(uint32_t flags, uint32_t kind = 0) { return (flags & kSettings) == (kAllOnFlags | kind); }
 constexpr bool IsTimedOnly(uint32_t flags) {
   return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagTimerMask | kFlagDead | kFlagContended | kFlagHolds | kFlagSampled)) ==
          kTimedOnlyFlags;
@@ -90,7 +90,8 @@ struct Untimed {
   PFS_ALWAYS_INLINE static uint64_t Read() { return 0; }
   PFS_ALWAYS_INLINE static uint64_t Picos(uint64_t) { return 0; }
 };
-constexpr bool IsUntimed(uint32_t flags) { return IsAllOn(flags ^ Untimed::kFlags); }
+inline constexpr uint32_t kUntimedFlags = kAllOnFlags ^ Untimed::kFlags;
+constexpr bool IsUntimed(uint32_t flags) { return (flags & kSettings) == kUntimedFlags; }
 
 // ---- Steps -------------------------------------------------------------------------------------------------------------------------
 
