@@ -77,3 +77,7 @@ __attribute__((noinline)) void n_abandon(uint32_t statement_key, int depth) {
   if (depth > 1) n_abandon(statement_key, depth - 1);
   __asm__ volatile("" : : "r"(room) : "memory");
 }
+
+void n_abandon_often(uint32_t statement_key, int depth, int times) {
+  while (times-- > 0) n_abandon(statement_key, depth);
+}

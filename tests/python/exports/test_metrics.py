@@ -481,10 +481,12 @@ def test_scrapes_over_http(folder: Path) -> None:
         values = {(s.name, *s.labels.items()): s.value for family in parsed_plain(text) for s in family.samples}
         assert values[("pfs_" + str(MUTEX[0]), *MUTEX[1:])] == 4
         assert fetched(url, method="HEAD")[1] == ""
-        with pytest.raises(urllib.error.HTTPError, match="404"):
+        with pytest.raises(urllib.error.HTTPError, match="404") as refused:
             fetched(url + "/etc/passwd")
-        with pytest.raises(urllib.error.HTTPError, match="501"):
+        refused.value.close()
+        with pytest.raises(urllib.error.HTTPError, match="501") as refused:
             fetched(url, method="DELETE")
+        refused.value.close()
 
 
 @pytest.fixture

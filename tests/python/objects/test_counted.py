@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import sys
 import threading
 import traceback
@@ -131,7 +132,7 @@ def test_functions_are_decorated_and_generators_refused() -> None:
 
     assert (plain(4, y=2), plain.__name__, plain.__doc__) == (2.0, "plain", "Doc.")
     raises(ZeroDivisionError, lambda: plain(1))
-    assert asyncio.iscoroutinefunction(later)
+    assert inspect.iscoroutinefunction(later)
     assert asyncio.run(later(3)) == 3
     raises(Own, lambda: asyncio.run(later(0)))
 

@@ -347,11 +347,11 @@ def test_children_are_python_programs_too(tmp_path: Path) -> None:
 
 
 def test_an_interpreter_without_pfs_has_names_too(tmp_path: Path) -> None:
-    """The layer runs in the interpreter of the program: here without site-packages."""
+    """What names a lock runs in the interpreter of the program: here without site-packages."""
     lines = [
         "import sys, threading",
         "assert not any(p.endswith('site-packages') for p in sys.path)",
-        "with threading.RLock(): pass",
+        "lock = threading.Lock(); lock.acquire(); lock.acquire(timeout=0.05)",
     ]
     interpreter = Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
     if not interpreter.exists():
@@ -417,7 +417,8 @@ def test_a_tracer_sees_no_import_pass_here() -> None:
 def test_nothing_is_wrapped_where_pfs_is_off(options: str, is_wrapped: str, monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import http.client, sys, threading\n"
-        "functions = threading.Thread._set_native_id, http.client.HTTPConnection.putrequest\n"
+        "naming = getattr(threading.Thread, '_set_os_name', threading.Thread._set_native_id)\n"  # a start's last step
+        "functions = naming, http.client.HTTPConnection.putrequest\n"
         "wrapped = ['/_pfs_run/' in function.__code__.co_filename for function in functions]\n"
         "print(*wrapped, '_pfs_run' in sys.modules, type(sys.meta_path[0]).__module__ == '_pfs_run')"
     )
