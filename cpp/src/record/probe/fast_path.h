@@ -46,10 +46,7 @@ inline constexpr uint32_t kSettings =
     kAllOnFlags | kFlagSlowTimer | kFlagTimerMask | kFlagDead | kFlagSocket | kFlagContended | kFlagHolds | kFlagSampled;
 // Returns whether everything is on. `kind`: kFlagSocket if the caller asks for a socket. One comparison finds each uncommon setting.
 constexpr bool IsAllOn(uint32_t flags, uint32_t kind = 0) { return (flags & kSettings) == (kAllOnFlags | kind); }
-constexpr bool IsTimedOnly(uint32_t flags) {
-  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagTimerMask | kFlagDead | kFlagContended | kFlagHolds | kFlagSampled)) ==
-         kTimedOnlyFlags;
-}
+constexpr bool IsTimedOnly(uint32_t flags) { return (flags & (kSettings & ~kFlagSocket)) == kTimedOnlyFlags; }
 constexpr bool IsCounted(uint32_t flags) {
   return (flags & (kCountedFlags | kFlagTimed | kFlagCurrent | kFlagDead | kFlagHolds | kFlagSampled)) == kCountedFlags;
 }
