@@ -270,9 +270,10 @@ template <typename Operate>
 template <typename Operate>
 [[gnu::noinline]] int LockOperationBySettings(Operate operate, const char* file, uint32_t line, Operation operation) {
   const uint32_t flags = FlagsIn(operate.flag_word());
-  const uint32_t settings = flags & kSettings;
-  if (settings == kCountedFlags) return UnrecordedLockOperation<Counting::kCounted>(operate, file, line, operation);
+  // Also with kFlagContended: TIMED = 'STATE' without events_waits_current.
+  if (IsCounted(flags)) return UnrecordedLockOperation<Counting::kCounted>(operate, file, line, operation);
   if (IsContended(flags)) return TriedLockOperation(operate, file, line, operation);
+  const uint32_t settings = flags & kSettings;
   if (settings == kTimedOnlyFlags) return UnrecordedLockOperation<Counting::kTimed>(operate, file, line, operation);
   if (settings == kUntimedFlags) return UntimedLockOperation(operate, file, line, operation);
   if ((flags & kFlagHolds) != 0) return HeldLockOperation(operate, file, line, operation);
