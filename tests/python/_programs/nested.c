@@ -78,6 +78,10 @@ __attribute__((noinline)) void n_abandon(uint32_t statement_key, int depth) {
   __asm__ volatile("" : : "r"(room) : "memory");
 }
 
-void n_abandon_often(uint32_t statement_key, int depth, int times) {
-  while (times-- > 0) n_abandon(statement_key, depth);
+/* Each time from the same place of the stack: an interpreter may call from two. */
+void n_abandon_often(uint32_t statement_key, int depth, int times, void (*check)(void)) {
+  while (times-- > 0) {
+    n_abandon(statement_key, depth);
+    check();
+  }
 }

@@ -219,8 +219,10 @@ def test_statements_that_nobody_ends_do_not_fill_the_stack() -> None:
     """D8: left by a longjmp or an exception: the next one in the same place, or one that finds the stack full, has the abandoned
     ones go; nothing of what they were is shown or counted."""
     key = key_of("statement", "n/left")
-    program_in_c().n_abandon_often(key, 3, 30)  # a loop in Python may call from two places of the stack
-    assert ids(CURRENT, "NESTING_EVENT_LEVEL") == [0, 1, 2]
+    levels: list[list[Any]] = []
+    check = ctypes.CFUNCTYPE(None)(lambda: levels.append(ids(CURRENT, "NESTING_EVENT_LEVEL")))
+    program_in_c().n_abandon_often(key, 3, 30, check)
+    assert levels == [[0, 1, 2]] * 30
     for depth in range(1, 9):
         program_in_c().n_abandon(key, depth)
     statement = Statement("n/work", "select 1")

@@ -26,6 +26,8 @@ from tests.python.join.test_come_late import SOURCES as JOINED
 from tests.python.join.test_come_late import THREADS, counts, told
 from tests.python.run.test_run import LIBRARY, PFS
 
+GLIBC = tuple(int(part) for part in os.confstr("CS_GNU_LIBC_VERSION").split()[1].split("."))  # type: ignore[union-attr]
+
 pytestmark = pytest.mark.skipif(
     not LIBRARY.exists() or os.uname().machine != "x86_64", reason="programs are joined on x86-64 only"
 )
@@ -380,8 +382,12 @@ def test_a_thread_inside_the_allocator_is_let_alone(programs: Path) -> None:
     ("flags", "safe", "unsafe"),
     [
         ("-O1", "none old alloca qsort", "dl_iterate_phdr signal"),
-        # The stack cannot be read. What the start of the program left in frames of the C library decides of a thread in no call.
-        ("-O1 -fno-asynchronous-unwind-tables", "", "old alloca qsort dl_iterate_phdr signal"),
+        # The stack cannot be read. Frames of newer C libraries have words of the program's start that look like calls.
+        (
+            "-O1 -fno-asynchronous-unwind-tables",
+            "none" if GLIBC < (2, 43) else "",
+            "old alloca qsort dl_iterate_phdr signal",
+        ),
     ],
 )
 def test_a_thread_is_where_its_calls_say(flags: str, safe: str, unsafe: str, tmp_path: Path) -> None:
