@@ -216,6 +216,14 @@ def test_tasks_of_fiber_h(options: str, build: Build, tmp_path: Path) -> None:
     assert count(tmp_path / segment, "statement/fibers/left", "events_statements_summary_global_by_event_name") == 0
 
 
+def test_tasks_take_no_texts_from_the_memory_of_others(build: Build, tmp_path: Path) -> None:
+    """The memory of a task was that of tasks that had texts, at other offsets. Each of its texts is found and counted."""
+    run(build("fiber_memory"), cwd=tmp_path, env={"PFS_KEEP": "1"})
+    (segment,) = segments_in(tmp_path)
+    digests = {row["DIGEST_TEXT"]: row["COUNT_STAR"] for row in rows(tmp_path / segment, "events_statements_summary_by_digest")}
+    assert digests == {"SELECT ?": 600}
+
+
 def test_statements_of_classes_are_recorded(build: Build, tmp_path: Path) -> None:
     """Blocks of C++: what they say, what an exception says, what nobody ended."""
     run(build("statement_class"), cwd=tmp_path, env={"PFS_KEEP": "1"})

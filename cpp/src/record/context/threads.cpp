@@ -89,8 +89,8 @@ void FreeSlot(uint32_t slot) {
 // quarters of a page apart it costs nothing.
 constexpr size_t kStateOffset = 3072;
 
-// The texts of the running statements follow the state. The kernel supplies the memory at first use.
-constexpr size_t kTextsOffset = RoundToPages(kStateOffset + sizeof(ThreadState));
+// The cache of tokens and the texts of the running statements follow the state. The kernel supplies the memory at first use.
+constexpr size_t kTextsOffset = RoundToPages(kStateOffset + kTokenCacheOffset + sizeof(TokenCache));
 
 uint32_t forks = 0;  // that this process is the child of
 

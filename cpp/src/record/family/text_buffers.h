@@ -3,7 +3,9 @@
 //
 // The memory starts with the serials: for each buffer, the statement whose text is in it. The buffers follow: each
 // holds an SQL text and its tokens, with the capacity that the options set. Statements that are not recorded share
-// the last buffer. The cache of tokens comes last.
+// the last buffer.
+//
+// A task has buffers of its own. The cache of tokens is the thread's: it lies behind the thread's state, in memory that began as zeros.
 //
 // Threads: the owner thread, inside a probe.
 #pragma once
@@ -16,10 +18,9 @@
 
 namespace perfschema {
 
-inline size_t OffsetOfTokenCache() {
+inline size_t BytesOfTextBuffers() {
   return g_runtime.text_sizes.first + (g_runtime.statement_stack + 1) * size_t{g_runtime.text_sizes.buffer};
 }
-inline size_t BytesOfTextBuffers() { return OffsetOfTokenCache() + sizeof(TokenCache); }
 
 inline uint64_t& BufferOwner(const ThreadState& thread, uint32_t index) {
   return reinterpret_cast<uint64_t*>(thread.texts)[std::min(index, g_runtime.statement_stack)];
@@ -29,6 +30,11 @@ inline char* SqlBuffer(const ThreadState& thread, uint32_t index) {
 }
 inline uint8_t* TokensBehind(char* sql_buffer) { return reinterpret_cast<uint8_t*>(sql_buffer) + g_runtime.text_sizes.tokens; }
 inline uint8_t* TokenBuffer(const ThreadState& thread, uint32_t index) { return TokensBehind(SqlBuffer(thread, index)); }
-inline TokenCache& TokenCacheOf(const ThreadState& thread) { return *reinterpret_cast<TokenCache*>(thread.texts + OffsetOfTokenCache()); }
+
+constexpr size_t kTokenCacheOffset = sizeof(ThreadState);  // from the state on: NewState
+static_assert(alignof(TokenCache) <= alignof(ThreadState));
+inline TokenCache& TokenCacheOf(ThreadState& thread) {
+  return *reinterpret_cast<TokenCache*>(reinterpret_cast<char*>(&thread) + kTokenCacheOffset);
+}
 
 }  // namespace perfschema
