@@ -13,12 +13,14 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pfs
+from pfs._process.findings.ask import of_sources
 from pfs._process.findings.facts import Facts
 from pfs._process.findings.find import Finding, find, text_of
 from pfs._process.findings.limits import LEAST, LIMITS, MOST, SHARE
@@ -519,6 +521,20 @@ def test_the_text_is_three_findings_of_80_columns() -> None:
     assert sum("at most 6 ms of 100 ms" in line for line in lines) == 1
     assert sum("takes 6 ms of 100 ms" in line for line in lines) == 1
     assert text_of([]) == ""
+
+
+@pytest.mark.parametrize("name", ["tiny_messages", "pool_messages", "queue_messages", "tiny_stream", "child_wait", "file_lock"])
+def test_the_order_of_processes_changes_nothing(name: str, tmp_path: Path) -> None:
+    """They are read by their numbers, and a child's may be the lower one: the system begins again at 300."""
+    run: list[str | Path] = [*PFS, "run", "--keep", "--no-report", "--", *built(FAULTS[name], tmp_path)]
+    subprocess.run(run, cwd=tmp_path, capture_output=True, timeout=60, check=True)
+    segments = sorted((tmp_path / "segments").glob("*/*.pfs"))
+    assert len(segments) > 1
+    with ExitStack() as opened:
+        sources = [opened.enter_context(pfs.attach(segment))._source for segment in segments]
+        said = [[(one.name, one.place, one.sentence) for one in of_sources(order)] for order in (sources, sources[::-1])]
+    assert said[0] == said[1]
+    assert said[0][0][1] == place_of(FAULTS[name])
 
 
 def test_the_command_the_function_and_the_report_say_the_same(tmp_path: Path) -> None:

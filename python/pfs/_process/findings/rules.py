@@ -132,7 +132,8 @@ with m as (
   select p, sum(reads + writes) n, sum(writes) writes, sum(read_bytes + write_bytes) bytes, sum(read_dt + write_dt) dt
   from file where kind = 'pipe' group by p),
 a as (
-  select (select p from m order by writes desc) p, sum(n) n, sum(bytes) * 1.0 / sum(n) size, count(*) processes, max(dt) stake
+  select (select p from m join process using (p) order by writes desc, began) p,
+    sum(n) n, sum(bytes) * 1.0 / sum(n) size, count(*) processes, max(dt) stake
   from m
   where (select avg(w.dt > :called) from wait w where w.p = m.p and w.name like '%/pipe' and w.op in ('read', 'write')) > 0.5)
 select *, coalesce(
