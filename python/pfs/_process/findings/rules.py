@@ -129,10 +129,12 @@ where op like 'try%' group by p, place having n >= :empty order by stake desc"""
         "tiny_messages",
         f"""
 with m as (
-  select p, sum(reads + writes) n, sum(writes) writes, sum(read_bytes + write_bytes) bytes, sum(read_dt + write_dt) dt
-  from file where kind = 'pipe' group by p),
+  select p, pid, parent, began, sum(reads + writes) n, sum(writes) writes, sum(read_bytes + write_bytes) bytes,
+    sum(read_dt + write_dt) dt
+  from file join process using (p) where kind = 'pipe' group by p),
 a as (
-  select (select p from m join process using (p) order by writes desc, began) p,
+  -- a parent goes before its child, whose first event may be older
+  select (select p from m order by writes desc, parent in (select pid from m), began) p,
     sum(n) n, sum(bytes) * 1.0 / sum(n) size, count(*) processes, max(dt) stake
   from m
   where (select avg(w.dt > :called) from wait w where w.p = m.p and w.name like '%/pipe' and w.op in ('read', 'write')) > 0.5)
