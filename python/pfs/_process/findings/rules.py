@@ -129,12 +129,12 @@ where op like 'try%' group by p, place having n >= :empty order by stake desc"""
         "tiny_messages",
         f"""
 with m as (
-  select p, pid, parent, began, sum(reads + writes) n, sum(writes) writes, sum(read_bytes + write_bytes) bytes,
+  select p, pid, parent, sum(reads + writes) n, sum(reads) reads, sum(writes) writes, sum(read_bytes + write_bytes) bytes,
     sum(read_dt + write_dt) dt
   from file join process using (p) where kind = 'pipe' group by p),
 a as (
-  -- a parent goes before its child, whose first event may be older
-  select (select p from m order by writes desc, parent in (select pid from m), began) p,
+  -- of those that write most, the one that answers least; it may be the parent
+  select (select p from m order by writes desc, reads, parent in (select pid from m)) p,
     sum(n) n, sum(bytes) * 1.0 / sum(n) size, count(*) processes, max(dt) stake
   from m
   where (select avg(w.dt > :called) from wait w where w.p = m.p and w.name like '%/pipe' and w.op in ('read', 'write')) > 0.5)
