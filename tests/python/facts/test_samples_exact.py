@@ -92,25 +92,42 @@ def measured(program: Path, mode: str, folder: Path, *, seconds: float, hz: floa
     )
 
 
-@pytest.mark.alone
-@pytest.mark.parametrize("mode", ["lock", "two_locks", "timer", "rwlock", "queue", "sync"])
-def test_the_share_of_each_wait_lies_in_its_interval(mode: str, tmp_path: Path) -> None:
-    program = compiled(tmp_path, "sampled")
+def measured_at_rest(program: Path, mode: str, folder: Path) -> Measured:
+    """Measures until sums and samples are of the same time, three times at most."""
     for turn in ("first", "second", "third"):
-        found = measured(program, mode, tmp_path / turn, seconds=SECONDS, hz=HZ)
+        found = measured(program, mode, folder / turn, seconds=SECONDS, hz=HZ)
         if found.thread_time < 1.05 * found.sampled_time:
             break
     else:
         pytest.skip("the machine is too busy to read sums and samples of the same time")
     if found.scheduling != "fifo":
         pytest.skip("without SCHED_FIFO a sampler sees too few threads that compute")
-    checked = 0
+    return found
+
+
+def outside(found: Measured) -> dict[str, tuple[float, float, float]]:
+    """Returns the share and the interval of each event whose share does not lie in its interval."""
+    result = {}
     for event, share in found.shares[found.shares > LEAST].items():
         low, high = found.interval(str(event), 99.9)
-        assert low <= share <= high, (event, share, low, high)
         assert high - low < 0.25, "the interval says nothing"
-        checked += 1
-    assert checked >= 2
+        if not low <= share <= high:
+            result[str(event)] = (share, low, high)
+    return result
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("mode", ["lock", "two_locks", "timer", "rwlock", "queue", "sync"])
+def test_the_share_of_each_wait_lies_in_its_interval(mode: str, tmp_path: Path) -> None:
+    """By chance one of a thousand lies outside, and some twenty are looked at: such an event is measured again. A fault is there twice."""
+    program = compiled(tmp_path, "sampled")
+    for folder in ("once", "again"):
+        (tmp_path / folder).mkdir()
+    found = measured_at_rest(program, mode, tmp_path / "once")
+    assert (found.shares > LEAST).sum() >= 2
+    if wrong := outside(found):
+        again = outside(measured_at_rest(program, mode, tmp_path / "again"))
+        assert not wrong.keys() & again.keys(), (wrong, again)
     # The corrected weights are the exact ones, whatever was sampled.
     corrected = found.corrected
     known = corrected[corrected["EVENT_NAME"].notna()].groupby("EVENT_NAME")["WEIGHT"].sum() / found.thread_time
