@@ -119,7 +119,7 @@ def outside(found: Measured) -> dict[str, tuple[float, float, float]]:
 @pytest.mark.alone
 @pytest.mark.parametrize("mode", ["lock", "two_locks", "timer", "rwlock", "queue", "sync"])
 def test_the_share_of_each_wait_lies_in_its_interval(mode: str, tmp_path: Path) -> None:
-    """By chance one of a thousand lies outside, and some twenty are looked at: such an event is measured again. A fault is there twice."""
+    """By chance one of a thousand lies outside, and some seventy are looked at: such an event is measured again."""
     program = compiled(tmp_path, "sampled")
     for folder in ("once", "again"):
         (tmp_path / folder).mkdir()
