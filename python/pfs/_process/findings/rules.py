@@ -141,7 +141,7 @@ a as (
 select *, coalesce(
   {at("a", "w.name like '%/pipe' and op = 'write' and is_of_user(p, place)")},
   -- a thread of the library writes: its user waits for the answers, at a lock of Python
-  {at("a", "w.name like 'wait/synch/cond/python/%' and thread = 1 and is_of_user(p, place)")},
+  {at("a", "w.name like 'wait/synch/cond/python/%' and thread = 1 and is_of_user(p, place)", "count(*)")},
   (select place from wait w join m using (p) where w.name like '%/pipe' and op = 'read' and is_of_user(p, place)
     group by w.p, place order by count(*) desc),
   {at("a", "w.name like '%/pipe' and op = 'write'")}) place
