@@ -58,7 +58,7 @@ db = pfs.dbapi(sqlite3).connect(":memory:")
 for number in range({n}):
     with pfs.statement("app/job"), pfs.stage("app/step"):
         db.execute("select 'secret', %d" % number).fetchall()
-        with pfs.wait("app/long"): time.sleep(0.002)
+        with pfs.wait("app/long"): time.sleep(0.05)
         with lock: pass
         with pfs.wait("app/around"), pfs.statement("app/inner"): pass
 """
@@ -199,7 +199,7 @@ def test_spans_are_the_events_of_the_tables(worker: Subject) -> None:
 
 
 def test_short_waits_are_left_out(worker: Subject) -> None:
-    found, _ = once(str(worker.path), min_wait="1ms")
+    found, _ = once(str(worker.path), min_wait="25ms")
     names = [span.name for span in found]
     assert names.count("wait/app/app/long") == 5 == names.count("statement/app/inner")
     assert "wait/app/app/around" not in names

@@ -404,7 +404,7 @@ def test_F20_the_longest_wait_keeps_its_source_until_a_truncate(setting: str) ->
     assert longest() == {name: None}
     for each in (lock, dying):
         assert holder.do(each.acquire)
-    assert not lock.acquire(timeout=0.04)
+    assert not lock.acquire(timeout=0.3)
     first = source_of_last()
     assert longest() == {name: first}
     assert not lock.acquire(timeout=0.01)
@@ -424,7 +424,7 @@ def test_F20_the_longest_wait_keeps_its_source_until_a_truncate(setting: str) ->
     assert longest() == {name: source_of_last()}
     assert longest() != {name: first}
 
-    assert not dying.acquire(timeout=0.03)
+    assert not dying.acquire(timeout=0.3)
     first = source_of_last()
     assert longest() == {name: first}
     holder.do(dying.release)
@@ -434,7 +434,7 @@ def test_F20_the_longest_wait_keeps_its_source_until_a_truncate(setting: str) ->
     assert longest() == {name: first}
     assert not lock.acquire(timeout=0.01)
     assert longest() == {name: None}
-    assert not lock.acquire(timeout=0.06)
+    assert not lock.acquire(timeout=0.6)
     assert longest() == {name: source_of_last()}
 
 
