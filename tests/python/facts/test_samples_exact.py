@@ -92,24 +92,21 @@ def measured(program: Path, mode: str, folder: Path, *, seconds: float, hz: floa
     )
 
 
-def measured_at_rest(program: Path, mode: str, folder: Path) -> Measured:
-    """Measures until sums and samples are of the same time, three times at most."""
+def measured_at_rest(program: Path, mode: str, folder: Path) -> Measured | None:
+    """Measures until sums and samples are of the same time, three times at most. Returns None if the machine is too busy."""
+    folder.mkdir()
     for turn in ("first", "second", "third"):
         found = measured(program, mode, folder / turn, seconds=SECONDS, hz=HZ)
         if found.thread_time < 1.05 * found.sampled_time:
-            break
-    else:
-        pytest.skip("the machine is too busy to read sums and samples of the same time")
-    if found.scheduling != "fifo":
-        pytest.skip("without SCHED_FIFO a sampler sees too few threads that compute")
-    return found
+            return found
+    return None
 
 
 def outside(found: Measured) -> dict[str, tuple[float, float, float]]:
     """Returns the share and the interval of each event whose share does not lie in its interval."""
     result = {}
     for event, share in found.shares[found.shares > LEAST].items():
-        low, high = found.interval(str(event), 99.9)
+        low, high = found.interval(str(event), 99)
         assert high - low < 0.25, "the interval says nothing"
         if not low <= share <= high:
             result[str(event)] = (share, low, high)
@@ -119,15 +116,18 @@ def outside(found: Measured) -> dict[str, tuple[float, float, float]]:
 @pytest.mark.alone
 @pytest.mark.parametrize("mode", ["lock", "two_locks", "timer", "rwlock", "queue", "sync"])
 def test_the_share_of_each_wait_lies_in_its_interval(mode: str, tmp_path: Path) -> None:
-    """By chance one of a thousand lies outside, and some seventy are looked at: such an event is measured again."""
+    """No event is outside of two intervals of 99 %. They see a fault as well as one of 99.9 %, and a tenth as often by chance."""
     program = compiled(tmp_path, "sampled")
-    for folder in ("once", "again"):
-        (tmp_path / folder).mkdir()
     found = measured_at_rest(program, mode, tmp_path / "once")
+    if found is None:
+        pytest.skip("the machine is too busy to read sums and samples of the same time")
+    if found.scheduling != "fifo":
+        pytest.skip("without SCHED_FIFO a sampler sees too few threads that compute")
     assert (found.shares > LEAST).sum() >= 2
     if wrong := outside(found):
-        again = outside(measured_at_rest(program, mode, tmp_path / "again"))
-        assert not wrong.keys() & again.keys(), (wrong, again)
+        again = measured_at_rest(program, mode, tmp_path / "again")
+        assert again is not None, wrong
+        assert not wrong.keys() & outside(again).keys(), wrong
     # The corrected weights are the exact ones, whatever was sampled.
     corrected = found.corrected
     known = corrected[corrected["EVENT_NAME"].notna()].groupby("EVENT_NAME")["WEIGHT"].sum() / found.thread_time
