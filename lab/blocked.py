@@ -146,7 +146,7 @@ def compare(name: str, command: str, port: int) -> None:
         for each in (segments, traces):
             each.mkdir(mode=0o700)
         subprocess.run(["bash", "-ec", SETUP], cwd=work, check=True)
-        given = [word for key, value in environment(str(segments)).items() for word in ("-E", f"{key}={value}")]
+        given = [word for key, value in environment(str(segments), keeps_dead=True).items() for word in ("-E", f"{key}={value}")]
         trace = ["strace", "-ff", "-ttt", "-T", "-y", "-s", "0", "--signal=none", "-o", str(traces / "trace"), *given]
         with Watch(str(segments), takes=False) as watch:
             traced = [*trace, "bash", "-c", command.replace("PORT", str(port))]
