@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _found(connection: duckdb.DuckDBPyConnection, statement: str) -> Names:
         for name in connection.get_table_names(statement, qualified=True):
             schema, _, table = name.lower().replace('"', "").rpartition(".")
             _add(found, schema, table)
-        found.functions.update(word.lower() for word in re.findall(r"\w+(?=\s*\()", statement))
+        found.functions = _called(statement)
         found.is_of_all_columns = True
         return found
     inner = {str(entry["key"]).lower() for node in nodes for entry in (node.get("cte_map") or {"map": ()})["map"]}
@@ -87,6 +88,17 @@ def _found(connection: duckdb.DuckDBPyConnection, statement: str) -> Names:
     found.is_of_all_columns |= not relations.isdisjoint(alone)  # a table as a value has all its columns
     found.is_free_of_order = _is_free_of_order(nodes)
     return found
+
+
+def _called(statement: str) -> set[str]:
+    """Returns the names before a parenthesis, as DuckDB divides the text: a name may be quoted, and a comment may follow it."""
+    import duckdb
+
+    text = statement.encode()
+    tokens = duckdb.tokenize(statement)
+    ends = [*(at for at, _ in tokens[1:]), len(text)]
+    words = [text[at:end].strip() for (at, kind), end in zip(tokens, ends, strict=True) if kind != duckdb.token_type.comment]
+    return {name.decode().strip('"').lower() for name, after in pairwise(words) if after.startswith(b"(")}
 
 
 def _is_free_of_order(nodes: Sequence[dict[str, Any]]) -> bool:

@@ -29,6 +29,7 @@ _SHOW = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+show\s+(?:(?P<tables>(?:all\s+)?tables(?:\s+like\s+(?P<like>'[^']*'))?\s*;?\s*$)|(?P<word>\w*).*)",
     re.IGNORECASE | re.DOTALL,
 )
+_OF_TEXTS = {"query", "json_execute_serialized_sql"}  # they run a statement whose names cannot be seen before
 _WHERE_SET = "change settings with pfs.setup_instruments and the like, pfs.truncate(), or the commands pfs set and pfs truncate"
 
 
@@ -191,8 +192,9 @@ class _Wanted:
         self.files = [path for table in self.tables if (path := tables.file(table)) is not None]
 
     def _collect(self, names: Names) -> None:
-        if "pg_sleep" in names.functions:  # nothing ends it
-            raise OperationNotAllowed("pg_sleep() is not allowed: SQL only reads the tables")
+        for function in sorted(names.functions):
+            if "sleep" in function or function in _OF_TEXTS:  # no limit of time ends a sleep
+                raise OperationNotAllowed(f"{function}() is not allowed: SQL only reads the tables")
         for macro in macros_named(names.functions):
             if macro not in self._macros:
                 self._macros.append(macro)

@@ -282,9 +282,51 @@ def test_a_folder_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [each.name for each in tmp_path.iterdir()] == [name]
 
 
-def test_a_statement_cannot_sleep() -> None:
-    with pytest.raises(pfs.OperationNotAllowed, match="pg_sleep"):
-        pfs.sql("select pg_sleep(60)")
+def _asks_of(function: str) -> list[str]:
+    """Returns statements that call a function, each written in another way."""
+    calls = [f"{function}(2)", f'"{function}"(2)', f"{function.upper()} /* ( */ (2)", f'"{function}" -- "\n(2)']
+    calls += [f"list_transform([1], lambda x: {function}(2))", f"first({function}(2)) over ()"]
+    one = "(select 'x' as b, 1 as a)"
+    return [
+        *(f"select {call}" for call in calls),
+        *(f"select 1 from (pivot (select 'x' as b, {call} as a) on b in ('x') using count(*))" for call in calls),
+        *(f"select 1 from (pivot {one} on b in ('x') using first({call}))" for call in calls[:4]),
+        *(f"from {one} pivot (first({call}) for b in ('x'))" for call in calls[:4]),
+        *(f"summarize select {call}" for call in calls),
+        *(f"explain analyze select {call}" for call in calls),
+        f"from query('select {function}(2)')",
+        f"from json_execute_serialized_sql(json_serialize_sql('select {function}(2)'))",
+        f"select 1 from (pivot (from query('select ''x'' as b, {function}(2)')) on b in ('x') using count(*))",
+    ]
+
+
+_SLEEPS = [
+    name
+    for (name,) in duckdb.execute(
+        "select distinct function_name from duckdb_functions() where contains(lower(function_name), 'sleep') order by all"
+    ).fetchall()
+]
+assert set(_SLEEPS) >= {"pg_sleep", "sleep_ms"}
+
+
+@pytest.mark.parametrize("function", _SLEEPS)
+def test_a_statement_cannot_sleep(tmp_path: Path, function: str) -> None:
+    for statement in _asks_of(function):
+        with pytest.raises(pfs.OperationNotAllowed, match=r"^(\w*sleep\w*|query|json_execute_serialized_sql)\(\) is not"):
+            pfs.sql(statement)
+    with pytest.raises(pfs.OperationNotAllowed, match=function):
+        pfs.sql(f"select {function}(2)", dialect="mysql")
+    pfs.snapshot(tmp_path / "saved")
+    command = [sys.executable, "-m", "pfs", "sql", str(tmp_path / "saved"), f"select {function}(2)"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert f"{function}() is not allowed" in ended.stderr
+
+
+def test_a_text_may_name_a_function_that_sleeps() -> None:
+    named = "select 'pg_sleep(2)' as b, 'sleep_ms (2)' as a -- query(2)"
+    assert pfs.sql(f"from (pivot ({named}\n) on b in ('x', 'pg_sleep(2)') using first(a))").rows() == [(None, "sleep_ms (2)")]
+    assert pfs.sql(named).rows() == [("pg_sleep(2)", "sleep_ms (2)")]
 
 
 def test_a_statement_has_a_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
