@@ -7,11 +7,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pfs._process.run.contents import contents
+from pfs._process.run.report import Report
 from tests.python.run.test_run import LIBRARY, PFS, pytestmark
 
 __all__ = ["pytestmark"]  # test_run's mark holds here, too
@@ -191,6 +194,23 @@ def test_a_segment_that_the_program_removes_is_counted(tmp_path: Path) -> None:
     done, report = report_of(tmp_path, "sh", "-c", "read line < /etc/hostname; rm -f $PFS_DIR/*.pfs; true")
     assert done.returncode == 0
     assert unrecorded(report) == {None: (1, "the segment was removed before the report could read it")}
+    alone = "import glob, os; [os.unlink(path) for path in glob.glob(os.environ['PFS_DIR'] + '/*.pfs')]"
+    command = [*PFS, "run", "--", sys.executable, "-c", alone]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "pfs saw no event.\n\nNot recorded: 1 process: the segment was removed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("gathered", "said"),
+    [
+        (Report(), "pfs saw no event: no process has made a segment."),
+        (Report(unrecorded={("", "the disk is full"): 1}), "pfs saw no event."),
+        (Report(unread=["a.pfs: it is no segment"]), "pfs saw no event."),
+        (Report(processes=[{}]), "pfs saw no event."),
+    ],
+)
+def test_a_report_without_events_gives_one_reason(gathered: Report, said: str) -> None:
+    assert contents(gathered, 10)[0] == said
 
 
 @ROOT_ONLY

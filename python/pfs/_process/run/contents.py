@@ -166,7 +166,8 @@ def contents(report: Report, limit: int, everything: bool = False) -> list[str |
     if not everything and (free := sum(n[0] for n in report.locks.values())) and not any(n[1] for n in report.locks.values()):
         parts.append(f"No thread had to wait for a lock: {count_text(free)} were taken.")
     if len(parts) == bool(said) + bool(where):
-        parts.append("pfs saw no event." if report.processes else "pfs saw no event: no process has made a segment.")
+        is_explained = report.processes or report.unrecorded or report.unread  # by the lines below
+        parts.append("pfs saw no event." if is_explained else "pfs saw no event: no process has made a segment.")
     if report.lost:
         parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))
     for (program, why), count in report.most_unrecorded(limit):
