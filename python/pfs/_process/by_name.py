@@ -119,7 +119,7 @@ def only_living() -> str:
     """
     own = processes.default_directory()
     there = _segments([own])
-    alive = sorted((found for found in there if found.state.startswith("alive")), key=lambda found: -found.identity.started)
+    alive = sorted((found for found in there if processes.is_alive(found.state)), key=lambda found: -found.identity.started)
     if len(alive) == 1:
         return alive[0].path
     if alive:

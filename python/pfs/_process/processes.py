@@ -33,6 +33,7 @@ __all__ = [
     "find",
     "folders_of",
     "gc",
+    "is_alive",
     "liveness",
     "processes",
     "runs",
@@ -95,6 +96,11 @@ def closed(folders: Iterable[str]) -> str:
     parts = [part for folder in folders for part in with_runs(folder) if os.path.isdir(part)]
     shut = [part for part in parts if not os.access(part, os.R_OK | os.X_OK, effective_ids=True)]
     return f"{len(shut)} folder{'s' * (len(shut) > 1)} cannot be read (permission): {', '.join(shut[:3])}" if shut else ""
+
+
+def is_alive(state: State) -> bool:
+    """Returns whether a process of this state runs, in this container or in another one."""
+    return state in ("alive", "alive (container)")
 
 
 def liveness(identity: _core.Identity, path: str, descriptor: int | None = None) -> tuple[State, int]:
@@ -475,11 +481,9 @@ def gc(path: str | os.PathLike[str] | None = None, dry_run: bool = False) -> pd.
 def removed(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -> list[Found]:
     """Does what ``gc`` does, and returns what it has rows for. It needs no pandas."""
     folder = os.fspath(directory) if directory is not None else default_directory()
-    gone = []
-    for found in scan_all(with_runs(folder), unfinished=True):
-        if found.state == "dead" and os.geteuid() in (0, found.info.st_uid) and (dry_run or remove(found)):
-            gone.append(found)
-    return gone
+    there = scan_all(with_runs(folder), unfinished=True)
+    own = [found for found in there if found.state == "dead" and os.geteuid() in (0, found.info.st_uid)]
+    return [found for found in own if dry_run or remove(found)]
 
 
 def remove(found: Found) -> bool:

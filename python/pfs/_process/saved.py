@@ -26,6 +26,7 @@ class SavedSource:
     """Reads the tables of a snapshot. A table or a column that the snapshot lacks has no rows."""
 
     state = "dead"
+    pid_here = 0
 
     def __init__(self, snapshot: Snapshot) -> None:
         if len(snapshot.origins) != 1:

@@ -60,6 +60,11 @@ class SegmentSource:
     def state(self) -> processes.State:
         return "unknown" if self.doubt else processes.liveness(self.identity, self.path)[0]
 
+    @property
+    def pid_here(self) -> int:
+        """The process id here of a process that runs, also of one in a container. It is 0 if there is none, or nobody knows."""
+        return 0 if self.doubt else processes.liveness(self.identity, self.path)[1]
+
     def segment(self) -> _core.Segment:
         if self._segment is None:
             raise StateError(f"this Schema of process {self.pid} is closed: pfs.attach({self.path!r}) opens it again")
@@ -75,7 +80,7 @@ class SegmentSource:
     def now(self) -> int:
         """Returns the present time on the time line of the events; of a dead process the last moment at which it is known to have
         run: the newest event, or the last moment at which this object saw it alive."""
-        if self.state.startswith("alive") or (self.state == "unknown" and processes.is_of_this_boot(self.identity)):
+        if processes.is_alive(self.state) or (self.state == "unknown" and processes.is_of_this_boot(self.identity)):
             self._seen = max(self._seen, _core.now(self.segment()))
             return self._seen
         if self._newest is None:
@@ -123,7 +128,7 @@ class SegmentSource:
 
     def _moment(self, table: str, elapsed: bool, now: int | None) -> int | None:
         """Returns the moment of a reading, if the table shows times up to it and the process may be dead."""
-        if now is None and (elapsed or table.lower() in _TABLES_OF_NOW) and self.state != "alive":
+        if now is None and (elapsed or table.lower() in _TABLES_OF_NOW) and not processes.is_alive(self.state):
             return self.now()
         return now
 

@@ -16,8 +16,12 @@ from pathlib import Path
 import pytest
 
 import pfs
+from pfs._export.serve import sources as served
 from pfs._process import elsewhere, processes
-from tests.python._programs.subject import clean_environment
+from pfs._process.findings.ask import processor_time
+from pfs._ui.cli import top_minute
+from pfs._ui.cli.top_tree import TreeSampler
+from tests.python._programs.subject import clean_environment, until
 
 PFS = [sys.executable, "-m", "pfs"]
 CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc"]
@@ -100,6 +104,23 @@ def test_a_container_runs_until_it_ends_for_the_host_and_for_a_sidecar(folder: P
         assert states(folder) == ["dead"]
     assert list(pfs.processes()["STATE"]) == ["dead"]
     assert len(pfs.gc()) == 1
+
+
+def test_a_process_of_a_container_counts_as_one_that_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = folder / "run-a"
+    run.mkdir(mode=0o700)
+    with container(run) as (_, pid):
+        assert TreeSampler(str(run)).headline().startswith("pfs top: 1 running and 0 ended processes in ")
+        with pfs.attach(pid) as schema:
+            watched: list[object] = []
+            monkeypatch.setattr(top_minute, "Watch", watched.append)
+            top_minute.MinuteLine(schema._source).watch()
+            assert len(watched) == 1
+            assert until(lambda: processor_time(schema._source))  # in ticks
+        completion = {"_PFS_COMPLETE": "bash_complete", "COMP_WORDS": f"pfs show {str(pid)[:-1]}", "COMP_CWORD": "2"}
+        offered = subprocess.run(PFS, env=os.environ | completion, capture_output=True, text=True, check=True).stdout
+        assert f"plain,{pid}" in offered.splitlines()
+        assert until(served.All(str(folder)).uptime)
 
 
 def test_the_table_of_ps_names_the_pid_here_only_of_containers(folder: Path) -> None:

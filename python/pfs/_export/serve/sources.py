@@ -156,7 +156,8 @@ class All:
         return _rows(self._merged(table)[table], columns)
 
     def uptime(self) -> int:
-        began = [each.identity.started for each in processes.listed(self._directory) if each.state == "alive" and not each.doubt]
+        there = processes.listed(self._directory)
+        began = [each.identity.started for each in there if processes.is_alive(each.state) and not each.doubt]
         return max(0, int(time.time()) - min(began) // 10**6) if began else 0
 
     def hostname(self) -> str:

@@ -43,7 +43,7 @@ class _Segment:
     path: str
     pid: int
     start: int
-    state: str
+    state: processes.State
     worker: str
     readers: tuple[str, ...] = ()  # the workers on its host
 
@@ -91,7 +91,11 @@ def _segments(client: Client) -> list[_Segment]:
         raise Error(f"{', '.join(without)} has no pfs.dask.Plugin: client.register_plugin(pfs.dask.Plugin()) sets pfs up")
     if not merged:
         raise Error("the cluster has no worker that could be read")
-    return sorted(merged.values(), key=lambda each: (each.state != "alive", each.worker, each.node, each.start, each.pid))
+
+    def order(each: _Segment) -> tuple[bool, str, str, int, int]:
+        return not processes.is_alive(each.state), each.worker, each.node, each.start, each.pid
+
+    return sorted(merged.values(), key=order)
 
 
 def _taken(segment: _Segment, names: list[str]) -> Snapshot:

@@ -182,10 +182,11 @@ def segments_in(folder: str, or_none: bool = False) -> list[processes.Found]:
 
 def processor_time(source: SegmentSource | SavedSource) -> int | None:
     """Returns the picoseconds of processors that a process has used until now, or None."""
-    if source.state != "alive":
+    pid = source.pid_here
+    if not pid:
         return None
     try:
-        fields = processes.stat_of(source.pid)
+        fields = processes.stat_of(pid)
     except OSError:
         return None
     return (int(fields[11]) + int(fields[12])) * 10**12 // os.sysconf("SC_CLK_TCK")

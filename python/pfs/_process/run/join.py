@@ -187,8 +187,8 @@ def add_silent(report: Report, source: Recorded, pid: int, seconds: float, befor
 
 def silent(source: SegmentSource) -> tuple[int, list[int]]:
     """Returns the id of a process that was joined, as the reader has it, and its threads without an event since then."""
-    state, pid = processes.liveness(source.identity, source.path)
-    if not state.startswith("alive") or not pid or not is_joined(pid):
+    pid = source.pid_here
+    if not pid or not is_joined(pid):
         return 0, []
     heard = {row[0] for row in source.rows("threads", ("THREAD_OS_ID",))}
     return pid, [own for own in threads_of(pid) if own not in heard]

@@ -57,8 +57,8 @@ def report_of(source: int | str) -> Report:
             add(report, schema._source)
             report.read.append(schema.path)
             report.lives = schema.is_alive is True
-            if report.lives and is_joined(schema.pid):
-                add_silent(report, schema._source, schema.pid, schema.now() / 1e12)
+            if (pid := schema._source.pid_here) and is_joined(pid):
+                add_silent(report, schema._source, pid, schema.now() / 1e12)
             report.segments = os.stat(schema.path).st_blocks * 512
             cpu = processor_time(schema._source)
     report.finish(None, cpu)

@@ -109,7 +109,7 @@ class Readable:
     def _mapped(self) -> set[str]:
         """Returns the files of code that the process has mapped, if it still runs."""
         if getattr(self._source, "state", "alive") != "alive":
-            return set()
+            return set()  # the paths of a container lead to other files here
         try:
             with open(f"/proc/{self._source.pid}/maps", "rb") as file:
                 lines = [line.split(None, 5) for line in file.read().splitlines()]

@@ -92,7 +92,7 @@ def _text_of_join(segment: str, pid: int, took: launch.Took, threads: Mapping[in
     found = processes.look(segment)
     gathered = reports.gather([found] if found is not None else [])
     if found is not None:
-        gathered.lives = found.state.startswith("alive")
+        gathered.lives = processes.is_alive(found.state)
         with attach(segment) as schema:
             joined.add_silent(gathered, schema._source, pid, took.wall / 1e12, threads)
     gathered.finish(took)

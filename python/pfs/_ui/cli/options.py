@@ -14,7 +14,7 @@ import click
 from pfs import _core
 from pfs._base import paths
 from pfs._process import by_name
-from pfs._process.processes import listed
+from pfs._process.processes import is_alive, listed
 from pfs._read.units import seconds
 from pfs.errors import InvalidValue
 
@@ -63,11 +63,13 @@ class Process(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return text if is_path or is_completion else by_name.path_of(text)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        # A process of a container beside this one has no process id here, but a path.
+        running = ((str(one.pid_here or one.path), one.command) for one in listed() if is_alive(one.state))
         found = [
             click.shell_completion.CompletionItem(text, help=command[:60])
-            for pid, command in ((str(one.identity.pid), one.command) for one in listed() if one.state == "alive")
-            for text in (pid, *sorted(by_name.names_of(command)))
-            if text.startswith(incomplete) and (incomplete or text == pid)
+            for own, command in running
+            for text in (own, *sorted(by_name.names_of(command)))
+            if text.startswith(incomplete) and (incomplete or text == own)
         ]
         return found or [click.shell_completion.CompletionItem(incomplete, type="file")]
 

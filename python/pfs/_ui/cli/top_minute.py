@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pfs._process.history.watch import Watch
+from pfs._process.processes import is_alive
 from pfs._process.run.where_time import words_of
 from pfs._process.segment import SegmentSource
 
@@ -23,7 +24,7 @@ class MinuteLine:
 
     def watch(self) -> None:
         """Starts to sample, unless the process is dead."""
-        if self._watch is None and self._source.state == "alive":
+        if self._watch is None and is_alive(self._source.state):
             self._watch = Watch(self._source.segment())
 
     def lines(self) -> list[str]:

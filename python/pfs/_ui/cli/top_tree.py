@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from pfs._process.attach import attach
 from pfs._process.findings.ask import LastMinute
+from pfs._process.processes import is_alive
 from pfs._process.run.tree import Node, tree
 from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
@@ -66,7 +67,7 @@ class TreeSampler:
         total = Sample(time.monotonic(), {section.name: {} for section in self.sections}, {}, {}, 0)
         total.running = {section.name: {} for section in self.sections}
         nodes = tree(self._folder, self._root)
-        self._count, self._alive = len(nodes), sum(node.found.state == "alive" for node in nodes)
+        self._count, self._alive = len(nodes), sum(is_alive(node.found.state) for node in nodes)
         self.problem = "" if nodes else f"there is no process of pfs run in {self._folder}"
         for node in nodes:
             sample = self._ended.get(node.found.path)
