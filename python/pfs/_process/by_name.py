@@ -84,7 +84,8 @@ def _is_program(path: str) -> bool:
 def path_of(name: str) -> str:
     """Returns the segment of the process of this name, in the folder of this user, else in those of other users.
 
-    A process that runs comes before those that are dead or whose state is not known. A file of this name comes last.
+    A process that runs comes before those that are dead or whose state is not known. A file of this name, or a folder with
+    segments, comes last.
 
     Raises:
         AttachError: no process has this name, or several have it.
@@ -101,7 +102,7 @@ def path_of(name: str) -> str:
                 return found[0].path
             if found:
                 raise AttachError(f"{len(found)} processes are called '{name}': give the pid of one, or its path{_list(found)}")
-    if os.path.isfile(name) and not _is_program(name):
+    if (os.path.isfile(name) and not _is_program(name)) or any(map(processes.scan, processes.with_runs(name))):
         return name
     if unrecorded := running(name):
         one = f"pfs join {unrecorded[0][0] if len(unrecorded) == 1 else 'PID'} records it"

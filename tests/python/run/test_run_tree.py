@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -146,6 +147,28 @@ def test_top_adds_the_processes_up(family: Family, monkeypatch: pytest.MonkeyPat
     assert {name for name in pids if re.search(rf"/out/{name} ", text)} == set(pids)
     below = output("top", f"{folder}/{pids['child']}.pfs", "--tree", "--batch", "--count", "1")
     assert {int(pid) for pid in re.findall(r"^(\d+): ", below, re.MULTILINE)} == {pids["child"], pids["grandchild"]}
+
+
+def test_a_folder_may_have_several_runs(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be named like a program, without a slash."""
+    folder, pids, _ = family
+    monkeypatch.setenv("PFS_DIR", str(tmp_path / "none"))
+    monkeypatch.chdir(folder.parents[1])
+    for name in ("segments", "./segments", f"segments/{folder.name}"):
+        text = output("top", name, "--batch", "--count", "1", "--limit", "1000")
+        assert text.startswith("pfs top: 2 running and 2 ended processes in segments"), name
+        assert {int(pid) for pid in re.findall(r"^(\d+): ", text, re.MULTILINE)} == set(pids.values()), name
+        rows = json.loads(output("show", name, "threads", "--tree", "--json"))
+        assert {row["PID"] for row in rows} == set(pids.values()), name
+    again = tmp_path / "again"
+    again.mkdir(mode=0o700)
+    shutil.copytree(folder, again / "run-first")
+    shutil.copytree(folder, again / "pfs-1000" / "run-second")
+    assert len(tree.trees(str(again))) == 8
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    done = subprocess.run([*PFS, "top", "empty"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "no process and no segment is called 'empty'" in done.stderr) == (1, True)
 
 
 def test_a_process_that_pfs_run_has_not_started_has_no_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

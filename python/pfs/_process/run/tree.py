@@ -20,7 +20,7 @@ from pfs.errors import AttachError
 if TYPE_CHECKING:
     from pfs._process.processes import Found
 
-__all__ = ["FILE", "Node", "ancestors", "folder_of", "tree"]
+__all__ = ["FILE", "Node", "ancestors", "folder_of", "tree", "trees"]
 
 FILE = "parents"
 _MOST_ANCESTORS = 64
@@ -52,7 +52,7 @@ def folder_of(process: int | str) -> tuple[str, int | None]:
     """Returns the folder of a run, and the process at which the tree begins (None: the whole run).
 
     Args:
-        process: a process id, the path of a segment, or the folder.
+        process: a process id, the path of a segment, or the folder, which may also have the folders of several runs.
 
     Raises:
         AttachError: it does not belong to ``pfs run``.
@@ -95,6 +95,14 @@ def tree(folder: str, root: int | None = None) -> list[Node]:
         for node in tops:
             node.parent = None
     return [node for top in tops for node in top.walk()]
+
+
+def trees(folder: str, root: int | None = None) -> list[Node]:
+    """Returns the processes of a run, as `tree`, or of all runs in a folder, one run after the other."""
+    if root is not None:
+        return tree(folder, root)
+    below = (run for part in processes.with_users(folder) for run in processes.runs(part))
+    return [node for one in (folder, *below) for node in tree(one)]
 
 
 def _order(found: Found) -> tuple[int, int, int]:

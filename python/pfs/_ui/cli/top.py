@@ -393,9 +393,10 @@ def top(
     """Shows what a process does: the threads that wait for locks now and the holders of those locks, and its busiest waits,
     files, statements and threads, per second of the last interval. Waits count while they run.
 
-    Without PID it shows the only process that runs. FOLDER has the segments of pfs run --keep: it shows the sums of all processes
-    of that run, ended ones, too. With --fleet it shows the busiest waits, nodes, statements and processes of
-    many hosts between the last two cuts of each. A terminal that cannot move its cursor (TERM=dumb) gets lines.
+    Without PID it shows the only process that runs. FOLDER has the segments of pfs run, or the folders of several runs: it shows
+    the sums of all their processes, ended ones, too, if pfs run had --keep. With --fleet it shows the busiest waits, nodes,
+    statements and processes of many hosts between the last two cuts of each. A terminal that cannot move its cursor (TERM=dumb)
+    gets lines.
 
     \b
     pfs top

@@ -1,4 +1,4 @@
-"""Samples for ``pfs top`` over the processes of one ``pfs run``."""
+"""Samples for ``pfs top`` over the processes of one ``pfs run``, or of all runs in a folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from pfs._process.attach import attach
 from pfs._process.findings.ask import LastMinute
 from pfs._process.processes import is_alive
-from pfs._process.run.tree import Node, tree
+from pfs._process.run.tree import Node, trees
 from pfs._process.segment import SegmentSource
 from pfs._read.present import Blocked
 from pfs._read.samples import BUSIEST, Choice, Row, Sample, Section, rows_between, take
@@ -24,7 +24,10 @@ _PROCESSES = Section("processes", OF_PROCESS[0].table, ("PID", "COMMAND"), untim
 
 
 class TreeSampler:
-    """Samples all processes of a run together. It is shown like a process. Processes that have ended count, too."""
+    """Samples all processes of a run, or of several runs, together. It is shown like a process.
+
+    Processes that have ended count, too.
+    """
 
     sections: Sequence[Section] = (*_SUMMED, _PROCESSES)
 
@@ -57,7 +60,7 @@ class TreeSampler:
 
     def _changing(self) -> Iterator[SegmentSource]:
         """Yields the processes that have something to add to the last answer."""
-        for node in tree(self._folder, self._root):
+        for node in trees(self._folder, self._root):
             if not self._last_minute.is_over(node.found.path):
                 with suppress(Error), attach(node.found.path) as schema:  # it may have gone
                     assert isinstance(schema._source, SegmentSource)
@@ -66,7 +69,7 @@ class TreeSampler:
     def _take(self) -> Sample:
         total = Sample(time.monotonic(), {section.name: {} for section in self.sections}, {}, {}, 0)
         total.running = {section.name: {} for section in self.sections}
-        nodes = tree(self._folder, self._root)
+        nodes = trees(self._folder, self._root)
         self._count, self._alive = len(nodes), sum(is_alive(node.found.state) for node in nodes)
         self.problem = "" if nodes else f"there is no process of pfs run in {self._folder}"
         for node in nodes:
@@ -90,7 +93,7 @@ class TreeSampler:
     def _seconds(self) -> float:
         if self._before is not None:
             return max(self._after.taken - self._before.taken, 1e-3)
-        starts = [node.found.identity.started for node in tree(self._folder, self._root)]
+        starts = [node.found.identity.started for node in trees(self._folder, self._root)]
         return max(time.time() - min(starts, default=0) / 1e6, 1e-3) if starts else 1.0
 
     def rows(self, section: Section, choice: Choice = BUSIEST) -> list[Row]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pfs._process.processes import default_directory, runs, with_users
-from pfs._process.run.tree import folder_of, tree
+from pfs._process.run.tree import folder_of, tree, trees
 from pfs._read.source import losses
 from pfs._ui.cli.rows import Rows
 from pfs.errors import AttachError, Error
@@ -58,7 +58,7 @@ def _of_each(process: int | str, read: Callable[[str], T]) -> list[tuple[int, T]
     """Returns what `read` returns for the segment of each process of a tree, with the process id."""
     folder, root = folder_of(process)
     found = []
-    for node in tree(folder, root):
+    for node in trees(folder, root):
         with contextlib.suppress(AttachError):  # it has gone meanwhile
             found.append((node.found.identity.pid, read(node.found.path)))
     if not found:
@@ -70,7 +70,7 @@ def rows_of_tables(process: int | str, read: Callable[[str], Rows]) -> Rows:
     """Returns the rows of a table of all processes of a tree, with a column PID in front.
 
     Args:
-        process: where the tree begins, or the folder of a run.
+        process: where the tree begins, or the folder of a run, or of several runs.
         read: returns the table of a process, by the path of its segment.
 
     Raises:
