@@ -125,6 +125,8 @@ def only_living() -> str:
         return alive[0].path
     if alive:
         raise AttachError(f"{len(alive)} processes run: give the pid or the name of one{_list(alive)}")
-    dead = f"; pfs ps lists {len(there)} that ended" if there else ""
+    ended = sum(found.state == "dead" for found in there)
+    counted = ((ended, "that ended"), (len(there) - ended, "whose state is not known"))
+    others = " and ".join(f"{count} {what}" for count, what in counted if count)
     shut = processes.closed([own])
-    raise AttachError(f"no process with pfs runs in {own}{dead}{shut and '; '}{shut}")
+    raise AttachError("; ".join(filter(None, [f"no process with pfs runs in {own}", others and f"pfs ps lists {others}", shut])))

@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 
 import pfs
-from pfs._process import elsewhere, processes
+from pfs._process import by_name, elsewhere, processes
+from pfs._ui.cli.top_tree import TreeSampler
 from tests.python._programs.subject import (
     BOOT_ID,
     COMMAND,
@@ -68,8 +69,6 @@ def test_a_segment_is_there_once_however_many_ways_lead_to_it(program: Subject, 
 
 
 def test_a_program_s_own_file_is_no_segment_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pfs._process import by_name
-
     monkeypatch.chdir(tmp_path)
     (tmp_path / "unrecorded").write_text("#!/bin/sh\nsleep 60\n")
     (tmp_path / "unrecorded").chmod(0o755)
@@ -123,6 +122,20 @@ def test_state(program: Subject, offset: int, value: int | bytes, state: str) ->
     assert only_row()["STATE"] == "alive"
     forge(program.path, offset, value)
     assert only_row()["STATE"] == state
+
+
+def test_a_process_of_another_boot_is_not_said_to_have_ended(program: Subject, folder: Path) -> None:
+    program.kill()
+    forge(program.path, BOOT_ID, b"00000000")
+    said = f"no process with pfs runs in {folder}; pfs ps lists "
+    with pytest.raises(pfs.AttachError, match=re.escape(f"{said}1 whose state is not known") + "$"):
+        by_name.only_living()
+    with subject(folder) as second:
+        second.kill()
+        with pytest.raises(pfs.AttachError, match=re.escape(f"{said}1 that ended and 1 whose state is not known") + "$"):
+            by_name.only_living()
+    wanted = f"pfs top: 0 running and 1 ended process, and 1 whose state is not known, in {folder}\n"
+    assert TreeSampler(str(folder)).headline().startswith(wanted)
 
 
 def test_segment_of_another_layout_is_listed(program: Subject) -> None:

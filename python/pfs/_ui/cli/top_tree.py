@@ -36,7 +36,7 @@ class TreeSampler:
         self.problem = ""
         self._last_minute = LastMinute()
         self._ended: dict[str, Sample] = {}  # by path: they change no more
-        self._count = self._alive = 0
+        self._alive = self._ended_count = self._unknown = 0  # processes
         self._before: Sample | None = None
         self._after = self._take()
         if self.problem:
@@ -70,7 +70,9 @@ class TreeSampler:
         total = Sample(time.monotonic(), {section.name: {} for section in self.sections}, {}, {}, 0)
         total.running = {section.name: {} for section in self.sections}
         nodes = trees(self._folder, self._root)
-        self._count, self._alive = len(nodes), sum(is_alive(node.found.state) for node in nodes)
+        self._alive = sum(is_alive(node.found.state) for node in nodes)
+        self._ended_count = sum(node.found.state == "dead" for node in nodes)
+        self._unknown = len(nodes) - self._alive - self._ended_count
         self.problem = "" if nodes else f"there is no process of pfs run in {self._folder}"
         for node in nodes:
             sample = self._ended.get(node.found.path)
@@ -109,7 +111,9 @@ class TreeSampler:
         waits = self.rows(self.sections[0])
         when = "since the start" if self._before is None else f"in {self._seconds:.1f} s"
         return (
-            f"pfs top: {self._alive} running and {some(self._count - self._alive, 'ended process')} in {plain(self._folder)}"
+            f"pfs top: {self._alive} running and {some(self._ended_count, 'ended process')}"
+            + (f", and {self._unknown} whose state is not known," if self._unknown else "")
+            + f" in {plain(self._folder)}"
             + (f" ({plain(self.problem)})" if self.problem else "")
             + f"\n{when}: {rate_text(sum(row.count for row in waits))} waits/s, "
             f"{time_text(int(sum(row.time for row in waits)))} waited/s, lost {count_text(self._after.lost)}"
