@@ -107,7 +107,8 @@ def test_no_other_end_is_agreed(folder: Path) -> None:
         assert not (high << 16 | low) & DEPRECATE_EOF
         number, _, _ = client.prepare("select 1 where 1 = ?")
         client.execute(number, b"\0\1" + bytes([LONGLONG, 0]) + (1).to_bytes(8, "little"))
-        assert client.answer()[1:] == ([b"\0\0" + (1).to_bytes(8, "little")], END) or len(client.query("select 1")[1]) == 1
+        assert client.answer()[1:] == ([b"\0\0" + (1).to_bytes(8, "little")], END)
+        assert client.query("select 1")[1:] == ([b"\x011"], END)
 
 
 def test_a_cursor_gives_each_row_once(folder: Path) -> None:
@@ -409,7 +410,7 @@ def test_variables_have_one_truth(address: str) -> None:
             ((value,),) = ask(client, f"select @@{name}")
             is_switch = shown[name] in ("ON", "OFF") and isinstance(value, int)
             text = f"{value:.6f}" if isinstance(value, float) else str(value)
-        assert text == (str(int(shown[name] == "ON")) if is_switch else shown[name]), name
+            assert text == (str(int(shown[name] == "ON")) if is_switch else shown[name]), name
         assert ask(client, "select @@socket, @@port, @@log_bin, @@global.datadir") == [
             (address, 0, 0, str(Path(address).parent) + "/")
         ]
