@@ -150,6 +150,22 @@ def test_shows_as_mysql_has_them(folder: Path) -> None:
         assert len(ask(client, "show warnings")) == 1
 
 
+def test_the_processlist_of_a_program_that_hangs(folder: Path) -> None:
+    """State says which lock a thread waits for and who holds it, Time for how long."""
+    with served(folder) as (program, path), connected(path) as client:
+        program.do("import threading\nhung = pfs.Lock('app/HUNG')\nhung.acquire()")
+        program.do("threading.Thread(target=hung.acquire, daemon=True).start()")
+
+        def waits() -> list[tuple[object, ...]]:
+            return [row for row in ask(client, "show processlist") if "held by" in str(row[6]) and row[5] >= 1]
+
+        (row,) = until(waits)
+        assert ask(client, "select THREAD_ID from blocked") == [(row[0],)]
+        assert row[6] == "wait/synch/mutex/app/HUNG held by 1"  # the first thread
+        same = "select ID, STATE from information_schema.processlist where STATE like '% held by %' and TIME >= 1"
+        assert ask(client, same) == [(row[0], row[6])]
+
+
 def test_columns_say_how_large_they_are(folder: Path) -> None:
     """Drivers ask in arithmetic: a number that is NULL for every column is a number all the same."""
     asked = (
