@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import os
 import re
@@ -20,7 +21,7 @@ import pfs
 from pfs._read.places.readable import Readable
 from pfs._read.present import Blocked
 from pfs._read.samples import SECTIONS, Choice, Row, Sample, rows_between, take
-from pfs._ui.cli.top import Process, View, cut_at_comma, lines, screen_of, shares
+from pfs._ui.cli.top import Process, View, cut_at_comma, lines, picture, screen_of, shares
 from pfs._ui.cli.top_minute import blocks
 from tests.python._programs.subject import Subject, clean_environment, subject
 from tests.python._programs.terminal import Terminal
@@ -326,6 +327,18 @@ def test_a_row_is_followed_into_its_history_and_back(program: Subject, width: in
         assert follow("1", "LOCK_a")[3:] == before[3:]
         process.look()
         assert any(line.startswith("20 events") for line in follow("1", "LOCK_a"))
+
+
+def test_a_picture_has_no_texts_of_statements(program: Subject, tmp_path: Path) -> None:
+    """The history of a statement has them. It is for the screen alone: a picture is sent to others."""
+    with pfs.attach(program.path) as schema:
+        process, view = Process(schema), View(1.0)
+        shown = press(process, view, "3\n")
+        assert any(re.search(r"SELECT \d FROM t\d", line) for line in shown), shown
+        picture(process, view, str(tmp_path / "top.svg"))
+    drawn = html.unescape((tmp_path / "top.svg").read_text()).replace("\xa0", " ")
+    assert "SELECT ? FROM `t" in drawn
+    assert not re.search(r"SELECT \d", drawn)
 
 
 def test_a_row_without_events_says_why(program: Subject) -> None:

@@ -353,7 +353,8 @@ def lines(process: Sampler, view: View, count: int | None, limit: int, to_stderr
 
 
 def picture(process: Sampler, view: View, path: str) -> None:
-    """Saves a screen of 80x24 as SVG."""
+    """Saves a screen of 80x24 as SVG. It has no history: its texts of statements can hold literals, and a picture is shared."""
+    view.is_open = False
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         console = Console(file=nowhere, record=True, width=80, height=24, force_terminal=True, highlight=False, markup=False)
         console.print(screen_of(process, view, 80, 24))
@@ -374,7 +375,7 @@ def picture(process: Sampler, view: View, path: str) -> None:
 @click.option(
     "-b", "--batch", is_flag=True, help="Lines instead of a screen. Implied if the output is no terminal, or a dumb one."
 )
-@click.option("--svg", metavar="FILE", help="Also save the last screen as a picture.")
+@click.option("--svg", metavar="FILE", help="Also save the last screen as a picture, without a history.")
 @click.option("--tree", "is_tree", is_flag=True, help="Also the processes that it has started; it was started by pfs run.")
 @click.option("--fleet", metavar="FOLDER", help="The processes of all hosts that write to this folder with pfs collect.")
 def top(
