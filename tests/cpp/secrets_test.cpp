@@ -80,6 +80,7 @@ constexpr std::pair<std::string_view, std::string_view> kMasked[] = {
 TEST(Secrets, are_masked) {
   for (const auto& [text, shown] : kMasked) {
     EXPECT_EQ(Shown(text), shown);
+    EXPECT_TRUE(HasSecret(text)) << text;
     EXPECT_EQ(Shown(text).find("p4"), std::string::npos) << text;
   }
 }
@@ -112,6 +113,7 @@ TEST(Secrets, other_texts_stay) {
                                       "INSERT INTO t VALUES ('identified by')",
                                       "DROP USER 'bob'@'%'; SELECT 'x'"}) {
     EXPECT_EQ(Shown(text), text);
+    EXPECT_FALSE(HasSecret(text)) << text;
   }
 }
 

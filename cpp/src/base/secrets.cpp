@@ -9,8 +9,6 @@
 namespace perfschema {
 namespace {
 
-constexpr std::string_view kMask = "<secret>";
-
 constexpr bool IsBlank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 constexpr bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 constexpr char Upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
@@ -98,7 +96,7 @@ class Masked {
  public:
   Masked(size_t limit, char* out) : out_(out), limit_(limit) {}
   void PutMask() {
-    Put(kMask);
+    Put(kSecretMask);
     has_secrets_ = true;
   }
   void Put(std::string_view piece) {

@@ -12,6 +12,8 @@
 
 namespace perfschema {
 
+inline constexpr std::string_view kSecretMask = "<secret>";
+
 namespace internal {
 constexpr uint32_t LettersOf(std::string_view letters) {
   uint32_t bits = 0;
@@ -40,5 +42,11 @@ inline bool MayHaveSecret(std::string_view text) {
 // Copies `text` as CutText() does, with each secret replaced. Returns the bytes written to `out`; 0 if there was no secret, and then `out`
 // holds nothing of use. REQUIRES: a capacity of `limit`. For probes.
 size_t CutTextWithoutSecrets(std::string_view text, size_t limit, char* out);
+
+// Returns whether a text has a secret. For probes.
+inline bool HasSecret(std::string_view text) {
+  char cut;
+  return MayHaveSecret(text) && CutTextWithoutSecrets(text, 1, &cut) != 0;
+}
 
 }  // namespace perfschema

@@ -231,7 +231,7 @@ struct ShmStatementRecord : ShmRecord {
 };
 static_assert(sizeof(ShmStatementRecord) == 512);
 inline constexpr uint64_t kStatementHasText = 1, kStatementIsSecondary = 2, kStatementHasDiagnostics = 4, kStatementHasTrace = 8,
-                          kStatementHasSchema = 16;
+                          kStatementHasSchema = 16, kStatementHidesMessage = 32;  // a message may quote a secret
 // The bit of a counter that has been stored; it is 0 otherwise. Stored before the bit, and after it without `seq`.
 constexpr uint64_t CounterBit(uint32_t counter) { return uint64_t{1} << (32 + counter); }
 static_assert(kStatementCounters <= 32);

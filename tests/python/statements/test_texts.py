@@ -285,6 +285,75 @@ def test_secrets_are_masked_where_they_are_recorded(normalizer: str, tmp_path: P
         assert SECRET.encode()[-20:] not in program.path.read_bytes()
 
 
+# Statements whose errors quote what their texts hide, each in a way of its own.
+FAILING = """
+import sqlite3, threading
+db = pfs.dbapi(sqlite3).connect(":memory:")
+def failing(call, *arguments):
+    try: call(*arguments)
+    except Exception: pass
+for text in ("pragma key = 'markerkey7f3a", "attach 'x' as y key 'markerattach7f3a", "pragma rekey = 'markerrekey7f3a' oops"):
+    failing(db.execute, text)
+with pfs.statement("sql/set", text="ALTER USER bob IDENTIFIED BY 'markerset7f3a'") as s:
+    s.error(1064, "42000", "near 'markerset7f3a'")
+with pfs.statement("sql/warning", text="SET PASSWORD = 'markerwarning7f3a'") as s:
+    s.error(0, "01000", "'markerwarning7f3a' is weak")
+with pfs.statement("sql/before") as s:  # the error comes before the text
+    s.error(1064, "42000", "near 'markerbefore7f3a'")
+    s.text = "ALTER USER bob IDENTIFIED BY 'markerbefore7f3a'"
+def around(text):
+    with pfs.statement("web/get", text="GET /users"), pfs.statement("web/view"):
+        with pfs.statement("sql/inner", text=text): raise ValueError(text)
+failing(around, "ALTER USER bob IDENTIFIED BY 'markeraround7f3a'")
+s = pfs.statement("sql/elsewhere", text="ALTER USER bob IDENTIFIED BY 'markerelsewhere7f3a'").begin()
+t = pfs.statement("sql/text_elsewhere").begin()
+def end():
+    s.error(1064, "42000", "near 'markerelsewhere7f3a'")
+    s.end()
+    t.text = "ALTER USER bob IDENTIFIED BY 'markertext7f3a'"
+    t.error(1064, "42000", "near 'markertext7f3a'")
+    t.end()
+thread = threading.Thread(target=end)
+thread.start()
+thread.join()
+failing(db.execute, "select a from nowhere")
+with pfs.statement("sql/open", text="ALTER USER bob IDENTIFIED BY 'markeropen7f3a'") as s:
+    pass
+with pfs.statement("web/later") as s:
+    s.error(7, "HY000", "seven")
+"""
+
+
+@pytest.mark.parametrize("longest", [1024, 0])
+def test_messages_that_quote_secrets_are_masked(longest: int, tmp_path: Path) -> None:
+    """``unrecognized token: "'p4ssword"`` was shown beside ``pragma key = <secret>``."""
+    options = f"{TRACED.format(tmp_path / 'trace')},performance_schema_max_sql_text_length={longest}"
+    with subject(tmp_path, PFS_OPTIONS=f"{options},performance_schema_events_statements_history_long_size=100") as program:
+        program.do(FAILING)
+        with pfs.attach(program.path) as schema:
+            assert markers("".join(schema.table(name).to_csv() for name in schema.tables()).encode()) == set()
+            rows = schema.table("events_statements_history_long")
+        assert markers(program.path.read_bytes()) == set()
+        out = Outputs(tmp_path, tmp_path)
+        for name, command in OPTIONAL.items():
+            assert markers(command(out, program.path, ASKED)) == set(), name
+    assert markers(contents(tmp_path / "trace")) == set()
+    shown = {
+        name: (row["MYSQL_ERRNO"], row["RETURNED_SQLSTATE"], row["MESSAGE_TEXT"])
+        for name, row in zip(rows["EVENT_NAME"].str.removeprefix("statement/"), rows.to_dict("records"), strict=True)
+    }
+    refused = (1064, "42000", "<secret>")
+    assert {name: shown[f"sql/{name}"] for name in ("set", "before", "elsewhere", "text_elsewhere")} == {
+        "set": refused, "before": refused, "elsewhere": refused, "text_elsewhere": refused,
+    }  # fmt: skip
+    assert shown["sql/warning"] == (0, "01000", "<secret>")
+    assert {shown[name][2] for name in ("web/get", "web/view", "sql/inner")} == {"<secret>"}
+    assert shown["web/later"] == (7, "HY000", "seven")
+    messages = rows["MESSAGE_TEXT"].dropna().to_list()
+    assert messages.count("<secret>") == 11
+    assert [m for m in messages if m != "<secret>"] == ["OperationalError: no such table: nowhere", "seven"]
+
+
 def test_every_text_of_a_value_is_declared() -> None:
     """A new column of free text must be added here, as a name or as a text that can hold values."""
     free = {"longtext", "text", "mediumtext", "longblob"}

@@ -4,7 +4,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/secrets.h"
 #include "record/context/tasks.h"
+#include "record/family/diagnostics.h"
 #include "record/family/statements.h"
 #include "record/family/text_buffers.h"
 #include "record/probe/chunk_pool.h"
@@ -37,7 +39,7 @@ void EndRow(const Statement& statement, const StatementRest& rest, uint64_t end_
       bits |= CounterBit(at);
     }
     if (rest.error != 0) {
-      StoreDiagnostics(*record, rest.error, rest.sqlstate, rest.message);
+      StoreDiagnostics(*record, statement.has_secret || HasSecret(rest.text), rest.error, rest.sqlstate, rest.message);
       bits |= kStatementHasDiagnostics;
     }
     record->bits.store(bits, kRelease);
@@ -131,7 +133,7 @@ void SetDiagnosticsOfAnother(const Statement& statement, uint32_t number, std::s
   if (const ColdLock lock; lock) {
     if (ShmStatementRecord* const record = RowOfAnother(statement); record != nullptr) {
       const CellWriter writer(record->seq);
-      StoreDiagnostics(*record, number, sqlstate, message);
+      StoreDiagnostics(*record, statement.has_secret, number, sqlstate, message);
       record->bits.store(record->bits.load(kRelaxed) | kStatementHasDiagnostics, kRelease);
     }
   }

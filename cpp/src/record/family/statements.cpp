@@ -6,7 +6,7 @@
 #include "base/digest.h"
 #include "base/secrets.h"
 #include "base/traceparent.h"
-#include "record/engine/texts.h"
+#include "record/family/diagnostics.h"
 #include "record/family/digests.h"
 #include "record/family/elsewhere.h"
 #include "record/family/histograms.h"
@@ -70,7 +70,9 @@ void ShowText(const Statement& statement, ShmStatementRecord& record, const char
   const size_t limit = g_runtime.text_sizes.sql_limit;
   const size_t bytes = CutTextWithoutSecrets(text, limit, sql);
   statement.sql_bytes = static_cast<uint32_t>(bytes != 0 ? bytes : CutText(text, limit, sql));
-  return bytes != 0;
+  if (bytes == 0 && (limit != 0 || !HasSecret(text))) return false;
+  NoteSecret(statement);
+  return true;
 }
 
 // Reads the tokens of a text that the cache does not have. `entry`: where it may keep them, or nullptr.
@@ -250,7 +252,7 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
   statement.digest_bytes = statement.sql_bytes = 0;
   statement.set = 0;
   statement.schema_bytes = 0;
-  statement.has_error = statement.is_secondary = false;
+  statement.has_secret = statement.is_secondary = false;
   statement.entry = nullptr;
   statement.program_version = statement.prepared_version = 0;
   statement.prepared = nullptr;
@@ -417,13 +419,13 @@ void SetStatementTraceparent(Statement& statement, const Traceparent* parent) {
 
 void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_view sqlstate, std::string_view message) {
   if (statement.thread == nullptr) return;
-  statement.has_error = number != 0;
-  SetStatementCounter(statement, StatementCounter::kErrors, statement.has_error);
+  SetStatementCounter(statement, StatementCounter::kErrors, number != 0);
   if (!IsMine(statement)) return SetDiagnosticsOfAnother(statement, number, sqlstate, message);
+  if (statement.has_secret && number != 0) HideMessages(*statement.thread);
   ShmStatementRecord* const record = RecordOf(statement);
   if (record == nullptr) return;
   const CellWriter writer(record->seq);
-  StoreDiagnostics(*record, number, sqlstate, message);
+  StoreDiagnostics(*record, statement.has_secret, number, sqlstate, message);
   record->bits.store(record->bits.load(kRelaxed) | kStatementHasDiagnostics, kRelease);
 }
 

@@ -36,7 +36,7 @@ struct Statement {
   uint32_t sql_bytes;
   uint32_t set;  // bit i: counters[i] has a value
   uint16_t schema_bytes;
-  bool has_error;
+  bool has_secret;  // its text was masked
   bool is_secondary;
   TokenCache::Entry* entry;  // with its tokens, if its version is still entry_version; nullptr = none
   uint64_t entry_version;
@@ -72,15 +72,6 @@ struct Traceparent;
 void SetStatementTraceparent(Statement& statement, const Traceparent* parent);
 // Sets MYSQL_ERRNO, RETURNED_SQLSTATE, MESSAGE_TEXT. `number` 0: success.
 void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_view sqlstate, std::string_view message);
-
-// Stores MYSQL_ERRNO, RETURNED_SQLSTATE, MESSAGE_TEXT. REQUIRES: the record's seq is odd.
-inline void StoreDiagnostics(ShmStatementRecord& record, uint32_t number, std::string_view sqlstate, std::string_view message) {
-  record.error.store(number, kRelease);
-  uint64_t state = 0;
-  std::memcpy(&state, sqlstate.data(), std::min<size_t>(sqlstate.size(), 5));
-  record.sqlstate.store(state, kRelease);
-  StoreText(record.message, CutText(message, 128));
-}
 
 // Counts a statement of the calling thread that has ended, as EndStatement() does.
 [[gnu::noinline]] void CountStatement(Statement& statement, const StatementNumbers& numbers);
