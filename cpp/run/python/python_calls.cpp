@@ -18,7 +18,7 @@ namespace perfschema::run {
 namespace {
 
 // Functions of tables have two to five parameters, all of which are in registers: the rest is passed on as it came.
-constexpr size_t kMostCalls = 112;
+constexpr size_t kMostCalls = 128;
 // kLineOfSome: the function is over soon, and to find the line would take as long. So some calls have it: the first ones, and then one of
 // kMostSoon. They are also the calls within which events at the places of the interpreter have the line.
 struct Entry {  // PyMethodDef

@@ -177,6 +177,65 @@ def test_waits_and_statements_of_functions_of_c_have_the_line_of_python(tmp_path
     assert sources["select wrong"] == "calls.py:9"
 
 
+# Each call that has a comment makes an event of this name or operation, at its line.
+MORE_LINES = """
+import fcntl, mmap, multiprocessing, os, select, signal, socket, ssl, threading, time
+def lock(): os.lockf(file, os.F_LOCK, 1)  # lock
+file = os.open("file", os.O_RDWR | os.O_CREAT)
+os.ftruncate(file, 4096)
+fcntl.flock(file, fcntl.LOCK_EX)  # lock
+lock()
+fcntl.lockf(file, fcntl.LOCK_EX)  # lock
+select.poll().poll(30)  # idle
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.03, 0.03)
+signal.pause()  # signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+signal.sigwait([signal.SIGALRM])  # signal
+signal.sigwaitinfo([signal.SIGALRM])  # signal
+signal.setitimer(signal.ITIMER_REAL, 0)
+signal.sigtimedwait([signal.SIGUSR2], 0.03)  # signal
+mmap.mmap(file, 4096).flush()  # msync
+os.mkdir("folder")  # mkdir
+os.rename("folder", "other")  # rename
+os.rmdir("other")  # rmdir
+os.unlink("file")  # delete
+process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(0.2,))
+process.start()
+process.join(0.01)  # idle
+process.join()  # child
+sides = [ssl.SSLContext(kind) for kind in (ssl.PROTOCOL_TLS_CLIENT, ssl.PROTOCOL_TLS_SERVER)]
+sides[0].check_hostname, sides[0].verify_mode = False, ssl.CERT_NONE
+for side in sides: side.maximum_version = ssl.TLSVersion.TLSv1_2; side.set_ciphers("aNULL:@SECLEVEL=0")
+def serve():
+    with sides[1].wrap_socket(pair[1], server_side=True) as there: there.write(there.read(10))  # recv
+pair = socket.socketpair()
+threading.Thread(target=serve).start()
+here = sides[0].wrap_socket(pair[0])  # recv
+here.write(b"hello")  # send
+print(here.read(10))  # recv
+"""
+
+
+def test_waits_for_locks_signals_children_and_peers_have_the_line_of_python(tmp_path: Path) -> None:
+    program = tmp_path / "more.py"
+    program.write_text(MORE_LINES)
+    command: list[str | Path] = [*PFS, "run", "--keep", "--no-report", "--", sys.executable, program]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert said.stdout == "b'hello'\n"
+    found: set[tuple[str, str]] = set()
+    for segment in (tmp_path / "segments").glob("*/*.pfs"):
+        with pfs.attach(str(segment)) as schema:
+            waits = schema.table("events_waits_history_long")
+            for name, operation, source in zip(waits["EVENT_NAME"], waits["OPERATION"], waits["SOURCE"], strict=True):
+                of_system = re.match(r"wait/system/python/(\w+)-__main__:", name)
+                found.add((source, of_system[1] if of_system else operation))
+    calls = [(number, line.partition("  # ")[2]) for number, line in enumerate(MORE_LINES.splitlines(), 1)]
+    expected = {(f"more.py:{number}", name) for number, name in calls if name}
+    assert expected <= found, expected - found
+    assert len(expected) == 19
+
+
 POOLS = """
 import queue, threading, time
 from concurrent.futures import ThreadPoolExecutor

@@ -286,7 +286,8 @@ method = threading.Thread._set_native_id
 print(type(method), method.__name__, method.__qualname__, method.__module__, inspect.signature(method))
 print(threading.__spec__.loader.__dict__, type(threading.__loader__), threading.__spec__.origin)
 supported = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks)
-print([sorted(f.__name__ for f in (os.open, os.stat, os.lstat, os.truncate) if f in functions) for functions in supported])
+some = os.open, os.stat, os.unlink, os.rename, os.scandir
+print([sorted(f.__name__ for f in some if f in functions) for functions in supported])
 import shutil
 print(shutil.rmtree.avoids_symlink_attacks)
 """

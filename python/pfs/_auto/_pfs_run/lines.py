@@ -11,26 +11,32 @@ import _pfs_run_native as native
 _FUNCTION, _METHOD = 16, 40
 _FUNCTIONS = {
     "time": "sleep",
-    "posix": "waitpid waitid wait wait3 wait4 system posix_spawn posix_spawnp fsync fdatasync",
+    "posix": "waitpid waitid wait wait3 wait4 system posix_spawn posix_spawnp fsync fdatasync lockf "
+    "rename replace mkdir rmdir link symlink listdir scandir",
     "_posixsubprocess": "fork_exec",
     "select": "select",
+    "fcntl": "flock lockf fcntl",
+    "_signal": "pause sigwait sigwaitinfo sigtimedwait",
     "_socket": "getaddrinfo gethostbyname gethostbyname_ex gethostbyaddr getnameinfo",
 }
 _METHODS = {
-    "select": {"epoll": "poll"},
+    "select": {"epoll": "poll", "poll": "poll"},
     "_socket": {"socket": "connect connect_ex"},
+    "_ssl": {"_SSLSocket": "do_handshake shutdown"},
+    "mmap": {"mmap": "flush"},
     "_sqlite3": {
         "Connection": "execute executemany executescript commit rollback",
         "Cursor": "execute executemany executescript fetchone fetchmany fetchall",
     },
 }
 _SOON_FUNCTIONS = {
-    "posix": "open read write pread pwrite readv writev sendfile stat lstat truncate ftruncate",
+    "posix": "open read write pread pwrite readv writev sendfile stat lstat access truncate ftruncate unlink remove",
     "_io": "open open_code",
 }
 _SOON_METHODS = {
     "_io": {"FileIO": "read readall readinto write"},
     "_socket": {"socket": "_accept send sendall sendto sendmsg recv recv_into recvfrom close"},
+    "_ssl": {"_SSLSocket": "read write"},
 }
 
 
@@ -47,7 +53,10 @@ def _note(module):
         found = [getattr(module, each, None) for each in functions.get(name, "").split()]
         native.note_calls(_FUNCTION, is_soon, *(each for each in found if type(each) is _BUILT_IN))
         for kind, names in methods.get(name, {}).items():
-            found = [vars(getattr(module, kind, object)).get(each) for each in names.split()]
+            its_type = getattr(module, kind, object)
+            if type(its_type) is _BUILT_IN:  # select.poll() makes the only objects of a type that has no name
+                its_type = type(its_type())
+            found = [vars(its_type).get(each) for each in names.split()]
             native.note_calls(_METHOD, is_soon, *(each for each in found if type(each) is _DESCRIPTOR))
     if name == "posix":
         hash_again()
