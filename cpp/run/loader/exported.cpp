@@ -25,6 +25,12 @@ PFS_IN_EVERY_PROCESS bool IsSame(const char* left, const char* right) {
 
 }  // namespace
 
+PFS_IN_EVERY_PROCESS std::span<const ElfW(Phdr)> SegmentsOf(const link_map& object) {
+  const auto* const head = reinterpret_cast<const char*>(object.l_addr);
+  const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(head);
+  return {reinterpret_cast<const ElfW(Phdr)*>(head + header->e_phoff), header->e_phnum};
+}
+
 PFS_IN_EVERY_PROCESS DynamicSection::DynamicSection(const link_map& object) {
   for (const ElfW(Dyn)* entry = object.l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
     const auto read = [&]<typename T>(const T** pointer) { *pointer = PointerOf<T>(*entry, object.l_addr); };

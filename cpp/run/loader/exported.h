@@ -14,6 +14,9 @@
 
 namespace perfschema::run {
 
+// Returns the segments of an object. REQUIRES: it can be loaded anywhere, so that it has a base.
+std::span<const ElfW(Phdr)> SegmentsOf(const link_map& object);
+
 // Is what is read of the dynamic section of an object. What it lacks is nullptr.
 struct DynamicSection {
   explicit DynamicSection(const link_map& object);

@@ -29,12 +29,6 @@ PFS_IN_EVERY_PROCESS bool IsOfCLibrary(const char* name) {
          BeginsWith(name, "ld-linux-");
 }
 
-PFS_IN_EVERY_PROCESS std::span<const ElfW(Phdr)> SegmentsOf(const link_map& object) {
-  const auto* const head = reinterpret_cast<const char*>(object.l_addr);
-  const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(head);
-  return {reinterpret_cast<const ElfW(Phdr)*>(head + header->e_phoff), header->e_phnum};
-}
-
 long ProtectMemory(uintptr_t begin, uintptr_t bytes, uintptr_t protection) {
 #if defined(__aarch64__)
   register long number asm("x8") = SYS_mprotect;

@@ -35,6 +35,7 @@ extern "C" int _dl_find_object(void*, dl_find_object*) noexcept;
 namespace perfschema::run {
 
 thread_local constinit ScriptCall t_script_call = {};
+PFS_SET_IN_EVERY_PROCESS bool (*g_ask_for_script_call)(ScriptCall* call) = nullptr;
 
 namespace {
 

@@ -70,6 +70,10 @@ struct ScriptCall {
 };
 extern thread_local constinit ScriptCall t_script_call __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+// Stores the call that the thread makes, which may be none. Returns false if the interpreter may not be asked now. nullptr: there is none
+// that can be asked. Constant after start.
+extern bool (*g_ask_for_script_call)(ScriptCall* call) __attribute__((visibility("hidden")));
+
 // Returns the line of the script that makes the call, or else `at`.
 inline SourceLine SourceOfScript(const SourceLine& at) { return t_script_call.at.file != nullptr ? t_script_call.at : at; }
 

@@ -66,6 +66,15 @@ std::atomic<const void*>& HandleOfPlace(const Running& running) {
   return handles[place / kPlaces].at[place % kPlaces];
 }
 
+// Returns the line of the script that calls a driver, or else `at`. A driver that lets the interpreter be asked may run code of the program
+// while it waits, also that of another greenlet. Then its line is that of this statement, and of nothing that comes after it.
+SourceLine SourceOfDriver(const SourceLine& at) {
+  ScriptCall call;
+  if (g_ask_for_script_call == nullptr || !g_ask_for_script_call(&call)) return SourceOfScript(at);
+  t_script_call = {};
+  return call.at.file != nullptr ? call.at : at;
+}
+
 }  // namespace
 
 ClientLibrary::ClientLibrary(const void* caller, std::string_view prefix, const char* first) : module_(nullptr) {
@@ -141,7 +150,7 @@ Running* BeginRunning(const void* handle, pfs_key_t key, const Site& site, std::
     return nullptr;
   }
   running->rows = running->affected = 0;
-  if (Begin(*running, key, {site.text, kWholePlace}, text, schema)) return running;
+  if (Begin(*running, key, SourceOfDriver({site.text, kWholePlace}), text, schema)) return running;
   HandleOfPlace(*running).store(nullptr, std::memory_order_release);
   return nullptr;
 }

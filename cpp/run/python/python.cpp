@@ -12,6 +12,7 @@
 #include "base/settings.h"
 #include "run/loader/real.h"
 #include "run/python/python_api.h"
+#include "run/python/python_calls.h"
 #include "run/python/python_frames.h"
 #include "run/python/python_free_threaded.h"
 
@@ -134,6 +135,7 @@ void AddPythonLayer() {
 PFS_IN_EVERY_PROCESS void StartPython(int count, char** arguments) {
   interpreter = FindPython();
   g_is_python = interpreter != nullptr && !g_python_is_free_threaded;
+  if (g_is_python) g_ask_for_script_call = AskForCall;
   if (interpreter != nullptr) StartParks(*interpreter);
   g_has_python_locks = g_is_python || g_reads_free_threads;
   if (const char* const joined = Setting("PFS_RUN_LAYER"); joined != nullptr) {

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <utility>
 
+#include "run/loader/exported.h"
 #include "run/loader/real.h"
 #include "run/python/python_frames.h"
 
@@ -18,7 +19,7 @@ namespace perfschema::run {
 namespace {
 
 // Functions of tables have two to five parameters, all of which are in registers: the rest is passed on as it came.
-constexpr size_t kMostCalls = 128;
+constexpr size_t kMostCalls = 160;
 // kLineOfSome: the function is over soon, and to find the line would take as long. So some calls have it: the first ones, and then one of
 // kMostSoon. They are also the calls within which events at the places of the interpreter have the line.
 struct Entry {  // PyMethodDef
@@ -57,6 +58,23 @@ ScriptCall CallOfThread() {
       .call;
 }
 
+// Returns whether an entry is a variable of a file's object. A function of an extension may have none that can be changed: its table is
+// constant, or its object is not laid out as expected.
+bool IsVariable(const Entry* entry) {
+  const link_map* const object = entry != nullptr ? MapOf(entry) : nullptr;
+  if (object == nullptr) return false;
+  if (object->l_addr == 0) return true;  // the program, which is the interpreter
+  const auto is_in = [=](const ElfW(Phdr) & segment) {
+    return reinterpret_cast<uintptr_t>(entry) - (object->l_addr + segment.p_vaddr) < segment.p_memsz;
+  };
+  bool is_writable = false;
+  for (const ElfW(Phdr) & segment : SegmentsOf(*object)) {
+    if (segment.p_type == PT_GNU_RELRO && is_in(segment)) return false;
+    is_writable |= segment.p_type == PT_LOAD && (segment.p_flags & PF_W) != 0 && is_in(segment);
+  }
+  return is_writable;
+}
+
 template <size_t kIndex>
 void* Called(void* a, void* b, void* c, void* d, void* e) {
   Noted& its = noted[kIndex];
@@ -89,7 +107,7 @@ static_assert(static_cast<size_t>(Around::kWholeRelease) + 1 == std::size(kLockC
 bool NoteCall(PyObject* function, size_t entry, const char* name, Around around) {
   Entry* method;
   std::memcpy(&method, reinterpret_cast<const char*>(function) + entry, sizeof method);
-  if (method == nullptr || std::strcmp(method->name, name) != 0) return false;
+  if (!IsVariable(method) || std::strcmp(method->name, name) != 0) return false;
   size_t index = 0;
   while (index != count && noted[index].method != method) ++index;  // known if it was forgotten
   if (index == kMostCalls) return false;
@@ -109,6 +127,12 @@ void ForgetCalls() {
     const Noted& its = noted[i];
     if (its.method->function == ThunkAt(i, std::make_index_sequence<kMostCalls>())) its.method->function = its.original;
   }
+}
+
+bool AskForCall(ScriptCall* call) {
+  if (StateWithGil() == nullptr) return false;
+  *call = CallOfThread();
+  return true;
 }
 
 const Site* SiteOfScript(const char* prefix) {

@@ -14,6 +14,9 @@ struct NotedCall {
   void* operator()() const { return original(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4]); }
 };
 
+// Stores the call that this thread makes, which may be none. Returns false if the thread has not the GIL.
+bool AskForCall(ScriptCall* call);
+
 // What is done around the functions that make, take and release such locks. All return what the function does. REQUIRES: the GIL.
 void* AroundMaking(const NotedCall& call);
 void* AroundTaking(const NotedCall& call);

@@ -182,6 +182,96 @@ def test_statements_of_mysqlclient(tmp_path: Path, mariadb: str) -> None:
     assert found["SELECT `n` , `n` FROM `python`"][0] == 1
 
 
+# Each line that has a comment sends the statement of the comment.
+OF_PSYCOPG2 = """
+import sys, psycopg2
+db = psycopg2.connect(sys.argv[1])
+rows = db.cursor()
+def ask(number): rows.execute("select %s + 1", (number,))  # select 5 + 1
+ask(5)
+rows.executemany("update numbers set n = n where n = %s", [(1,)])  # update numbers set n = n where n = 1
+db.commit()  # COMMIT
+"""
+OF_PSYCOPG = """
+import asyncio, sys, psycopg
+with psycopg.connect(sys.argv[1]) as db:
+    def ask(number): db.execute(f"select {number} + 1")  # select 5 + 1
+    ask(5)
+    db.execute("select %s::int", (7,))  # select $1::int
+    db.execute("select %s::text", ("x",), prepare=True)  # select $1::text
+    db.commit()  # COMMIT
+async def work():
+    async with await psycopg.AsyncConnection.connect(sys.argv[1], autocommit=True) as db:
+        await db.execute("select 9")  # select 9
+asyncio.run(work())
+"""
+OF_MYSQLCLIENT = """
+import sys, MySQLdb
+db = MySQLdb.connect(unix_socket=sys.argv[1], user="root", db="shop")
+rows = db.cursor()
+def ask(number): rows.execute("select %s + 1", (number,))  # select 5 + 1
+ask(5)
+rows.execute("select 7")  # select 7
+"""
+# While a statement waits, another greenlet sends its own. None has the line of another.
+OF_GREENLETS = """
+import sys, gevent, gevent.select, psycopg2, psycopg2.extensions
+def wait(connection):
+    while state := connection.poll():
+        gevent.select.select([connection] * (state == 1), [connection] * (state == 2), [])
+psycopg2.extensions.set_wait_callback(wait)
+both = [psycopg2.connect(sys.argv[1]).cursor() for _ in range(2)]
+def first():
+    both[0].execute("select pg_sleep(0.05)")  # select pg_sleep(0.05)
+    both[0].execute("select 1")  # select 1
+def second():
+    both[1].execute("select pg_sleep(0.1)")  # select pg_sleep(0.1)
+    both[1].execute("select 2")  # select 2
+gevent.joinall([gevent.spawn(first), gevent.spawn(second)])
+open("file", "w").close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "server", "drivers"),
+    [
+        (OF_PSYCOPG2, "postgresql", "psycopg2"),
+        (OF_PSYCOPG, "postgresql", "psycopg"),
+        (OF_MYSQLCLIENT, "mariadb", "MySQLdb"),
+        (OF_GREENLETS, "postgresql", "psycopg2 gevent"),
+    ],
+)
+def test_statements_of_drivers_have_the_line_of_python(
+    tmp_path: Path, request: pytest.FixtureRequest, program: str, server: str, drivers: str
+) -> None:
+    for name in drivers.split():
+        pytest.importorskip(name, reason=f"{name} is not installed: pip install '.[databases]'")
+    (script := tmp_path / "program.py").write_text(program)
+    run(
+        *PFS,
+        "run",
+        "--keep",
+        "--no-report",
+        "--",
+        sys.executable,
+        script,
+        request.getfixturevalue(server),
+        check=True,
+        cwd=tmp_path,
+    )
+    (segment,) = (tmp_path / "segments").glob("*/*.pfs")
+    with pfs.attach(str(segment)) as schema:
+        events = schema.table("events_statements_history_long")
+        found = set(zip(events["SQL_TEXT"], events["SOURCE"], strict=True))
+        waits = schema.table("events_waits_history_long")
+    lines = {text: f"program.py:{n}" for n, line in enumerate(program.splitlines(), 1) if (text := line.partition("  # ")[2])}
+    assert len(lines) >= 2
+    assert {(text, source) for text, source in found if text in lines} == set(lines.items())
+    if "gevent" in drivers:  # and no event after them has a line of theirs
+        ours = set(waits["SOURCE"][waits["EVENT_NAME"].str.startswith("wait/io/socket/")])
+        assert not ours & set(lines.values())
+
+
 def test_prepared_statements_of_mysql(tmp_path: Path, mariadb: str) -> None:
     program = tmp_path / "mysql_prepared"
     flags = run(servers.find("mariadb_config"), "--cflags", "--libs", check=True).stdout.split()

@@ -9,6 +9,7 @@ import _pfs_run_native as native
 
 # Of CPython 3.11 to 3.14: where the objects of functions and of methods have the entry of their table.
 _FUNCTION, _METHOD = 16, 40
+_OF_PSYCOPG = "exec_ exec_params prepare exec_prepared send_query send_query_params send_prepare send_query_prepared"
 _FUNCTIONS = {
     "time": "sleep",
     "posix": "waitpid waitid wait wait3 wait4 system posix_spawn posix_spawnp fsync fdatasync lockf "
@@ -28,6 +29,13 @@ _METHODS = {
         "Connection": "execute executemany executescript commit rollback",
         "Cursor": "execute executemany executescript fetchone fetchmany fetchall",
     },
+    "psycopg2._psycopg": {
+        "connection": "commit rollback reset",
+        "cursor": "execute executemany callproc fetchmany fetchall scroll copy_from copy_to copy_expert",
+    },
+    "psycopg_binary.pq": {"PGconn": _OF_PSYCOPG},
+    "psycopg_c.pq": {"PGconn": _OF_PSYCOPG},
+    "MySQLdb._mysql": {"connection": "query store_result"},
 }
 _SOON_FUNCTIONS = {
     "posix": "open read write pread pwrite readv writev sendfile stat lstat access truncate ftruncate unlink remove",
@@ -51,16 +59,17 @@ def _note(module):
     name = module.__spec__.name
     for is_soon, functions, methods in (0, _FUNCTIONS, _METHODS), (1, _SOON_FUNCTIONS, _SOON_METHODS):
         found = [getattr(module, each, None) for each in functions.get(name, "").split()]
-        native.note_calls(_FUNCTION, is_soon, *(each for each in found if type(each) is _BUILT_IN))
         for kind, names in methods.get(name, {}).items():
             its_type = getattr(module, kind, object)
             if type(its_type) is _BUILT_IN:  # select.poll() makes the only objects of a type that has no name
                 its_type = type(its_type())
-            found = [vars(its_type).get(each) for each in names.split()]
-            native.note_calls(_METHOD, is_soon, *(each for each in found if type(each) is _DESCRIPTOR))
+            found += [vars(its_type).get(each) for each in names.split()]
+        for offset, kinds in _KINDS:
+            native.note_calls(offset, is_soon, *(each for each in found if type(each).__name__ in kinds))
     if name == "posix":
         hash_again()
 
 
-_BUILT_IN, _DESCRIPTOR = type(len), type(str.join)
+_BUILT_IN = type(len)
+_KINDS = (_FUNCTION, (_BUILT_IN.__name__, "cython_function_or_method")), (_METHOD, (type(str.join).__name__,))
 PATCHES = dict.fromkeys((*_FUNCTIONS, *_METHODS, *_SOON_FUNCTIONS, *_SOON_METHODS), _note)
