@@ -50,7 +50,8 @@ inline constexpr std::string_view kWaitStateNames[kWaitStates] = {
 };
 
 // Returns the state of the waits of an instrument: the one with the longest name that begins the instrument's. The instruments of the
-// system's waits have their kind behind the component: wait/system/COMPONENT/KIND-PLACE.
+// system's waits have their kind behind the component: wait/system/COMPONENT/KIND-PLACE. A thread that accepts connections has nothing to
+// do until there is one, so a listening socket (wait/io/socket/COMPONENT/listen) is idle, like a poll: is_accept in pfs._process.recorded.
 constexpr uint32_t WaitStateOf(std::string_view instrument) {
   constexpr std::string_view kSystem = kWaitStateNames[static_cast<uint32_t>(WaitState::kSystem)];
   std::string_view kind;
@@ -71,12 +72,17 @@ constexpr uint32_t WaitStateOf(std::string_view instrument) {
       longest = name.size();
     }
   }
-  return found;
+  constexpr std::string_view kListen = "/listen";
+  const bool is_accept = instrument.size() >= kListen.size() && instrument.substr(instrument.size() - kListen.size()) == kListen;
+  return is_accept && found == static_cast<uint32_t>(WaitState::kSocket) ? static_cast<uint32_t>(WaitState::kIdle) : found;
 }
 static_assert(WaitStateOf("wait/system/libc/sleep-main+0x1") == static_cast<uint32_t>(WaitState::kSleep));
 static_assert(WaitStateOf("wait/system") == static_cast<uint32_t>(WaitState::kSystem));
 static_assert(WaitStateOf("wait/synch/cond/python/gil") == static_cast<uint32_t>(WaitState::kGil));
 static_assert(WaitStateOf("wait/synch/cond/python/gilded") == static_cast<uint32_t>(WaitState::kCond));
+static_assert(WaitStateOf("wait/io/socket/app/listen") == static_cast<uint32_t>(WaitState::kIdle));
+static_assert(WaitStateOf("wait/io/socket/app/listener") == static_cast<uint32_t>(WaitState::kSocket));
+static_assert(WaitStateOf("wait/io/file/app/listen") == static_cast<uint32_t>(WaitState::kFile));
 
 // Writes the role of a thread: its name with '*' for each number that a program gives one of many threads, as in "worker-12", "Thread-3
 // (run)" and "pool-1-thread-7". Addresses, versions and lines of sources stay. Returns its length. REQUIRES: `to` has as many bytes as the

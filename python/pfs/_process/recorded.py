@@ -13,7 +13,9 @@ from pfs import _core
 from pfs._process import processes
 from pfs._process.segment import SegmentSource
 
-__all__ = ["GIL", "JOIN", "START", "hidden", "is_idle", "is_lock_wait", "is_noise", "is_recorded", "recorded", "tell_where"]
+__all__ = [
+    "GIL", "JOIN", "START", "hidden", "is_accept", "is_idle", "is_lock_wait", "is_noise", "is_recorded", "recorded", "tell_where",
+]  # fmt: skip
 
 # Locks of the interpreter, and what pfs and the kernel of a notebook do themselves: how often says nothing of a program. The wait
 # for the GIL (wait/synch/cond/python/gil) counts.
@@ -65,19 +67,28 @@ def is_lock_wait(name: str, source: str) -> bool:
     return is_lock and name != JOIN and not is_noise(name) and _MODULE_OF_WAITING.match(source) is None
 
 
+def is_accept(name: str) -> bool:
+    """Returns whether an instrument is that of listening sockets: a thread there has nothing to do until somebody connects.
+
+    thread_time and active_session_history call it idle, too: WaitStateOf in cpp/src/base/time_states.h.
+    """
+    return name.startswith("wait/io/socket/") and name.endswith("/listen")
+
+
 def is_idle(name: str, count: int, time: int, ran: int) -> bool:
     """Returns whether the waits of an instrument are those of threads that have nothing to do: a pool without work, a helper of a
     library.
 
-    That is so for a condition at which threads other than the first one waited for half of the time that the process ran, or
-    longer, and for 10 ms each time. A queue that is full, or a barrier, looks the same if threads wait there for as long: the
-    report lists it among the idle threads then. `pfs run --all` lists all conditions together.
+    That is so for a listening socket, always, and for a condition at which threads other than the first one waited for half of
+    the time that the process ran, or longer, and for 10 ms each time. A queue that is full, or a barrier, looks the same if
+    threads wait there for as long: the report lists it among the idle threads then. `pfs run --all` lists all conditions
+    together.
 
     Args:
         count, time: of the waits of threads other than the first one, which begins and ends the work. Times are picoseconds.
         ran: how long the process ran.
     """
-    return (
+    return is_accept(name) or (
         name.startswith("wait/synch/cond/")
         and not is_noise(name)
         and name != GIL

@@ -1,7 +1,7 @@
 // Each letter of the first argument is a thread that waits or computes for 300 ms: c computes, s sleeps, l waits for a lock, r reads a
-// pipe, w waits for a condition, p polls, x sleeps by an instruction of its own. At its end each thread prints its letter, its life, and
-// how long the kernel says that it computed and was runnable: nanoseconds. Second argument: f, a child of
-// fork() does all of it; k, it kills itself before the threads are joined.
+// pipe, w waits for a condition, p polls, a accepts a connection, x sleeps by an instruction of its own. At its end each thread prints its
+// letter, its life, and how long the kernel says that it computed and was runnable: nanoseconds. Second argument: f, a child of fork() does
+// all of it; k, it kills itself before the threads are joined.
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -17,7 +18,7 @@
 enum { kMilliseconds = 300 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, guard = PTHREAD_MUTEX_INITIALIZER, printing = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
-static int ends[2];
+static int ends[2], listener;
 
 static uint64_t now(clockid_t clock) {
   struct timespec time;
@@ -67,6 +68,9 @@ static void work(char letter) {
       while (pthread_cond_timedwait(&cond, &guard, &until) == 0) continue;
       pthread_mutex_unlock(&guard);
       return;
+    case 'a':
+      if (accept(listener, NULL, NULL) < 0) abort();
+      return;
     case 'p':
       poll(NULL, 0, kMilliseconds);
       return;
@@ -101,7 +105,15 @@ int main(int count, char** arguments) {
     const pid_t child = fork();
     if (child != 0) return waitpid(child, NULL, 0) == child ? 0 : 1;
   }
+  struct sockaddr address = {.sa_family = AF_UNIX};
+  socklen_t size = sizeof(sa_family_t);  // the kernel chooses the name
   if (pipe(ends) != 0) return 1;
+  if (strchr(arguments[1], 'a') != NULL) {
+    listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (bind(listener, &address, size) != 0 || listen(listener, 64) != 0) return 1;
+    size = sizeof address;
+    if (getsockname(listener, &address, &size) != 0) return 1;
+  }
   pthread_mutex_lock(&lock);
   for (size_t i = 0; i < letters; ++i) {
     jobs[i] = (struct Job){arguments[1][i], now(CLOCK_MONOTONIC)};
@@ -111,6 +123,7 @@ int main(int count, char** arguments) {
   pthread_mutex_unlock(&lock);
   for (size_t i = 0; i < letters; ++i) {
     if (arguments[1][i] == 'r' && write(ends[1], "x", 1) != 1) return 1;
+    if (arguments[1][i] == 'a' && connect(socket(AF_UNIX, SOCK_STREAM, 0), &address, size) != 0) return 1;
   }
   if (count > 2 && arguments[2][0] == 'k' && write(2, "killed", 6) == 6) raise(SIGKILL);
   for (size_t i = 0; i < letters; ++i) pthread_join(threads[i], NULL);

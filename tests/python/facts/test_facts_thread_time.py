@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -26,6 +27,7 @@ STATES = {
     "r": "wait/io/file",
     "w": "wait/synch/cond",
     "p": "idle",
+    "a": "idle",
     "x": "elsewhere",
 }
 TICK = 10_000_000_000  # picoseconds to which the kernel tells the begin of a process
@@ -85,15 +87,15 @@ def test_G16_the_states_of_a_thread_are_its_life(tmp_path: Path) -> None:
 
 def test_G16_threads_of_one_routine_are_one_role_after_their_ends_too(tmp_path: Path) -> None:
     program = compiled(tmp_path, "thread_time")
-    output, segment = kept(tmp_path, program, "cslrwpxcslrwpx")
+    output, segment = kept(tmp_path, program, "cslrwpxacslrwpxa")
     total = sum(int(line.split()[1]) for line in output.splitlines())
     times = times_of(segment)
     (states,) = workers(times)
-    assert -14 * SLACK <= sum(states.values()) - total * 1000 <= 0.02 * total * 1000 + 14 * LATER
+    assert -16 * SLACK <= sum(states.values()) - total * 1000 <= 0.02 * total * 1000 + 16 * LATER
     assert set(STATES.values()) <= set(states)
     with pfs.attach(str(segment)) as schema:
         count = schema.table("thread_time", where="NAME like 'thread/thread_time/%' and STATE = 'computing'")["COUNT_THREADS"]
-        assert list(count) == [14]
+        assert list(count) == [16]
         with pytest.raises(pfs.errors.Error):
             schema.truncate("thread_time")
 
@@ -196,6 +198,45 @@ def test_G16_a_process_that_lives_has_its_time_so_far(tmp_path: Path) -> None:
     grown = second["wait/system/sleep"] - first["wait/system/sleep"]
     assert abs(grown - (end - begin) * 1000) <= 0.3 * (end - begin) * 1000
     assert grown >= 0.98 * (sum(second.values()) - sum(first.values())) - SLACK  # its start takes longer on a busy machine
+
+
+def test_G16_a_thread_that_accepts_is_idle_in_each_answer(tmp_path: Path) -> None:
+    """The tables and the report agree about a thread that waits for a connection, also where it is the first one."""
+    program = tmp_path / "accepts.py"
+    program.write_text(
+        "import socket, sys\n"
+        "listener = socket.create_server(('127.0.0.1', 0))\n"
+        "print(listener.getsockname()[1], flush=True)\n"
+        "with listener.accept()[0] as one: one.recv(1)\n"
+    )
+    report = tmp_path / "report"
+    command: list[str | Path] = [*PFS, "run", "--keep", "--json", "-o", report, "--", sys.executable, program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        (segment,) = (tmp_path / "segments").glob("*/*.pfs")
+        with pfs.attach(str(segment)) as schema:
+            for _ in range(600):
+                sessions = schema.table("active_sessions", where="EVENT_NAME LIKE 'wait/io/socket/%/listen'")
+                if len(sessions):
+                    break
+                time.sleep(0.1)
+            time.sleep(0.5)
+        with socket.create_connection(("127.0.0.1", port)) as link:
+            link.send(b"x")
+        assert process.wait() == 0
+    assert list(sessions["THREAD_STATE"]) == ["IDLE"]
+    assert list(sessions["WAIT_CLASS"]) == ["idle"]
+    found = json.loads(report.read_text())
+    of_idle = sum(row["time"] for row in found["thread_time"] if row["state"] == "idle")
+    assert of_idle >= 0.4e12
+    assert not any(row["state"] == "wait/io/socket" and row["time"] > 0.1e12 for row in found["thread_time"])
+    (row,) = [row for row in found["idle"] if row["name"].endswith("/listen")]
+    assert row["time"] >= 0.4e12
+    classes = {row["class"]: row["time"] for row in found["classes"]}
+    assert classes["idle (poll, select, epoll, accept)"] >= row["time"]
+    assert classes["sockets"] < 0.4e12
+    assert found["findings"] == []
 
 
 def test_threads_of_python_have_roles_without_their_numbers(tmp_path: Path) -> None:

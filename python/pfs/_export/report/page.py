@@ -261,7 +261,7 @@ def _flame(report: Report) -> list[list[Any]]:
             key = (kind, color_of(name), clean(words.removeprefix("wait/")), clean(line))
             found[key] = found.get(key, 0) + time
     for wait in report.open:
-        if (kind := class_of(wait.name)) is not None:
+        if wait.name not in report.idle and (kind := class_of(wait.name)) is not None and wait.name != "idle":
             key = (kind, color_of(wait.name), clean(wait.name.removeprefix("wait/")), clean(wait.source))
             found[key] = found.get(key, 0) + wait.time
     for (_, state), (_, time) in report.times.items():

@@ -33,7 +33,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pfs._process.findings.queues import Covered, Wait, add_queues, threads_waited_for, times_outside
-from pfs._process.recorded import GIL, JOIN, START, is_lock_wait, is_noise
+from pfs._process.recorded import GIL, JOIN, START, is_accept, is_lock_wait, is_noise
 from pfs._read.places.readable import Readable
 from pfs._read.show import command_text, storable
 from pfs.errors import StateError
@@ -131,11 +131,13 @@ _MOST_ROWS = 500_000  # of histories: later processes give their sums only
 
 
 def kind_of(name: str, place: str | None) -> str:
-    """Returns `lock`, `work` (a worker waits for work in a lock of Python), `gil`, `cond`, `file`, `socket`, `child` ..."""
+    """Returns `lock`, `work` (a worker waits for work in a lock of Python), `gil`, `cond`, `file`, `socket`, `accept` ..."""
     if name in _KINDS:
         return _KINDS[name]
     if is_noise(name):
         return "noise"
+    if is_accept(name):
+        return "accept"
     found = _KIND.match(name)
     kind = found[1] if found is not None else name.partition("/")[0]
     if kind in ("mutex", "rwlock", "prlock", "sxlock"):
@@ -328,6 +330,6 @@ class Facts:
         add_queues(p, waits, statements, scale, more, self._insert)
         if any(wait.kind == "child" for wait in waits):
             return 0
-        idle = [wait for wait in waits if wait.thread == 1 and wait.kind == "idle"]
+        idle = [wait for wait in waits if wait.thread == 1 and wait.kind in ("idle", "accept")]
         queued = [(t0, t1) for _, name, *_, t0, t1, _ in tasks if name == "lock"]
         return sum(int(time * scale[wait.name]) for wait, time in zip(idle, times_outside(idle, queued), strict=True))

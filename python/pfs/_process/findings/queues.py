@@ -39,6 +39,7 @@ _DOES = {
     "lock": "waits for another lock",
     "gil": "waits for the GIL",
     "idle": "waits in poll",
+    "accept": "waits for a connection",
     "file": "does I/O",
     "socket": "does I/O",
 }

@@ -16,7 +16,7 @@ RULES = (
         f"""
 with o as (
   select *, lead(t0) over (partition by p, thread, object order by t0, event) next
-  from wait where kind = 'socket' and name not like '%/udp' and name not like '%/listen'),
+  from wait where kind = 'socket' and name not like '%/udp'),
 c as (
   select p, name, sum(op = 'connect') connects, sum(op = 'send') sends, max(scale) scale, max(more) more, max(file) peer,
     sum(iif(op in ('connect', 'close', 'shutdown', 'create'), dt, 0)
@@ -41,7 +41,7 @@ with refused as (  -- by connect(), or by the option SO_ERROR of a socket that c
     or (op = 'opt' and error in (:timed_out, :refused, :no_host, :no_network))),
 o as (
   select p, thread, name, op, place, t1, dt, more, lead(op) over (partition by p, thread, object order by t0, event) next
-  from wait where kind = 'socket' and op <> 'opt' and name not like '%/udp' and name not like '%/listen'),
+  from wait where kind = 'socket' and op <> 'opt' and name not like '%/udp'),
 failed as (
   select * from o where op = 'connect' and next = 'close'),
 all_failed as (select p, sum(failed) n from refused group by p having n > 0)
@@ -323,8 +323,8 @@ from c where n between :children and :many and not together and dt > n * :long_c
         f"""
 with t as (
   select p, thread,
-    sum(case when kind = 'socket' and name not like '%/accepted' and name not like '%/listen' then dt end) * 1.0 io,
-    coalesce(sum(case when kind in ('work', 'cond', 'join', 'idle') then dt end), 0) idle, max(t1) - min(t0) span,
+    sum(case when kind = 'socket' and name not like '%/accepted' then dt end) * 1.0 io,
+    coalesce(sum(case when kind in ('work', 'cond', 'join', 'idle', 'accept') then dt end), 0) idle, max(t1) - min(t0) span,
     sum(kind = 'socket' and op = 'recv' and name not like '%/accepted' and dt > 1e9) n
   from wait group by p, thread)
 select p, count(*) threads, max(span) stake, cast(avg(io / span) * 100 as int) percent,

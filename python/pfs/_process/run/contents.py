@@ -142,15 +142,18 @@ def contents(report: Report, limit: int, everything: bool = False) -> list[str |
 
     other("Locks", report.locks)
     add("Blocked longest by a lock", "longest|count|time|name|line", block, report.longest_blocked(limit), 2)
-    conditions = dict(report.conditions)
-    for name, numbers in report.idle.items() if everything else ():
-        add_up(conditions, name, numbers, longest=2)
+    conditions, sockets = dict(report.conditions), dict(report.sockets)
+    for name, numbers in report.idle.items():  # listening sockets and conditions
+        if not everything:
+            sockets.pop(name, None)
+        elif name not in sockets:
+            add_up(conditions, name, numbers, longest=2)
     other("Conditions", conditions, most(conditions, 1), least)
     other("Other waits", report.waits, most(report.waits, 1), least)
     of_files = most({name: numbers for name, numbers in files.items() if name in report.files}, 0)
     columns = "time|reads|read|writes|written|"
     add("Files", f"{columns}file", io, largest(files, 0, limit), 0, of_files)
-    add("Sockets", f"{columns}name", io, some(report.sockets, 0), 0, most(report.sockets, 0))
+    add("Sockets", f"{columns}name", io, some(sockets, 0), 0, most(sockets, 0))
     peers = max((numbers[1] for numbers in report.peers.values()), default=0)
     add("Addresses of sockets", "time|count|longest|name|address", peer, largest(report.peers, 1, limit), 1, peers)
     of_statements = most(report.statements, 1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pfs._process.attach import attach
 from pfs._process.findings.facts import Facts
 from pfs._process.findings.find import Finding, find
-from pfs._process.recorded import GIL, JOIN, is_idle, is_lock_wait
+from pfs._process.recorded import GIL, JOIN, is_accept, is_idle, is_lock_wait
 from pfs._read.places.elf import LEFT
 from pfs._read.places.readable import Readable
 from pfs._read.show import command_text
@@ -40,7 +40,7 @@ _CLASSES = {
     "wait/io/file/": "files",
     "wait/io/socket/": "sockets",
     "wait/app/": "waits of the program's own",
-    "idle": "idle (poll, select, epoll)",
+    "idle": "idle (poll, select, epoll, accept)",
 }
 _LOCKS = ("wait/synch/mutex/", "wait/synch/rwlock/")
 _IDLE = "idle threads (a condition)"
@@ -76,6 +76,8 @@ _MEMORY = ("COUNT_ALLOC", "SUM_NUMBER_OF_BYTES_ALLOC", "CURRENT_NUMBER_OF_BYTES_
 
 def class_of(name: str) -> str | None:
     """Returns the class of waits that an instrument belongs to."""
+    if is_accept(name):
+        return _CLASSES["idle"]
     if kind := _SYSTEM_WAIT.match(name):
         return _SYSTEM_CLASSES.get(kind[1], kind[1])
     return next((text for prefix, text in _CLASSES.items() if name.startswith(prefix)), None)
@@ -107,7 +109,7 @@ class Report:
     classes: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
     locks: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
     conditions: dict[str, list[int]] = field(default_factory=dict)  # for what other threads do: as locks
-    idle: dict[str, list[int]] = field(default_factory=dict)  # conditions at which threads have nothing to do: as locks
+    idle: dict[str, list[int]] = field(default_factory=dict)  # where threads have nothing to do: as locks
     waits: dict[str, list[int]] = field(default_factory=dict)  # for children, time, signals ...: as locks
     blocked: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # by lock and line of the wait: as locks
     holders: dict[tuple[str, str, str], list[int]] = field(
@@ -213,7 +215,7 @@ def add(report: Report, source: Recorded) -> None:
     lines = {row[0]: row[4] for row in waits}
     told_apart = _ToldApart(source, {name for name, (_, time, _) in sums.items() if time > 0})
     for name, numbers in sums.items():
-        kind = _IDLE if name in idle else class_of(name)
+        kind = class_of(name) if name not in idle or is_accept(name) else _IDLE
         if kind is not None:
             add_up(report.classes, kind, numbers, longest=2)
         if name in idle:
