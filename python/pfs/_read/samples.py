@@ -64,7 +64,7 @@ class Sample:
     lost: int  # events, objects and rows that could not be recorded
     running: dict[str, dict[tuple[Any, ...], int]] = field(default_factory=dict)  # picoseconds so far of the events that run
     blocked: list[Blocked] = field(default_factory=list)  # those that have waited for some time
-    times: dict[str, int] = field(default_factory=dict)  # of all threads by state of thread_time: picoseconds
+    times: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)  # by role and state of thread_time: threads, time
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def take(
     columns = list(dict.fromkeys(["PART", "EVENT_NAME", *(name for part in SECTIONS for name in (*part.key, *part.sums))]))
     rows = source.rows(_TABLE, columns)
     threads = source.rows("threads", ("THREAD_ID", "NAME"))
-    states = source.rows("thread_time", ("NAME", "STATE", "SUM_TIMER_WAIT"))
+    states = source.rows("thread_time", ("NAME", "STATE", "COUNT_THREADS", "SUM_TIMER_WAIT"))
     missing = sum(losses(source).values())
     # After the sums: an event that ends in between is missing for one interval, and counts in none twice.
     taken, now = time.monotonic(), source.now()
@@ -152,9 +152,11 @@ def take(
             sample.now[event.thread] = event.name
     sample.running = _running_times(in_words)
     sample.blocked = [row.in_words(names) for row in waiting]
-    for name, state, spent in states:
+    for name, state, count, spent in states:
         if not name.startswith("("):  # processor time of no thread
-            sample.times[state] = sample.times.get(state, 0) + spent
+            key = names.name(name), state  # users may give two roles one name
+            of_others, others = sample.times.get(key, (0, 0))
+            sample.times[key] = (of_others + count, others + spent)
     return sample
 
 

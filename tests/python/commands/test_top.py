@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import itertools
 import os
 import re
 import subprocess
@@ -212,6 +213,39 @@ def test_a_share_is_whole_on_a_small_screen() -> None:
     assert cut_at_comma(line, len(line)) == line
     assert cut_at_comma(line, len(line) - 1) == "threads: mutexes 60 %, computing 30 %"
     assert cut_at_comma(line, 12) == line[:12]
+
+
+_ROLES = """
+import threading, time
+stop = threading.Event()
+def nap():
+    while not stop.is_set(): time.sleep(0.01)
+def spin():
+    while not stop.is_set(): pass
+helpers = [pfs.Thread(target=nap, name=f"app/napper-{i}") for i in range(2)] + [pfs.Thread(target=spin, name="app/spinner")]
+for helper in helpers: helper.start()
+time.sleep(0.3)
+"""
+
+
+def test_threads_have_a_line_for_each_role_where_there_is_room(program: Subject) -> None:
+    program.do(_ROLES)
+    with pfs.attach(program.path) as schema:
+        process = Process(schema)
+        time.sleep(0.3)
+        process.look()
+        tall, small = (text_of(process, View(1.0), 100, height) for height in (40, 24))
+        (at,) = [at for at, line in enumerate(tall) if line.startswith("threads: ")]
+        roles = dict(line[2:].split(": ") for line in itertools.takewhile(lambda line: line.startswith("  "), tall[at + 1 :]))
+        assert {"python/app/napper-*", "python/app/spinner"} <= set(roles)
+        assert len(roles) <= 4
+        assert "computing" in roles["python/app/spinner"]
+        assert "computing" not in roles["python/app/napper-*"].partition(",")[0]
+        assert (len(tall), len(small)) == (40, 24)
+        assert not any("napper-*" in line for line in small)
+    program.do("stop.set(); [helper.join() for helper in helpers]")
+    printed = run_top(program, "--count", "1").stdout
+    assert "\n  python/app/napper-*: " in printed
 
 
 def test_parts_get_the_lines_that_they_need() -> None:

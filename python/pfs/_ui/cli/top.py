@@ -18,7 +18,7 @@ from rich.text import Text
 from pfs._process import by_name
 from pfs._process.attach import Schema, attach
 from pfs._process.findings.ask import LastMinute
-from pfs._process.run.where_time import in_percent
+from pfs._process.run.where_time import rows_by_role
 from pfs._process.segment import SegmentSource
 from pfs._read.past import Past, past
 from pfs._read.places.readable import Readable
@@ -38,7 +38,9 @@ from pfs.errors import Error, InvalidValue, UnknownColumn
 __all__ = ["View", "lines", "live", "top"]
 
 _NAME, _NUMBER = 16, 9  # columns that a name needs, and that a number takes
-_TALL = 24  # lines that a screen needs for remarks
+_TALL = 24  # lines that a screen needs for remarks,
+_TALLER = 30  # and for a line of each role of threads
+_MOST_ROLES = 3
 _WIDE = 160  # columns from which two parts stand side by side
 
 _EXTRA_TEXTS: dict[str, Callable[[int], str]] = {"read/s": bytes_text, "written/s": bytes_text}
@@ -158,9 +160,18 @@ class Process:
     @property
     def remarks(self) -> list[str]:
         """Returns a line with the shares of what the threads did since the sample before, and the lines of a finding."""
+        return [f"threads: {row[3]}" for row in self._roles()[:1]] + self.minute.lines() + self._finding
+
+    @property
+    def roles(self) -> list[str]:
+        """Returns lines that stand below the first remark: what the threads of the largest roles did, if there are several."""
+        rows = self._roles()[1:]
+        return [f"  {plain(name)}: {shares}" for _, _, name, shares in rows] if len(rows) > 1 else []
+
+    def _roles(self) -> list[list[str]]:
         before = {} if self.before is None else self.before.times
-        times = {state: max(0, time - before.get(state, 0)) for state, time in self.after.times.items()}
-        return [f"threads: {in_percent(times)}"] * any(times.values()) + self.minute.lines() + self._finding
+        times = {key: (threads, max(0, time - before.get(key, (0, 0))[1])) for key, (threads, time) in self.after.times.items()}
+        return rows_by_role(times, _MOST_ROLES) if any(time for _, time in times.values()) else []
 
     def ceiling(self) -> str:
         """Returns what pfs costs and what its ceiling has changed; "" without a ceiling."""
@@ -262,6 +273,13 @@ def parts_of(process: Sampler, view: View, sections: Sequence[Section], width: i
     return tables
 
 
+def remarks_of(process: Sampler, with_roles: bool) -> list[str]:
+    """Returns the remarks, with a line for each role of threads of one process below the line for all threads."""
+    remarks = process.remarks
+    roles = process.roles if with_roles and isinstance(process, Process) else []
+    return [*remarks[:1], *roles, *remarks[1:]]
+
+
 def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
     """Returns the screen, with exactly `height` lines."""
     lines = [line[:width] for line in process.headline().split("\n")]
@@ -284,7 +302,7 @@ def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
     waiting = blocked_screen(process.blocked, width, max(1, min(height // 2, height - len(head) - 3)))
     head += [Text(line, style="bold red" if at == 0 else "") for at, line in enumerate(waiting)]
     if height >= _TALL:
-        head += [Text(cut_at_comma(line, width)) for line in process.remarks]
+        head += [Text(cut_at_comma(line, width)) for line in remarks_of(process, with_roles=height >= _TALLER)]
     chosen = list(process.sections) if view.section == 0 else [process.sections[view.section - 1]]
     left = height - len(head) - 1
     if len(chosen) > 1 and width >= _WIDE and left >= 4:
@@ -331,7 +349,7 @@ def lines(process: Sampler, view: View, count: int | None, limit: int, to_stderr
     chosen = process.sections if view.section == 0 else [process.sections[view.section - 1]]
     while count != 0 and not view.is_over:
         click.echo(process.headline(), err=to_stderr)
-        for line in [*blocked_lines(process.blocked), *process.remarks]:
+        for line in [*blocked_lines(process.blocked), *remarks_of(process, with_roles=True)]:
             click.echo(line, err=to_stderr)
         for section in chosen:
             rows = process.rows(section, view.choice)[:limit]
