@@ -279,6 +279,66 @@ def test_ten_idle_threads_do_not_hide_the_lock_that_hurts(tmp_path: Path) -> Non
     assert "\nIdle threads\n" not in subprocess.run(command, check=True, capture_output=True, text=True).stderr
 
 
+HELPER = """
+#include <pthread.h>
+#include <semaphore.h>
+#include <unistd.h>
+static pthread_mutex_t jobs_lock = PTHREAD_MUTEX_INITIALIZER, orders_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t jobs = PTHREAD_COND_INITIALIZER;
+static int is_over;
+static void* help(void* none) {
+  pthread_mutex_lock(&jobs_lock);
+  while (!is_over) pthread_cond_wait(&jobs, &jobs_lock);
+  pthread_mutex_unlock(&jobs_lock);
+  return none;
+}
+static sem_t is_held;
+static void* hold(void* none) {
+  pthread_mutex_lock(&orders_lock);
+  sem_post(&is_held);
+  usleep(200000);
+  pthread_mutex_unlock(&orders_lock);
+  return none;
+}
+int main(void) {
+  pthread_t helper, holder;
+  pthread_create(&helper, 0, help, 0);
+  pthread_create(&holder, 0, hold, 0);
+  sem_wait(&is_held);
+  pthread_mutex_lock(&orders_lock);
+  pthread_mutex_unlock(&orders_lock);
+  pthread_join(holder, 0);
+  pthread_mutex_lock(&jobs_lock);
+  is_over = 1;
+  pthread_cond_signal(&jobs);
+  pthread_mutex_unlock(&jobs_lock);
+  return pthread_join(helper, 0);
+}
+"""
+
+
+def test_a_helper_of_a_library_without_work_is_an_idle_thread(tmp_path: Path) -> None:
+    (tmp_path / "helper.c").write_text(HELPER)
+    subprocess.run(["cc", "-g", "-o", tmp_path / "helper", tmp_path / "helper.c", "-pthread"], check=True)
+    report = report_of(tmp_path, tmp_path / "helper")
+    assert [row["name"] for row in report["idle"]] == ["wait/synch/cond/helper/jobs"]
+    assert not any("jobs" in row["name"] for row in report["conditions"])
+    assert report["blocked"][0]["name"] == "wait/synch/mutex/helper/orders_lock"
+    text = subprocess.run([*PFS, "run", "--", tmp_path / "helper"], check=True, capture_output=True, text=True).stderr
+    assert text.index("\nLocks\n") < text.index("orders_lock") < text.index("\nIdle threads\n") < text.index("cond/helper/jobs")
+
+
+def test_a_line_of_names_says_whether_a_condition_is_idle(tmp_path: Path) -> None:
+    (tmp_path / "helper.c").write_text(HELPER)
+    subprocess.run(["cc", "-g", "-o", tmp_path / "helper", tmp_path / "helper.c", "-pthread"], check=True)
+    (tmp_path / "names").write_text("helper/jobs -> (not idle)\n*is_held* -> (idle)\n*is_held* -> shop/SEM_held\n")
+    command: list[str | Path] = [*PFS, "run", "--json", "-o", tmp_path / "report", "--names", tmp_path / "names"]
+    subprocess.run([*command, "--", tmp_path / "helper"], check=True, timeout=60)
+    report = json.loads((tmp_path / "report").read_text())
+    assert [row["name"] for row in report["idle"]] == ["wait/synch/cond/shop/SEM_held"]
+    assert [row["name"] for row in report["conditions"]] == ["wait/synch/cond/helper/jobs"]
+
+
 # A program, how it is built and run, and the place where it waits.
 C = """
 #include <pthread.h>

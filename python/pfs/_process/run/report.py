@@ -211,7 +211,7 @@ def add(report: Report, source: Recorded) -> None:
     for thread, name, time in _add_open(report, source, source.pid, names):
         for there in (sums, of_first) if thread == _FIRST_THREAD else (sums,):
             add_up(there, name, (1, time, time), longest=2)
-    idle = _idle_in(source, sums, of_first)
+    idle = _idle_in(source, sums, of_first, names)
     lines = {row[0]: row[4] for row in waits}
     told_apart = _ToldApart(source, {name for name, (_, time, _) in sums.items() if time > 0})
     for name, numbers in sums.items():
@@ -257,11 +257,13 @@ def add(report: Report, source: Recorded) -> None:
     report.facts.add(source)
 
 
-def _idle_in(source: Recorded, sums: Mapping[str, Sequence[int]], of_first: dict[str, list[int]]) -> set[str]:
+def _idle_in(source: Recorded, sums: Mapping[str, Sequence[int]], of_first: dict[str, list[int]], names: Readable) -> set[str]:
     """Returns the instruments at which threads have nothing to do. `of_first`: the first thread's open waits."""
     ran = source.now()
 
     def idle(name: str) -> bool:
+        if name.startswith("wait/synch/cond/") and (said := names.is_idle(name)) is not None:
+            return said
         count, time, _ = sums[name]
         count_of_first, time_of_first, _ = of_first.get(name, (0, 0, 0))
         return is_idle(name, count - count_of_first, time - time_of_first, ran)

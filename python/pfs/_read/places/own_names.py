@@ -19,6 +19,7 @@ __all__ = ["BESIDE", "OwnNames", "names_for", "parse"]
 BESIDE = "names"  # the file in the folder of a run
 _ARROW = "->"
 _CALLER = "(caller)"  # stands for a name: the pattern is a symbol, whose locks are its caller's
+_IDLE = {"(idle)": True, "(not idle)": False}  # stand for a name: whether threads that wait at the condition have nothing to do
 _SYMBOL = re.compile(r"[\w.$@]+\*?")
 _MOST_BYTES = 1 << 24
 # What stands before the part of a name that the user replaces.
@@ -31,6 +32,7 @@ class OwnNames:
 
     lines: tuple[tuple[re.Pattern[str], str], ...] = ()
     wrappers: tuple[str, ...] = ()  # functions that take a lock for their caller
+    idle: tuple[tuple[re.Pattern[str], bool], ...] = ()
 
     def name(self, candidates: Iterable[str]) -> str | None:
         """Returns the user's name of an instrument, behind its family (wait/synch/mutex/), or None.
@@ -45,6 +47,11 @@ class OwnNames:
                     return family + own
         return None
 
+    def is_idle(self, candidates: Iterable[str]) -> bool | None:
+        """Returns whether the user says that threads which wait at a condition are idle, or None. `candidates`: as for `name`."""
+        names = list(candidates)
+        return next((is_idle for pattern, is_idle in self.idle if any(map(pattern.fullmatch, names))), None)
+
 
 def parse(text: str, file: str) -> OwnNames:
     """Reads the text of a file of names. Empty lines, and those that begin with ``#``, have no meaning.
@@ -52,7 +59,7 @@ def parse(text: str, file: str) -> OwnNames:
     Raises:
         InvalidValue: a line is wrong. The message has its number, and what is legal.
     """
-    lines, wrappers = [], []
+    lines, wrappers, idle = [], [], []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -75,8 +82,12 @@ def parse(text: str, file: str) -> OwnNames:
             wrappers.append(pattern)
             continue
         # A pattern that begins inside a name begins after a "/".
-        lines.append((re.compile(rf"(?:.*/)?{fnmatch.translate(pattern)}", re.DOTALL), own))
-    return OwnNames(tuple(lines), tuple(wrappers))
+        compiled = re.compile(rf"(?:.*/)?{fnmatch.translate(pattern)}", re.DOTALL)
+        if own in _IDLE:
+            idle.append((compiled, _IDLE[own]))
+        else:
+            lines.append((compiled, own))
+    return OwnNames(tuple(lines), tuple(wrappers), tuple(idle))
 
 
 def names_for(segment: str | None) -> OwnNames:

@@ -58,7 +58,16 @@ class Readable:
             self._names[name] = self._name(name)
         return self._names[name]
 
+    def is_idle(self, name: str) -> bool | None:
+        """Returns whether the user says that threads which wait at a condition are idle, or None."""
+        return self._own.is_idle(self._candidates(name)) if self._own.idle else None
+
     def _name(self, name: str) -> str:
+        candidates = self._candidates(name)
+        return self._own.name(candidates) or candidates[-1]
+
+    def _candidates(self, name: str) -> tuple[str, str, str]:
+        """Returns a name with an offset, with a symbol, and with a symbol and a line."""
         words = symbol = name
         if _IN_NAME.search(name) is not None:
             if self._about is None or name not in self._about:  # it may be new
@@ -67,7 +76,7 @@ class Readable:
             if (place := place_of(self._about.get(name))) is not None:
                 words = _IN_NAME.sub(lambda _: in_words(place) or _[0], name)
                 symbol = _IN_NAME.sub(lambda _: symbol_of(place) or _[0], name)
-        return self._own.name((name, symbol, words)) or words
+        return name, symbol, words
 
     def source(self, text: str | None) -> str | None:
         """Returns a SOURCE with its symbol and line."""
