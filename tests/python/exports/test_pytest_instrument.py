@@ -172,6 +172,44 @@ def test_written(tmp_path): shop.order(tmp_path / "orders", 2)
     assert "2 failed, 1 passed" in said
 
 
+def test_a_limit_of_waits_for_locks_counts_no_join_and_no_idle_pool(session: Session) -> None:
+    tests = """
+import concurrent.futures, threading, time
+import pytest
+
+pytestmark = pytest.mark.pfs_budget(max_lock_wait="50ms")
+
+def test_join():
+    thread = threading.Thread(target=time.sleep, args=(0.3,))
+    thread.start()
+    thread.join()
+
+def test_pool():
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(abs, range(9)))
+        time.sleep(0.3)
+        pool.submit(abs, 1).result()
+
+def test_held():
+    lock = threading.Lock()
+    def hold():
+        with lock:
+            taken.set()
+            time.sleep(0.3)
+    taken = threading.Event()
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait()
+    with lock:
+        pass
+    thread.join()
+"""
+    said = session("--pfs-instrument", tests=tests, status=1).stdout
+    assert "1 failed, 2 passed" in said, said
+    assert "FAILED test_shop.py::test_held" in said
+    assert "max_lock_wait: " in said
+
+
 def test_a_setting_records_as_the_option_does(session: Session) -> None:
     tests = f"""
 import pytest, shop

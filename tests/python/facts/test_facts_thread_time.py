@@ -254,6 +254,24 @@ def test_threads_of_python_have_roles_without_their_numbers(tmp_path: Path) -> N
     assert naps["wait/system/sleep"] >= 0.9 * sum(naps.values())
 
 
+def test_what_a_static_child_computed_was_not_seen(tmp_path: Path) -> None:
+    """Its processor time is in a row of its own, and in none of the others."""
+    (tmp_path / "spin.c").write_text(
+        "#include <time.h>\nint main(void) { while (clock() < CLOCKS_PER_SEC / 2) continue; return 0; }\n"
+    )
+    made = subprocess.run(["cc", "-static", "-o", tmp_path / "spin", tmp_path / "spin.c"], capture_output=True)
+    if made.returncode != 0:
+        pytest.skip("cc -static does not work here")
+    report = tmp_path / "report"
+    run(*PFS, "run", "-o", report, "--", "sh", "-c", f"{tmp_path}/spin; exit 0", check=True)
+    where = report.read_text().partition("\nWhere the time went\n")[2].partition("\n\n")[0]
+    (row,) = [line for line in where.splitlines() if "(not seen)" in line]
+    unseen, unit = row.split()[:2]
+    assert row.endswith("(not seen)  computing in processes and threads that pfs did not record")
+    assert 0.5 <= float(unseen) / {"ms": 1000, "s": 1}[unit] < 1.5
+    assert "child processes" in where.splitlines()[1]
+
+
 def test_the_report_has_where_the_time_went(tmp_path: Path) -> None:
     program = compiled(tmp_path, "thread_time")
     report = tmp_path / "report"

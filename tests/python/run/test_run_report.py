@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -344,6 +345,49 @@ def test_what_has_not_ended_stands_above_all_and_counts(tmp_path: Path) -> None:
     assert [(row["source"], row["deadlock"] is not None) for row in found["not_ended"]].count(("hang.py:7", True)) == 1
     mutexes = next(row for row in found["classes"] if row["class"] == "mutexes")
     assert mutexes["time"] >= 2 * 900_000_000_000
+
+
+HANG = """
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t a = PTHREAD_MUTEX_INITIALIZER, b = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t both;
+static void* other(void* none) {
+  pthread_mutex_lock(&b);
+  pthread_barrier_wait(&both);
+  pthread_mutex_lock(&a);
+  return none;
+}
+int main(void) {
+  pthread_t thread;
+  pthread_barrier_init(&both, 0, 2);
+  pthread_create(&thread, 0, other, 0);
+  pthread_mutex_lock(&a);
+  pthread_barrier_wait(&both);
+  write(1, "x", 1);
+  pthread_mutex_lock(&b);
+}
+"""
+
+
+def test_an_interrupt_from_the_terminal_ends_the_deadlock_and_the_report_has_it(tmp_path: Path) -> None:
+    """Ctrl-C reaches `pfs run` and the program at once. C: a thread of Python would take the signal only when it runs again."""
+    (tmp_path / "hang.c").write_text(HANG)
+    subprocess.run(["cc", "-w", "-g", "-o", tmp_path / "hang", tmp_path / "hang.c", "-pthread"], check=True)
+    report = tmp_path / "report"
+    command: list[str | Path] = [*PFS, "run", "-o", report, "--", tmp_path / "hang"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b"x"
+        time.sleep(0.5)
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode in (130, -signal.SIGINT)
+    text = report.read_text()
+    assert re.search(r"^DEADLOCK: 2 threads wait for each other for ", text, re.MULTILINE), text
+    assert text.index("DEADLOCK: ") < text.index("Not ended when the program did") < text.index("\nWaited for\n")
+    for line in (9, 19):
+        assert f"hang.c:{line}" in text
 
 
 def test_a_program_that_is_killed_while_it_waits_says_for_what(tmp_path: Path) -> None:
