@@ -339,6 +339,93 @@ def test_a_line_of_names_says_whether_a_condition_is_idle(tmp_path: Path) -> Non
     assert [row["name"] for row in report["conditions"]] == ["wait/synch/cond/helper/jobs"]
 
 
+LIBRARY_OF_LOCKS = """
+#include <pthread.h>
+#include <stdlib.h>
+pthread_mutex_t* CRYPTO_THREAD_lock_new(void) {
+  pthread_mutex_t* const lock = malloc(sizeof *lock);
+  pthread_mutex_init(lock, 0);
+  return lock;
+}
+int CRYPTO_THREAD_write_lock(pthread_mutex_t* lock) { return pthread_mutex_lock(lock) == 0; }
+int CRYPTO_THREAD_unlock(pthread_mutex_t* lock) { return pthread_mutex_unlock(lock) == 0; }
+void rb_native_mutex_initialize(pthread_mutex_t* lock) { pthread_mutex_init(lock, 0); }
+void rb_native_mutex_lock(pthread_mutex_t* lock) { pthread_mutex_lock(lock); }
+void rb_native_mutex_unlock(pthread_mutex_t* lock) { pthread_mutex_unlock(lock); }
+// parking_lot, mangled as Rust's old and new compilers do
+void _ZN11parking_lot9raw_mutex8RawMutex9lock_slow17h0123456789abcdefE(pthread_mutex_t* lock) { pthread_mutex_lock(lock); }
+void _RNvMNtCs1234_11parking_lot9raw_mutexNtB2_8RawMutex9lock_slow(pthread_mutex_t* lock) { pthread_mutex_lock(lock); }
+"""
+USERS_OF_LOCKS = """
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <unistd.h>
+pthread_mutex_t* CRYPTO_THREAD_lock_new(void);
+int CRYPTO_THREAD_write_lock(pthread_mutex_t*), CRYPTO_THREAD_unlock(pthread_mutex_t*);
+void rb_native_mutex_initialize(pthread_mutex_t*), rb_native_mutex_lock(pthread_mutex_t*);
+void rb_native_mutex_unlock(pthread_mutex_t*);
+void _ZN11parking_lot9raw_mutex8RawMutex9lock_slow17h0123456789abcdefE(pthread_mutex_t*);
+void _RNvMNtCs1234_11parking_lot9raw_mutexNtB2_8RawMutex9lock_slow(pthread_mutex_t*);
+static pthread_mutex_t parked = PTHREAD_MUTEX_INITIALIZER, parked_too = PTHREAD_MUTEX_INITIALIZER;
+static sem_t is_held;
+static void* hold(void* lock) {
+  pthread_mutex_lock(lock);
+  sem_post(&is_held);
+  usleep(200000);
+  pthread_mutex_unlock(lock);
+  return lock;
+}
+static pthread_t held(pthread_mutex_t* lock) {
+  pthread_t thread;
+  pthread_create(&thread, 0, hold, lock);
+  sem_wait(&is_held);
+  return thread;
+}
+#define WAIT(lock, call) do { const pthread_t by = held(lock); call; pthread_mutex_unlock(lock); pthread_join(by, 0); } while (0)
+int main(void) {
+  pthread_mutex_t *const first = CRYPTO_THREAD_lock_new(), *const second = CRYPTO_THREAD_lock_new();
+  CRYPTO_THREAD_write_lock(first);  // taken: openssl 1
+  CRYPTO_THREAD_unlock(first);
+  CRYPTO_THREAD_write_lock(second);  // taken: openssl 2
+  CRYPTO_THREAD_unlock(second);
+  WAIT(first, CRYPTO_THREAD_write_lock(first));  // waits: openssl 1
+  WAIT(second, CRYPTO_THREAD_write_lock(second));  // waits: openssl 2
+  pthread_mutex_t* const vm = malloc(sizeof *vm), *const timer = malloc(sizeof *timer);
+  rb_native_mutex_initialize(vm);
+  rb_native_mutex_initialize(timer);
+  rb_native_mutex_lock(vm);  // taken: ruby 1
+  rb_native_mutex_unlock(vm);
+  rb_native_mutex_lock(timer);  // taken: ruby 2
+  rb_native_mutex_unlock(timer);
+  WAIT(vm, rb_native_mutex_lock(vm));  // waits: ruby 1
+  WAIT(timer, rb_native_mutex_lock(timer));  // waits: ruby 2
+  WAIT(&parked, _ZN11parking_lot9raw_mutex8RawMutex9lock_slow17h0123456789abcdefE(&parked));  // waits: parking_lot 1
+  WAIT(&parked_too, _RNvMNtCs1234_11parking_lot9raw_mutexNtB2_8RawMutex9lock_slow(&parked_too));  // waits: parking_lot 2
+  return 0;
+}
+"""
+
+
+def test_locks_behind_functions_of_libraries_have_the_lines_of_their_callers(tmp_path: Path) -> None:
+    """OpenSSL's, Ruby's and parking_lot's functions lock for their callers: each of two callers has a row of its own."""
+    source = tmp_path / "users.c"
+    source.write_text(USERS_OF_LOCKS)
+    (tmp_path / "locks.c").write_text(LIBRARY_OF_LOCKS)
+    subprocess.run(["cc", "-g", "-fPIC", "-shared", "-o", tmp_path / "liblocks.so", tmp_path / "locks.c", "-pthread"], check=True)
+    command = ["cc", "-w", "-g", "-o", tmp_path / "users", source, tmp_path / "liblocks.so", f"-Wl,-rpath,{tmp_path}", "-pthread"]
+    subprocess.run(command, check=True)
+    report = report_of(tmp_path, tmp_path / "users")
+    rows = [(row["name"], row["source"]) for row in report["blocked"]]
+    assert not any("liblocks" in text or "locks.c" in text for row in rows for text in row), rows
+    for which in ("openssl", "ruby", "parking_lot"):
+        for number in (1, 2):
+            found = [name for name, place in rows if line_of(source, f"waits: {which} {number}") in place]
+            assert len(found) == 1, (which, number, rows)
+            if which != "parking_lot":
+                assert line_of(source, f"taken: {which} {number}") in found[0]
+
+
 # A program, how it is built and run, and the place where it waits.
 C = """
 #include <pthread.h>

@@ -22,7 +22,7 @@ import pytest
 
 import pfs
 from pfs._base import installed
-from pfs._read.places import lines, own_names, symbols
+from pfs._read.places import elf, lines, own_names, symbols
 from pfs._read.places.elf import build_id_of, files_of, opened
 from pfs._read.places.readable import _module_name
 from tests.python._programs.limited import fault_of
@@ -170,6 +170,28 @@ def test_a_debug_file_by_its_link(program: Path, place: symbols.Place, tmp_path:
     for build_id in (place.build_id, ""):
         assert files_of(str(other / "stuck"), build_id) == (str(other / "stuck"),)
         assert lines.line_of(symbols.Place(str(other / "stuck"), place.offset, build_id, is_return=True)) is None
+
+
+def test_a_debug_file_by_its_build_id(
+    program: Path, place: symbols.Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below the folder where packages of debug files put theirs."""
+    monkeypatch.setattr(elf, "_DEBUG", str(tmp_path / "debug"))
+    stripped = tmp_path / "stuck"
+    debug = tmp_path / f"debug/.build-id/{place.build_id[:2]}/{place.build_id[2:]}.debug"
+    debug.parent.mkdir(parents=True)
+    subprocess.run(["objcopy", "--strip-all", program, stripped], check=True)
+    subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+    here = symbols.Place(str(stripped), place.offset, place.build_id, is_return=True)
+    assert files_of(str(stripped), place.build_id) == (str(stripped), str(debug))
+    assert lines.line_of(here) == line_of("asker waits")
+    assert str(symbols.symbol_of(here)).startswith("asker+0x")
+    # What stands there of another build is not used.
+    (tmp_path / "other").mkdir()
+    subprocess.run(["objcopy", "--only-keep-debug", variant(program, tmp_path / "other", "-O2"), debug], check=True)
+    again = Path(shutil.copy(stripped, tmp_path / "again"))  # what is known of a path is kept
+    assert files_of(str(again), place.build_id) == (str(again),)
+    assert lines.line_of(symbols.Place(str(again), place.offset, place.build_id, is_return=True)) is None
 
 
 @pytest.mark.needs("debuginfod")
