@@ -147,10 +147,12 @@ PFS_IN_EVERY_PROCESS void StartPython(int count, char** arguments) {
 
 void NoteFreeThreadedPython() {
   if (__builtin_expect(!g_python_is_free_threaded, 1)) return;
-  (void)pfs_log(PFS_LOG_WARNING, "PFS-RUN", "python",
-                g_reads_free_threads
-                    ? "a free-threaded Python: its waits have lines and names; its statements and requests are not recorded"
-                    : "a free-threaded Python of an unknown version: recorded as a C program, without lines of Python");
+  (void)pfs_log(
+      PFS_LOG_WARNING, "PFS-RUN", "python",
+      g_reads_free_threads
+          ? "a free-threaded Python: its waits have lines and names, and statements of SQLite, libpq and MySQL's library are recorded; "
+            "names of threads, requests and statements of clients in Python are not"
+          : "a free-threaded Python of an unknown version: recorded as a C program, without lines of Python");
 }
 
 bool IsOfPythonLayer(const char* path) {

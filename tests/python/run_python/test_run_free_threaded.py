@@ -47,8 +47,9 @@ def test_a_real_free_threaded_python(tmp_path: Path, name: str) -> None:
     if (python := shutil.which(name)) is None:
         pytest.skip(f"no {name}")
     (tmp_path / "work.py").write_text("""
-import queue, sys, threading
+import queue, sqlite3, sys, threading
 lock, items, total = threading.Lock(), queue.Queue(), [0]
+sqlite3.connect(":memory:").execute("create table made (a)")
 def work(thread):
     for n in range(500):
         with lock: total[0] += 1
@@ -62,7 +63,9 @@ print(total, len(got), sys._is_gil_enabled())
     report = tmp_path / "report.json"
     assert outcome(*PFS, "run", "--json", "-o", report, "--", python, tmp_path / "work.py") == (0, "[4000] 4000 False\n", "")
     said = json.loads(report.read_text())
-    assert len([note for note in said["notes"] if "free-threaded" in note]) == 1
+    (note,) = [note for note in said["notes"] if "free-threaded" in note]
+    assert "statements of SQLite, libpq and MySQL's library are recorded" in note
+    assert [row["digest_text"] for row in said["statements"]] == ["CREATE TABLE `made` ( `a` )"]
     assert {row["class"] for row in said["classes"]} >= {"mutexes", "files"}
     found = []
     for under in [(), (*PFS, "run", "--no-report", "--")]:
