@@ -18,7 +18,7 @@
 
 namespace perfschema::run {
 
-PFS_SET_IN_EVERY_PROCESS bool g_is_python = false, g_has_python_locks = false;
+PFS_SET_IN_EVERY_PROCESS bool g_is_python = false, g_has_python_layer = false, g_has_python_locks = false;
 
 namespace {
 
@@ -137,10 +137,11 @@ PFS_IN_EVERY_PROCESS void StartPython(int count, char** arguments) {
   g_is_python = interpreter != nullptr && !g_python_is_free_threaded;
   if (g_is_python) g_ask_for_script_call = AskForCall;
   if (interpreter != nullptr) StartParks(*interpreter);
+  g_has_python_layer = g_is_python || (TakesLayer() && g_py.PyModuleDef_Init != nullptr);
   g_has_python_locks = g_is_python || g_reads_free_threads;
   if (const char* const joined = Setting("PFS_RUN_LAYER"); joined != nullptr) {
     std::snprintf(layer, sizeof layer, "%s", joined);
-  } else if (g_is_python && ReadsPythonPath(count, arguments)) {
+  } else if (g_has_python_layer && ReadsPythonPath(count, arguments)) {
     AddPythonLayer();
   }
 }
@@ -149,7 +150,10 @@ void NoteFreeThreadedPython() {
   if (__builtin_expect(!g_python_is_free_threaded, 1)) return;
   (void)pfs_log(
       PFS_LOG_WARNING, "PFS-RUN", "python",
-      g_reads_free_threads
+      g_has_python_layer
+          ? "a free-threaded Python: its waits have lines and names, and statements of SQLite, libpq and MySQL's library are recorded; "
+            "requests and statements of clients in Python are not"
+      : g_reads_free_threads
           ? "a free-threaded Python: its waits have lines and names, and statements of SQLite, libpq and MySQL's library are recorded; "
             "names of threads, requests and statements of clients in Python are not"
           : "a free-threaded Python of an unknown version: recorded as a C program, without lines of Python");

@@ -17,6 +17,10 @@ struct PyObject;
 // Whether this program is a Python interpreter whose functions are known. Constant after start.
 extern bool g_is_python __attribute__((visibility("hidden")));
 
+// Whether the interpreter's functions may be called in threads that Python code runs in: g_is_python, or a free-threaded interpreter of
+// 3.14. Of what is done then, only what says so needs the GIL. Constant after start.
+extern bool g_has_python_layer __attribute__((visibility("hidden")));
+
 // The address of the conditions and mutexes of the GIL; 0 = not known. NameOfGil() finds out by itself what is used for the first time.
 extern uintptr_t g_gil __attribute__((visibility("hidden")));
 
@@ -34,7 +38,7 @@ void NoteFreeThreadedPython();
 void JoinPython();
 void LeavePython();
 
-// Names a thread that was there before, thread/python/NAME. REQUIRES: the GIL.
+// Names a thread that was there before, thread/python/NAME. Lock-free.
 void NameEarlyThread(uint64_t os_id, const char* name);
 
 // Returns whether this is a file of the Python layer, or its folder: the program does not know of them.

@@ -42,14 +42,13 @@ PFS_IN_EVERY_PROCESS const link_map* FindPython() {
   if (interpreter == nullptr) return nullptr;
   constexpr SymbolName of_free_threads("_Py_MergeZeroLocalRefcount");
   g_python_is_free_threaded = Exported(*interpreter).Find(of_free_threads) != nullptr;
-  if (g_python_is_free_threaded) return interpreter;
   // The first object that has a name has it for all: a program can have the interpreter's variables itself (copy relocations).
   void* found[kAddresses] = {};
   FindAll(FirstObject(), kNames, kPlaces, found);
   PythonApi api;
   static_assert(sizeof found == sizeof api);
   std::memcpy(&api, found, sizeof api);
-  if (!HasAll(api)) return nullptr;
+  if (!HasAll(api)) return g_python_is_free_threaded ? interpreter : nullptr;
   g_py = api;
   return interpreter;
 }

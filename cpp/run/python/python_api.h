@@ -140,23 +140,34 @@ PyObject* ListOf(Objects... objects) {
   return list;
 }
 
-// Flags of the types of texts, bytes and types, for IsOfType(): Py_TPFLAGS_BYTES_SUBCLASS, Py_TPFLAGS_UNICODE_SUBCLASS,
-// Py_TPFLAGS_TYPE_SUBCLASS. The layout of an object's head is that of the stable ABI.
-constexpr unsigned long kIsBytes = 1ul << 27, kIsText = 1ul << 28, kIsType = 1ul << 31;
-inline bool IsOfType(PyObject* object, unsigned long flag) {
-  struct Head {
-    intptr_t references;
-    PyObject* type;
-  };
-  return (g_py.PyType_GetFlags(reinterpret_cast<Head*>(object)->type) & flag) != 0;
-}
+// The heads of objects: with the GIL, in the stable ABI, and without the GIL, from 3.13 on.
+struct HeadOfObject {
+  intptr_t references;
+  void* type;
+};
+struct HeadOfFreeObject {
+  uintptr_t owner;
+  uint16_t flags;
+  uint8_t lock, collected;
+  uint32_t own_references;
+  intptr_t other_references;
+  void* type;
+};
 
-// True if the interpreter was built without the GIL: its objects have another form, and several threads run at once. Nothing of it is
-// called then. FindPython() sets it.
+// True if the interpreter was built without the GIL: its objects have another form, and several threads run at once. FindPython() sets it.
 extern bool g_python_is_free_threaded __attribute__((visibility("hidden")));
 
-// Fills `g_py`, and returns the object of the program that is the interpreter; nullptr if there is none that has all of them. Leaves `g_py`
-// empty if the interpreter is free-threaded.
+// Flags of the types of texts, bytes and types, for IsOfType(): Py_TPFLAGS_BYTES_SUBCLASS, Py_TPFLAGS_UNICODE_SUBCLASS,
+// Py_TPFLAGS_TYPE_SUBCLASS.
+constexpr unsigned long kIsBytes = 1ul << 27, kIsText = 1ul << 28, kIsType = 1ul << 31;
+inline bool IsOfType(PyObject* object, unsigned long flag) {
+  void* const type =
+      g_python_is_free_threaded ? reinterpret_cast<HeadOfFreeObject*>(object)->type : reinterpret_cast<HeadOfObject*>(object)->type;
+  return (g_py.PyType_GetFlags(static_cast<PyObject*>(type)) & flag) != 0;
+}
+
+// Fills `g_py`, and returns the object of the program that is the interpreter; nullptr if there is none that has all of them. A
+// free-threaded interpreter is returned in any case, and is only called if HasPythonLayer().
 const link_map* FindPython();
 
 // PyMethodDef and PyModuleDef of the stable ABI.
@@ -183,9 +194,13 @@ constexpr PyMethod MethodWithNames(const char* name, PyMethod::FastWithNames cal
   method.call_with_names = call;
   return method;
 }
+struct PyModuleSlot {
+  int number;
+  uintptr_t value;
+};
+template <typename Head>
 struct PyModule {
-  intptr_t references;
-  void* type;
+  Head head;
   void* init;
   intptr_t index;
   PyObject* copy;
@@ -193,7 +208,7 @@ struct PyModule {
   const char* doc;
   intptr_t size;
   const PyMethod* methods;
-  void* slots;
+  const PyModuleSlot* slots;
   void* traverse;
   void* clear;
   void* free;

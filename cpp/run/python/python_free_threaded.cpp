@@ -276,6 +276,8 @@ PFS_IN_EVERY_PROCESS void StartParks(const link_map& interpreter) {
   g_reads_free_threads = knows_parks && at.is_free_threaded;
 }
 
+PFS_IN_EVERY_PROCESS bool TakesLayer() { return g_reads_free_threads && python.at.version == kPython314; }
+
 namespace {
 
 const char* InnermostFrame() {

@@ -22,6 +22,9 @@ extern bool g_reads_free_threads __attribute__((visibility("hidden")));
 // Checks the interpreter's description of its structs against objects that it has. Called once, at the start.
 void StartParks(const link_map& interpreter);
 
+// Returns whether the Python layer runs in it: in 3.14. Of 3.13, whose free-threaded form was a first try, only structs are read.
+bool TakesLayer();
+
 // Returns the address of the byte that a thread makes this semaphore to wait for, if it is one. REQUIRES: it makes it now, with the value
 // 0, in the interpreter.
 const char* LockOf(const void* semaphore);

@@ -163,7 +163,8 @@ void NameEarlyThread(uint64_t os_id, const char* name) {
   auto* const thread = new (std::nothrow) EarlyThread{os_id, early.load(std::memory_order_relaxed), {}};
   if (thread == nullptr) return;
   std::memcpy(thread->name, text, sizeof text);
-  early.store(thread, std::memory_order_release);  // the GIL guards it
+  while (!early.compare_exchange_weak(thread->next, thread, std::memory_order_release, std::memory_order_relaxed)) {
+  }
   g_name_of_early_thread = NameOfEarlyThread;
 }
 

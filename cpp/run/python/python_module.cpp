@@ -2,7 +2,8 @@
 // statements.
 //
 // This library is the module's file: the interpreter finds PyInit__pfs_run_native() in the copy that is loaded already. The module uses the
-// stable ABI, and functions that are public since CPython 3.11. Every function is called with the GIL.
+// stable ABI, and functions that are public since CPython 3.11. Every function is called with the GIL, or by several threads at once in an
+// interpreter without it.
 #include "record/context/threads.h"
 #include "run/loader/real.h"
 #include "run/protocols/clients.h"
@@ -171,9 +172,16 @@ const PyMethod kMethods[] = {
     FastMethod("finder", Finder, "finder(wanted, find) -> find_spec"),
     {nullptr, nullptr, 0, nullptr},
 };
-constinit PyModule module = {
-    1,        nullptr, nullptr, 0,       nullptr, "_pfs_run_native", "Names and statements of a program under pfs run.", 0,
-    kMethods, nullptr, nullptr, nullptr, nullptr};
+template <typename Head>
+constexpr PyModule<Head> ModuleWith(Head head, const PyModuleSlot* slots) {
+  constexpr auto kDoc = "Names and statements of a program under pfs run.";
+  return {head, nullptr, 0, nullptr, "_pfs_run_native", kDoc, 0, kMethods, slots, nullptr, nullptr, nullptr};
+}
+constinit auto module = ModuleWith(HeadOfObject{1, nullptr}, nullptr);
+// It is never freed, and leaves the GIL off (Py_mod_gil, Py_MOD_GIL_NOT_USED).
+constexpr PyModuleSlot kWithoutGil[] = {{4, 1}, {0, 0}};
+constexpr uint16_t kIsStatic = 4;  // _Py_STATICALLY_ALLOCATED_FLAG
+constinit auto free_module = ModuleWith(HeadOfFreeObject{0, kIsStatic, 0, 0, UINT32_MAX, 0, nullptr}, kWithoutGil);
 
 }  // namespace
 
@@ -188,8 +196,9 @@ PyObject* NativeModule(PyObject* (*make)(void* definition, int version)) {
 // has nothing to do: it wraps nothing then.
 PFS_REPLACES PyObject* PyInit__pfs_run_native() {
   const bool is_there = g_py.PyModuleDef_Init != nullptr || FindPython() != nullptr;
-  if (!is_there) return nullptr;
-  if (!IsPlain()) return g_py.PyModuleDef_Init(&module);
-  g_py.PyErr_SetString(*g_py.PyExc_ImportError, "pfs is off");
+  if (!is_there || g_py.PyModuleDef_Init == nullptr) return nullptr;
+  const bool is_refused = g_python_is_free_threaded && !g_has_python_layer;
+  if (!IsPlain() && !is_refused) return g_py.PyModuleDef_Init(g_python_is_free_threaded ? static_cast<void*>(&free_module) : &module);
+  g_py.PyErr_SetString(*g_py.PyExc_ImportError, is_refused ? "a free-threaded Python of another version" : "pfs is off");
   return nullptr;
 }

@@ -41,6 +41,13 @@ def test_a_free_threaded_python_is_recorded_as_a_c_program(tmp_path: Path, has_g
     assert [note for note in notes if "free-threaded" in note] != []
 
 
+def layered() -> str:
+    """Returns the free-threaded Python that the Python layer runs in."""
+    if (python := shutil.which("python3.14t")) is None:
+        pytest.skip("no python3.14t")
+    return python
+
+
 @pytest.mark.parametrize("name", ["python3.13t", "python3.14t"])
 def test_a_real_free_threaded_python(tmp_path: Path, name: str) -> None:
     """Its tests of threads have the same results, and one line of the report says how it was recorded."""
@@ -74,6 +81,33 @@ print(total, len(got), sys._is_gil_enabled())
         found.append(re.findall(r"^Total tests: .*", out, re.MULTILINE))
     assert found[0] == found[1]
     assert len(found[0]) == 1
+
+
+NAMED = """
+import sys, threading
+gate = threading.Barrier(8)
+def work():
+    gate.wait()
+    threading.current_thread().name += " again"
+    gate.wait()
+threads = [threading.Thread(target=work, name=f"a name of more than fifteen bytes {n}") for n in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sys._is_gil_enabled(), sorted(name for name in sys.modules if name.startswith("_pfs_run")))
+"""
+
+
+def test_threads_have_their_names(tmp_path: Path) -> None:
+    """Also a name that is longer than the system's, and one that a thread gives itself. The GIL stays off."""
+    python = layered()
+    (tmp_path / "named.py").write_text(NAMED)
+    report = tmp_path / "report.json"
+    code, out, err = outcome(*PFS, "run", "--json", "-o", report, "--", python, "-W", "error", tmp_path / "named.py")
+    assert (code, err) == (0, "")
+    assert out.startswith("False ['_pfs_run', ")
+    threads = {row["name"].removeprefix("thread/"): row["threads"] for row in json.loads(report.read_text())["thread_time"]}
+    assert threads["python/MainThread"] == 1
+    assert threads["python/a name of more than fifteen bytes * again"] == 8
 
 
 # Threads wait for something that another thread holds for a while: its object of a kind. The program prints how long they waited.

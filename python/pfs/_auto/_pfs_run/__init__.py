@@ -59,13 +59,18 @@ PARTS = {
     "cells": {"IPython.core.interactiveshell": "cells"},
 }
 _DEFAULT = ",".join(part for part in PARTS if part != "queues")
+# What runs without the GIL. Locks are not led through the native layer there: their waits are seen without that.
+_OF_FREE_THREADS = ("threads",)
 _finders = []  # the one that is in sys.meta_path
 
 
 def start():
     """Loads the native module and begins to wait for imports. Returns False where nothing is recorded."""
-    wanted = _modules_of(os.environ.get("PFS_RUN_PYTHON", _DEFAULT))
-    if not wanted or "t" in getattr(sys, "abiflags", ""):
+    parts = os.environ.get("PFS_RUN_PYTHON", _DEFAULT).split(",")
+    if "t" in getattr(sys, "abiflags", ""):
+        parts = [part for part in parts if part in _OF_FREE_THREADS]
+    wanted = _modules_of(",".join(parts))
+    if not wanted:
         return False
     package = __file__.rpartition("/_auto/")[0]
     if not _load_native(package + "/lib/libperfschema-run.so"):

@@ -1,5 +1,7 @@
 """Names threads by Thread.name, and says which locks are those of queues."""
 
+import sys
+
 import _pfs_run_native as native
 from _pfs_run.wrapping import put, replace
 
@@ -11,7 +13,8 @@ def _name(name):
     number = native.name_thread(name)
     if number:
         if len(named) >= _MOST:
-            named.pop(next(iter(named)), None)
+            for oldest in list(named)[: len(named) - _MOST + 1]:  # at once: another thread may name itself
+                named.pop(oldest, None)
         named[number] = name
 
 
@@ -47,7 +50,8 @@ def _threading(threading):
 
 def _queue(queue):
     kind = queue.SimpleQueue
-    if kind.__module__ == "_queue":  # else it is made of locks of threading
+    # Else it is made of locks of threading, or has none, as without the GIL: then its waits are known by the line that waits.
+    if kind.__module__ == "_queue" and "t" not in getattr(sys, "abiflags", ""):
         native.note_queues(kind)
 
 
