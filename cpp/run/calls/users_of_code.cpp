@@ -35,7 +35,7 @@ UserSite LineOfPhp(const void* address) {
 
 UserSite UserOfCode(const void* address, bool is_first, bool* ask_again) {
   *ask_again = false;  // a call of Python that has a line lets all places ask
-  if (g_is_python) return {t_script_call.at.file, t_script_call.at.line};
+  if (g_has_python_layer) return {t_script_call.at.file, t_script_call.at.line};
   const Site& site = *SiteOf(address);
   *ask_again = site.module != nullptr;
   if (!*ask_again) return {};

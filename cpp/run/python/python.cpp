@@ -74,7 +74,7 @@ struct VisitOfMade {
 constexpr Made kUnknown = {&of_interpreter, Kind::kPythonLock};
 
 Made MadeByThread() { return SearchFrames(kUnknown, nullptr, VisitOfMade()); }
-[[gnu::noinline, gnu::cold]] Made MadeByFreeThread() { return SearchFreeFrames(kUnknown, VisitOfMade()); }
+[[gnu::noinline, gnu::cold]] Made MadeByFreeThread() { return SearchFreeFrames(kUnknown, nullptr, VisitOfMade()); }
 
 // As NotePythonLock(), of a free-threaded interpreter.
 [[gnu::noinline, gnu::cold]] bool NoteFreeLock(const void* semaphore, unsigned value, const void* caller) {
@@ -158,6 +158,8 @@ void NoteFreeThreadedPython() {
             "names of threads, requests and statements of clients in Python are not"
           : "a free-threaded Python of an unknown version: recorded as a C program, without lines of Python");
 }
+
+std::string_view FolderOfPythonLayer() { return layer; }
 
 bool IsOfPythonLayer(const char* path) {
   const size_t length = std::strlen(layer);
@@ -280,14 +282,14 @@ PFS_ALWAYS_INLINE SourceLine FindLine(const char* skipped, Search search) {
   return found.at.file != nullptr ? found.at : found.waiting;
 }
 
-[[gnu::noinline, gnu::cold]] SourceLine LineOfFreeThread() {
-  return FindLine(nullptr, [](const auto& none, const auto& visit) { return SearchFreeFrames(none, visit); });
+[[gnu::noinline, gnu::cold]] SourceLine LineOfFreeThread(const char* skipped) {
+  return FindLine(skipped, [skipped](const auto& none, const auto& visit) { return SearchFreeFrames(none, skipped, visit); });
 }
 
 }  // namespace
 
 SourceLine PythonLineOfThread(const char* skipped) {
-  if (!g_is_python) return LineOfFreeThread();
+  if (!g_is_python) return LineOfFreeThread(skipped);
   return FindLine(skipped, [skipped](const auto& none, const auto& visit) { return SearchFrames(none, skipped, visit); });
 }
 

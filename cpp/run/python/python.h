@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "run/calls/objects.h"
 #include "run/loader/sites.h"
@@ -43,6 +44,7 @@ void NameEarlyThread(uint64_t os_id, const char* name);
 
 // Returns whether this is a file of the Python layer, or its folder: the program does not know of them.
 bool IsOfPythonLayer(const char* path);
+std::string_view FolderOfPythonLayer();  // empty: there is none
 
 // Notes a semaphore if it is a Python lock. Returns whether it is. `caller`: of sem_init(). Locks of CPython 3.14 are no semaphores. A
 // thread that must wait makes a semaphore of value 0 for that wait, and still has the GIL. If it will wait for a lock of threading,
@@ -73,7 +75,7 @@ bool NoteLockType(PyObject* lock, bool is_recursive);
 // soon, in some of them. The others are for methods of locks (run/calls/python_locks.h).
 enum class Around : uint8_t { kLine, kLineOfSome, kMaking, kTaking, kTakingBack, kRelease, kWholeRelease };
 // From here on that is done while Python calls a function: `function` has a table entry of that name, at this offset of the object.
-// Returns false if there is none, or if too many are noted. REQUIRES: the GIL.
+// Returns false if there is none, or if too many are noted. REQUIRES: the GIL if `around` is a method of locks. Lock-free.
 bool NoteCall(PyObject* function, size_t entry, const char* name, Around around);
 
 // Undoes NoteQueueType(), NoteLockType() and NoteCall(). REQUIRES: the GIL.

@@ -1,7 +1,8 @@
 // run/python/python_calls.cpp: functions that C has and Python calls: the line that calls time.sleep(), or the lock that is taken.
 //
 // Such a function lets the GIL go before it makes a system call: its frames cannot be asked then. So the entry of the function in its table
-// of methods leads here first, with the GIL. The object that Python sees stays the same.
+// of methods leads here first, with the GIL. The object that Python sees stays the same. Without the GIL the thread reads its own frames
+// here (python_free_threaded.h), which nobody else changes, and several threads may be here at once.
 #include "run/python/python_calls.h"
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include "run/loader/exported.h"
 #include "run/loader/real.h"
 #include "run/python/python_frames.h"
+#include "run/python/python_free_threaded.h"
 
 namespace perfschema::run {
 namespace {
@@ -27,7 +29,7 @@ struct Entry {  // PyMethodDef
   AnyFunction function;
 };
 struct Noted {
-  Entry* method;
+  std::atomic<Entry*> method;  // nullptr: from here on all are free
   AnyFunction original;
   void* (*lock_call)(const NotedCall&);  // nullptr: it is no method of a lock
   bool is_soon;
@@ -35,7 +37,6 @@ struct Noted {
 };
 constexpr uint32_t kMostSoon = 256;
 constinit Noted noted[kMostCalls] = {};
-size_t count = 0;
 
 // Returns the innermost frame of the user, else of a package, else of the standard library.
 ScriptCall CallOfThread() {
@@ -44,18 +45,18 @@ ScriptCall CallOfThread() {
     Code::Whose whose;
   };
   const Found none = {{}, Code::Whose::kNobody};
-  return SearchFrames(none, nullptr,
-                      [](Found* found, const auto& frames, const Frame& frame, const Code& code) {
-                        if (code.whose >= found->whose) return Step::kGoOn;
-                        Line copy;
-                        const Line* const line = frames.LineOf(frame, true, &copy);
-                        if (line == nullptr) return Step::kUnknown;
-                        const Site* const file = code.file != nullptr ? code.file : code.waiting;
-                        if (file == nullptr || line->lock == nullptr || line->line <= 0) return Step::kGoOn;
-                        *found = {{{file->text, static_cast<uint32_t>(line->line)}, line->lock}, code.whose};
-                        return code.whose == Code::Whose::kUser ? Step::kDone : Step::kGoOn;
-                      })
-      .call;
+  const auto visit = [](Found* found, const auto& frames, const Frame& frame, const Code& code) {
+    if (code.whose >= found->whose) return Step::kGoOn;
+    Line copy;
+    const Line* const line = frames.LineOf(frame, true, &copy);
+    if (line == nullptr) return Step::kUnknown;
+    const Site* const file = code.file != nullptr ? code.file : code.waiting;
+    if (file == nullptr || line->lock == nullptr || line->line <= 0) return Step::kGoOn;
+    *found = {{{file->text, static_cast<uint32_t>(line->line)}, line->lock}, code.whose};
+    return code.whose == Code::Whose::kUser ? Step::kDone : Step::kGoOn;
+  };
+  if (__builtin_expect(!g_is_python, 0)) return SearchFreeFrames(none, nullptr, visit).call;
+  return SearchFrames(none, nullptr, visit).call;
 }
 
 // Returns whether an entry is a variable of a file's object. A function of an extension may have none that can be changed: its table is
@@ -78,6 +79,7 @@ bool IsVariable(const Entry* entry) {
 template <size_t kIndex>
 void* Called(void* a, void* b, void* c, void* d, void* e) {
   Noted& its = noted[kIndex];
+  std::atomic_thread_fence(std::memory_order_acquire);  // the interpreter has read the address of this in NoteCall()'s entry
   if (its.lock_call != nullptr) return its.lock_call({its.original, {a, b, c, d, e}, PFS_CALLER});
   const uint32_t number = its.calls.load(std::memory_order_relaxed) + 1;
   its.calls.store(number, std::memory_order_relaxed);
@@ -108,24 +110,30 @@ bool NoteCall(PyObject* function, size_t entry, const char* name, Around around)
   Entry* method;
   std::memcpy(&method, reinterpret_cast<const char*>(function) + entry, sizeof method);
   if (!IsVariable(method) || std::strcmp(method->name, name) != 0) return false;
+  // Two threads may note something at once. A table that both note gets the same twice.
   size_t index = 0;
-  while (index != count && noted[index].method != method) ++index;  // known if it was forgotten
-  if (index == kMostCalls) return false;
-  if (index == count) ++count;
+  for (Entry* known = nullptr; known != method; ++index) {
+    if (index == kMostCalls) return false;
+    known = nullptr;
+    if (noted[index].method.compare_exchange_strong(known, method)) known = method;
+  }
+  Noted& its = noted[--index];  // known if it was forgotten
+  const std::atomic_ref function_of(method->function);
   const AnyFunction thunk = ThunkAt(index, std::make_index_sequence<kMostCalls>());
-  if (method->function == thunk) return false;
-  noted[index].method = method;
-  noted[index].original = method->function;
-  noted[index].lock_call = kLockCalls[static_cast<size_t>(around)];
-  noted[index].is_soon = around == Around::kLineOfSome;
-  method->function = thunk;
+  const AnyFunction original = function_of.load(std::memory_order_acquire);
+  if (original == thunk) return false;
+  its.original = original;
+  its.lock_call = kLockCalls[static_cast<size_t>(around)];
+  its.is_soon = around == Around::kLineOfSome;
+  function_of.store(thunk, std::memory_order_release);
   return true;
 }
 
 void ForgetCalls() {
-  for (size_t i = 0; i < count; ++i) {
-    const Noted& its = noted[i];
-    if (its.method->function == ThunkAt(i, std::make_index_sequence<kMostCalls>())) its.method->function = its.original;
+  for (size_t i = 0; i < kMostCalls; ++i) {
+    Entry* const method = noted[i].method.load(std::memory_order_relaxed);
+    if (method == nullptr) break;
+    if (method->function == ThunkAt(i, std::make_index_sequence<kMostCalls>())) method->function = noted[i].original;
   }
 }
 

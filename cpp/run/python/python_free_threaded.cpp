@@ -119,6 +119,8 @@ std::atomic<const Site*> main_file{nullptr};
 
 // Returns the part of a file's path that names its module.
 std::string_view PathInFolders(std::string_view file) {
+  const std::string_view layer = FolderOfPythonLayer();
+  if (!layer.empty() && file.size() > layer.size() && file.starts_with(layer)) return file.substr(layer.size() + 1);
   for (const std::string_view folder : {std::string_view("/site-packages/"), std::string_view("/dist-packages/")}) {
     if (const size_t at = file.rfind(folder); at != file.npos) return file.substr(at + folder.size());
   }

@@ -51,9 +51,9 @@ class FreeFrames {
 
 // Calls `visit` as SearchFrames() does.
 template <typename Result, typename Visit>
-Result SearchFreeFrames(const Result& start, Visit visit) {
+Result SearchFreeFrames(const Result& start, const char* skipped, Visit visit) {
   Result result = start;
-  if (g_reads_free_threads) (void)WalkFrames(FreeFrames(), nullptr, visit, &result);
+  if (g_reads_free_threads) (void)WalkFrames(FreeFrames(), skipped, visit, &result);
   return result;
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -108,6 +109,108 @@ def test_threads_have_their_names(tmp_path: Path) -> None:
     threads = {row["name"].removeprefix("thread/"): row["threads"] for row in json.loads(report.read_text())["thread_time"]}
     assert threads["python/MainThread"] == 1
     assert threads["python/a name of more than fifteen bytes * again"] == 8
+
+
+LINES = """
+import os, socket, sqlite3, sys, threading, time
+folder = sys.argv[1]
+def sleep():
+    time.sleep(0.001)  # sleep
+def use(me, connection):
+    with open(f"{folder}/{me}", "w") as file:  # open
+        file.write("x")
+    descriptor = os.open(f"{folder}/{me}", os.O_RDONLY)
+    os.read(descriptor, 1)  # read
+    os.close(descriptor)
+    one, other = socket.socketpair()
+    one.sendall(b"x")  # send
+    other.recv(1)  # recv
+    one.close(), other.close()
+    connection.execute("select 1").fetchall()  # select
+def work(me):
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    for n in range(100):
+        sleep()
+        use(me, connection)
+    connection.close()
+threads = [threading.Thread(target=work, args=(me,)) for me in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sys._is_gil_enabled())
+"""
+
+
+def test_calls_of_many_threads_have_lines(tmp_path: Path) -> None:
+    """Every sleep and statement has its line. Of calls that are over soon, some have: no other line has any."""
+    python = layered()
+    (tmp_path / "lines.py").write_text(LINES)
+    command = [*PFS, "run", "--keep", "--no-report", "--", python, tmp_path / "lines.py", tmp_path]
+    assert outcome(*command)[:2] == (0, "False\n")
+    (segment,) = (tmp_path / "segments").glob("*/*.pfs")
+    with pfs.attach(segment) as seen:
+        waits, statements = seen.table("events_waits_history_long"), seen.table("events_statements_history_long")
+        summary = seen.table("events_waits_summary_global_by_event_name")
+    at = {text.rpartition("# ")[2]: f"lines.py:{line}" for line, text in enumerate(LINES.splitlines(), 1) if "# " in text}
+    sleeps = summary[summary["EVENT_NAME"] == f"wait/system/python/sleep-__main__:{at['sleep'].partition(':')[2]}"]
+    assert list(sleeps["COUNT_STAR"]) == [800]
+    assert set(statements["SOURCE"]) == {at["select"]}
+    assert len(statements[statements["EVENT_NAME"] == "statement/sqlite/statement"]) == 800
+    soon = waits[waits["OPERATION"].isin(["send", "recv"]) & waits["SOURCE"].str.startswith("lines.py:")]
+    assert set(soon["SOURCE"]) <= {at["send"], at["recv"]}
+
+
+# Threads that use files, sleep, and run statements, in functions that they make and throw away: another thread may run one, and
+# the last one that does frees its code.
+STRESS = """
+import gc, os, shutil, socket, sqlite3, sys, tempfile, threading, time
+seconds, workers = float(sys.argv[1]), 8
+folder, end, counts, shared = tempfile.mkdtemp(), time.monotonic() + seconds, [0] * 8, {}
+def made(n, name):
+    text = "def made(path, connection):\\n" + "\\n" * (n % 50) + f'''
+    with open(path, "w") as file: file.write("x")
+    descriptor = os.open(path, os.O_RDONLY)
+    os.read(descriptor, 1), os.close(descriptor)
+    connection.execute("select {n % 20}").fetchall()
+    connection.execute("insert into made values (?)", ({n},))
+    return lambda: time.sleep(0)
+'''
+    space = {"__name__": name, "os": os, "time": time}
+    exec(compile(text, f"{folder}/{name}.py", "exec"), space)
+    return space["made"]
+def work(me):
+    connection = sqlite3.connect(":memory:")
+    connection.execute("create table made (a)")
+    while time.monotonic() < end:
+        n = counts[me] = counts[me] + 1
+        shared[n % 16] = function = made(n, f"m{me}_{n % 200}")
+        function(f"{folder}/{me}", connection)()
+        if other := shared.get((n * 7 + me) % 16):
+            other(f"{folder}/{me}", connection)
+        one, two = socket.socketpair()
+        one.sendall(b"x"), two.recv(1), one.close(), two.close()
+        threading.current_thread().name = f"{me} {n % 10}"
+        if n % 20 == 0:
+            short = threading.Thread(target=os.stat, args=(folder,), name=f"short {me}")
+            short.start(), short.join()
+        if n % 200 == 0:
+            gc.collect()
+    connection.close()
+threads = [threading.Thread(target=work, args=(me,)) for me in range(workers)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+shutil.rmtree(folder)
+print(sys._is_gil_enabled(), min(counts) > 0)
+"""
+
+
+@pytest.mark.parametrize("variable", ["PFS_FREE_THREADED", "PFS_FREE_THREADED_TSAN"])
+def test_threads_that_run_at_once_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """Freed memory is overwritten in the first interpreter, and the second one reports races."""
+    python = os.environ.get(variable) or (layered() if variable == "PFS_FREE_THREADED" else pytest.skip(f"no {variable}"))
+    monkeypatch.setenv("MALLOC_PERTURB_", "165")
+    (tmp_path / "stress.py").write_text(STRESS)
+    code, out, err = outcome(*PFS, "run", "--no-report", "--", python, tmp_path / "stress.py", "3")
+    assert (code, out, "ThreadSanitizer" in err) == (0, "False True\n", False), err
 
 
 # Threads wait for something that another thread holds for a while: its object of a kind. The program prints how long they waited.

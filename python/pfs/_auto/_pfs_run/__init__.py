@@ -60,7 +60,7 @@ PARTS = {
 }
 _DEFAULT = ",".join(part for part in PARTS if part != "queues")
 # What runs without the GIL. Locks are not led through the native layer there: their waits are seen without that.
-_OF_FREE_THREADS = ("threads",)
+_OF_FREE_THREADS = ("threads", "lines")
 _finders = []  # the one that is in sys.meta_path
 
 

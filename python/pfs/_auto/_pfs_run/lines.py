@@ -7,8 +7,10 @@ import sys
 
 import _pfs_run_native as native
 
-# Of CPython 3.11 to 3.14: where the objects of functions and of methods have the entry of their table.
-_FUNCTION, _METHOD = 16, 40
+# Of CPython 3.11 to 3.14: where the objects of functions and of methods have the entry of their table, behind an object's head. That is
+# longer without the GIL.
+_FUNCTION = object.__basicsize__
+_METHOD = _FUNCTION + 24
 _OF_PSYCOPG = "exec_ exec_params prepare exec_prepared send_query send_query_params send_prepare send_query_prepared"
 _FUNCTIONS = {
     "time": "sleep",
