@@ -150,9 +150,7 @@ void NoteFreeThreadedPython() {
   if (__builtin_expect(!g_python_is_free_threaded, 1)) return;
   (void)pfs_log(
       PFS_LOG_WARNING, "PFS-RUN", "python",
-      g_has_python_layer
-          ? "a free-threaded Python: its waits have lines and names, and statements of SQLite, libpq and MySQL's library are recorded; "
-            "requests and statements of clients in Python are not"
+      g_has_python_layer ? "a free-threaded Python: its locks are seen when a thread must wait"
       : g_reads_free_threads
           ? "a free-threaded Python: its waits have lines and names, and statements of SQLite, libpq and MySQL's library are recorded; "
             "names of threads, requests and statements of clients in Python are not"

@@ -15,7 +15,8 @@ namespace {
 
 // The names, in the order of the addresses.
 #define PFS_NAME(type, name, ...) #name "\0"
-constexpr char kNames[] = PFS_PYTHON_FUNCTIONS(PFS_NAME) PFS_PYTHON_STATES(PFS_NAME) PFS_PYTHON_VARIABLES(PFS_NAME);
+constexpr char kNames[] =
+    PFS_PYTHON_FUNCTIONS(PFS_NAME) PFS_PYTHON_REFERENCES(PFS_NAME) PFS_PYTHON_STATES(PFS_NAME) PFS_PYTHON_VARIABLES(PFS_NAME);
 #undef PFS_NAME
 constexpr size_t kAddresses = sizeof(PythonApi) / sizeof(void*);
 constexpr auto kPlaces = PlacesIn<kAddresses>(kNames);

@@ -73,6 +73,11 @@ struct PyMethod;
   F(int, PyContextVar_Reset, (PyObject*, PyObject*))                                             \
   F(const char*, Py_GetVersion, ())
 
+// What gives a reference: the object that another thread has replaced lives on. They may be absent before 3.13, which has the GIL.
+#define PFS_PYTHON_REFERENCES(F)                                           \
+  F(int, PyDict_GetItemRef, (PyObject*, PyObject*, PyObject**)) /* 3.13 */ \
+  F(PyObject*, PyList_GetItemRef, (PyObject*, intptr_t))        /* 3.13 */
+
 // The current thread's state: one of them is there.
 #define PFS_PYTHON_STATES(F)                                    \
   F(PyThreadState*, PyThreadState_GetUnchecked, ())  /* 3.13 */ \
@@ -93,6 +98,7 @@ struct PyMethod;
 struct PythonApi {
 #define PFS_MEMBER(result, name, parameters) result(*name) parameters;
   PFS_PYTHON_FUNCTIONS(PFS_MEMBER)
+  PFS_PYTHON_REFERENCES(PFS_MEMBER)
   PFS_PYTHON_STATES(PFS_MEMBER)
 #undef PFS_MEMBER
 #define PFS_MEMBER(type, name) type* name;
@@ -125,6 +131,19 @@ class Reference {
 inline PyObject* NewReference(PyObject* object) {
   g_py.Py_IncRef(object);
   return object;
+}
+
+// Return what a list or a dict has there, with a reference. nullptr: with an exception, or the dict has nothing.
+inline PyObject* ItemOf(PyObject* list, intptr_t at) {
+  if (g_py.PyList_GetItemRef != nullptr) return g_py.PyList_GetItemRef(list, at);
+  PyObject* const item = g_py.PyList_GetItem(list, at);
+  return item != nullptr ? NewReference(item) : nullptr;
+}
+inline PyObject* ValueOf(PyObject* dict, PyObject* key) {
+  PyObject* value = nullptr;
+  if (g_py.PyDict_GetItemRef != nullptr) return g_py.PyDict_GetItemRef(dict, key, &value) > 0 ? value : nullptr;
+  value = g_py.PyDict_GetItemWithError(dict, key);
+  return value != nullptr ? NewReference(value) : nullptr;
 }
 
 // Returns a list of objects, whose references it takes; nullptr with an exception.

@@ -4,6 +4,16 @@
 // interpreter. A thread reads its own frames, and the code, names and tables of lines that they keep alive. None of these changes. The
 // interpreter says itself where the fields of its structs are (python_offsets.h).
 //
+// The Python layer runs in a free-threaded 3.14. What in this folder stands on the GIL, and what stands for it there:
+//
+//   Remembered, FrameTrust, FrameObjects  not used: FreeFrames remember nothing, and take no references
+//   NoteCall()                            atomic: an entry is whole before the function leads to it
+//   t_script_call                         each thread's own
+//   statements' handles                   one thread claims a handle; others leave it alone
+//   lists and dicts of requests           what another thread may replace is held by a reference
+//   NoteLockType(), NoteQueueType(), Around...()  not used: a lock is known when a thread must wait
+//   JoinPython(), ForgetCalls()           not used: such a program cannot be joined with the layer
+//
 // A lock of a free-threaded interpreter is a byte, most of them in an object: PyMutex. So are the locks of threading from 3.14 on, also
 // with the GIL. A thread takes a free one without a call. A thread that must wait makes a semaphore on its stack; the word in front of it
 // is the address of the byte. So only waits are seen, and free locks cost nothing.

@@ -84,7 +84,7 @@ bool ReadKey(PyObject* keys, PyObject* method, long* key) {
 
 // What `about`, the first argument of begin_wsgi, has: constants of the layer.
 enum About : uint8_t { kKeys, kSkipped, kIsInRequest, kMethod, kRoot, kPath, kQuery, kCaller };
-// What start_response remembers.
+// What start_response remembers. The status and the token may be replaced by another thread while they are read.
 enum Answer : uint8_t { kHandle, kStartResponse, kStatus, kToken, kVariable };
 
 // start_response(status, ...): calls the server's, and remembers the status.
@@ -107,17 +107,17 @@ PyObject* AnswerOf(PyObject* start) {
 
 // Ends the time in which requests inside are not counted. A context that has changed keeps its value.
 bool Leave(PyObject* answer) {
-  PyObject* const token = g_py.PyList_GetItem(answer, kToken);
-  if (IsNone(token)) return true;
-  if (g_py.PyContextVar_Reset(g_py.PyList_GetItem(answer, kVariable), token) != 0) g_py.PyErr_Clear();
+  const Reference<PyObject> token(ItemOf(answer, kToken));
+  if (IsNone(token.get()) || !IsFirstToLeave(g_py.PyList_GetItem(answer, kHandle))) return true;
+  if (g_py.PyContextVar_Reset(g_py.PyList_GetItem(answer, kVariable), token.get()) != 0) g_py.PyErr_Clear();
   return g_py.PyList_SetItem(answer, kToken, None()) == 0;
 }
 
 // Finds a text of variables. It may be absent, None or empty: nullptr. Returns false with an exception.
-bool ReadVariable(PyObject* variables, PyObject* name, PyObject** text) {
-  *text = g_py.PyDict_GetItemWithError(variables, name);
-  if (*text == nullptr) return g_py.PyErr_Occurred() == nullptr;
-  const intptr_t size = IsNone(*text) ? 0 : g_py.PyUnicode_GetLength(*text);
+bool ReadVariable(PyObject* variables, PyObject* name, Reference<PyObject>* text) {
+  *text = ValueOf(variables, name);
+  if (text->get() == nullptr) return g_py.PyErr_Occurred() == nullptr;
+  const intptr_t size = IsNone(text->get()) ? 0 : g_py.PyUnicode_GetLength(text->get());
   if (size == 0) *text = nullptr;
   return size >= 0;
 }
@@ -130,7 +130,7 @@ PyObject* BeginAnswer(PyObject* about, PyObject* variables, PyObject* start_resp
   const Reference<PyObject> kept(inside);
   if (g_py.PyObject_IsTrue(inside) != 0) return None();
 
-  PyObject *method, *root, *path, *query, *caller;
+  Reference<PyObject> method(nullptr), root(nullptr), path(nullptr), query(nullptr), caller(nullptr);
   if (!ReadVariable(variables, part(kMethod), &method) || !ReadVariable(variables, part(kRoot), &root) ||
       !ReadVariable(variables, part(kPath), &path) || !ReadVariable(variables, part(kQuery), &query) ||
       !ReadVariable(variables, part(kCaller), &caller)) {
@@ -139,16 +139,16 @@ PyObject* BeginAnswer(PyObject* about, PyObject* variables, PyObject* start_resp
   Beginning it = {};
   it.skipped = TextOf(part(kSkipped));
   it.is_detached = is_detached;
-  if (caller != nullptr && (it.traceparent = TextOf(caller)) == nullptr) g_py.PyErr_Clear();
-  const Reference<PyObject> named(method != nullptr ? NewReference(method) : g_py.PyUnicode_InternFromString("GET"));
+  if (caller.get() != nullptr && (it.traceparent = TextOf(caller.get())) == nullptr) g_py.PyErr_Clear();
+  const Reference<PyObject> named(method.get() != nullptr ? NewReference(method.get()) : g_py.PyUnicode_InternFromString("GET"));
   const char* const command = named.get() != nullptr ? TextOf(named.get()) : nullptr;
   if (it.skipped == nullptr || command == nullptr || !ReadKey(part(kKeys), named.get(), &it.key)) return nullptr;
   std::string target;
-  if (root != nullptr && !AddAscii(root, &target)) return nullptr;
-  if (path == nullptr) target += '/';
-  if (path != nullptr && !AddAscii(path, &target)) return nullptr;
-  if (query != nullptr) target += '?';
-  if (query != nullptr && !AddAscii(query, &target)) return nullptr;
+  if (root.get() != nullptr && !AddAscii(root.get(), &target)) return nullptr;
+  if (path.get() == nullptr) target += '/';
+  if (path.get() != nullptr && !AddAscii(path.get(), &target)) return nullptr;
+  if (query.get() != nullptr) target += '?';
+  if (query.get() != nullptr && !AddAscii(query.get(), &target)) return nullptr;
   CommandText text;
   it.text = TextOfRequest(command, target, &text);
   PyObject* const handle = BeginStatement(it);
@@ -210,12 +210,12 @@ bool EndByStatus(PyObject* handle, PyObject* given) {
 
 // ---- Requests that the program sends
 
-// Takes the statement of a connection out of the table. Returns a handle; nullptr: there is none, perhaps with an exception.
+// Takes the statement of a connection out of the table. Returns a handle; nullptr: there is none, perhaps with an exception. Two threads
+// may take the same one.
 PyObject* Take(PyObject* asked, PyObject* number) {
-  PyObject* const entry = g_py.PyDict_GetItemWithError(asked, number);
-  PyObject* const handle = entry != nullptr ? g_py.PyList_GetItem(entry, 0) : nullptr;
+  const Reference<PyObject> entry(ValueOf(asked, number));
+  PyObject* const handle = entry.get() != nullptr ? ItemOf(entry.get(), 0) : nullptr;
   if (handle == nullptr) return nullptr;
-  g_py.Py_IncRef(handle);
   if (g_py.PyDict_DelItem(asked, number) != 0) g_py.PyErr_Clear();
   return handle;
 }
@@ -345,8 +345,9 @@ PyObject* EndWsgi(PyObject*, Arguments arguments, intptr_t count) {
   PyObject* const answer = AnswerOf(arguments[0]);
   if (answer == nullptr || !Leave(answer)) return nullptr;
   PyObject* const handle = g_py.PyList_GetItem(answer, kHandle);
-  const bool is_ended = has_error ? EndStatement(handle, 0, 0, static_cast<int>(error), BytesOf(arguments[2]))
-                                  : EndByStatus(handle, g_py.PyList_GetItem(answer, kStatus));
+  const Reference<PyObject> status(ItemOf(answer, kStatus));
+  const bool is_ended =
+      has_error ? EndStatement(handle, 0, 0, static_cast<int>(error), BytesOf(arguments[2])) : EndByStatus(handle, status.get());
   return is_ended ? None() : nullptr;
 }
 

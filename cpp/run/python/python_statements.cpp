@@ -1,5 +1,6 @@
 #include "run/python/python_statements.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -13,10 +14,28 @@ namespace {
 
 constexpr const char* kStatement = "pfs statement";
 
-// A statement that runs. Any thread may end it.
+// A statement that runs. Any thread may end it, and without a GIL two may at once.
 struct Handle {
   Suspendable running;
   bool is_open, is_suspended;
+  std::atomic<bool> is_claimed, is_left;
+};
+
+// Claims a handle. Who does not get it has nothing to do: another thread ends the statement, or else it ends when the handle dies. Nobody
+// waits here: a child of fork() would wait for a thread that it does not have.
+class Claim {
+ public:
+  explicit Claim(Handle& handle) : handle_(handle), is_mine_(!handle.is_claimed.exchange(true, std::memory_order_acquire)) {}
+  ~Claim() {
+    if (is_mine_) handle_.is_claimed.store(false, std::memory_order_release);
+  }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+  bool OfOpen() const { return is_mine_ && handle_.is_open; }
+
+ private:
+  Handle& handle_;
+  const bool is_mine_;
 };
 
 void Detach(Handle& handle) {
@@ -110,16 +129,23 @@ PyObject* BeginStatement(const Beginning& beginning) {
   return capsule;
 }
 
+bool IsFirstToLeave(PyObject* capsule) {
+  auto* const handle = static_cast<Handle*>(g_py.PyCapsule_GetPointer(capsule, kStatement));
+  return handle != nullptr && !handle->is_left.exchange(true, std::memory_order_relaxed);
+}
+
 bool DetachStatement(PyObject* capsule) {
   auto* const handle = static_cast<Handle*>(g_py.PyCapsule_GetPointer(capsule, kStatement));
-  if (handle != nullptr) Detach(*handle);
-  return handle != nullptr;
+  if (handle == nullptr) return false;
+  if (const Claim claim(*handle); claim.OfOpen()) Detach(*handle);
+  return true;
 }
 
 bool EndStatement(PyObject* capsule, long rows, long affected, int error, const char* message) {
   auto* const handle = static_cast<Handle*>(g_py.PyCapsule_GetPointer(capsule, kStatement));
   if (handle == nullptr) return false;
-  if (!handle->is_open) return true;
+  const Claim claim(*handle);
+  if (!claim.OfOpen()) return true;
   GoOn(*handle);
   pfs_statement_t* const statement = &handle->running.statement;
   if (rows > 0) pfs_statement_set(statement, PFS_ROWS_SENT, static_cast<uint64_t>(rows));

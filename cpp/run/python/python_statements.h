@@ -42,11 +42,14 @@ struct Beginning {
 // Begins a statement. Returns a handle, which ends it when it dies; None if it is not recorded; nullptr with an exception.
 PyObject* BeginStatement(const Beginning& beginning);
 
+// Returns whether it was not asked before about this statement: one of several threads gets true.
+bool IsFirstToLeave(PyObject* handle);
+
 // Lets a statement go on: nothing is nested in it from now on. Returns false with an exception.
 bool DetachStatement(PyObject* handle);
 
 // Ends a statement; error: 0 = none. Returns false with an exception.
-// Threads: any; the caller has the GIL.
+// Threads: any, and several at once; the caller may call the interpreter.
 bool EndStatement(PyObject* handle, long rows, long affected, int error, const char* message);
 
 // Reads the arguments from `at` on that functions share which begin a statement: skipped, detached, traceparent=None. Returns false with an

@@ -72,7 +72,11 @@ print(total, len(got), sys._is_gil_enabled())
     assert outcome(*PFS, "run", "--json", "-o", report, "--", python, tmp_path / "work.py") == (0, "[4000] 4000 False\n", "")
     said = json.loads(report.read_text())
     (note,) = [note for note in said["notes"] if "free-threaded" in note]
-    assert "statements of SQLite, libpq and MySQL's library are recorded" in note
+    expected = {
+        "python3.13t": "statements of SQLite, libpq and MySQL's library are recorded",
+        "python3.14t": "its locks are seen when",
+    }
+    assert expected[name] in note
     assert [row["digest_text"] for row in said["statements"]] == ["CREATE TABLE `made` ( `a` )"]
     assert {row["class"] for row in said["classes"]} >= {"mutexes", "files"}
     found = []
@@ -144,8 +148,8 @@ def test_calls_of_many_threads_have_lines(tmp_path: Path) -> None:
     """Every sleep and statement has its line. Of calls that are over soon, some have: no other line has any."""
     python = layered()
     (tmp_path / "lines.py").write_text(LINES)
-    command = [*PFS, "run", "--keep", "--no-report", "--", python, tmp_path / "lines.py", tmp_path]
-    assert outcome(*command)[:2] == (0, "False\n")
+    code, out, err = outcome(*PFS, "run", "--keep", "--no-report", "--", python, tmp_path / "lines.py", tmp_path)
+    assert (code, out) == (0, "False\n"), err
     (segment,) = (tmp_path / "segments").glob("*/*.pfs")
     with pfs.attach(segment) as seen:
         waits, statements = seen.table("events_waits_history_long"), seen.table("events_statements_history_long")
@@ -203,14 +207,128 @@ print(sys._is_gil_enabled(), min(counts) > 0)
 """
 
 
+# Threads that share what a program gives to one thread: a connection, the variables of a request, and what ends a statement.
+SHARED = """
+import gc, http.client, sys, threading, time, wsgiref.handlers
+import _pfs_run_native as native
+from _pfs_run.requests import _WSGI
+from _pfs_run.statements import Methods
+end, counts, keys, asked = time.monotonic() + float(sys.argv[1]), [0] * 8, Methods("http-client", 9), {}
+class Connection(http.client.HTTPConnection):
+    def connect(self): pass
+connection, variables, start, handle = Connection("host"), {"REQUEST_METHOD": "GET"}, None, None
+def work(me):
+    global connection, start, handle
+    while time.monotonic() < end:
+        n = counts[me] = counts[me] + 1
+        native.ask((keys, "http", "host"), asked, connection, "GET", f"/{n}")
+        if (sent := native.take_asked(asked, connection)) is not None:
+            native.end(sent, 1, 1, 5, "error")
+        if n % 7 == me % 7:
+            connection = Connection(f"host{n % 9}")
+        variables["PATH_INFO"], variables["QUERY_STRING"] = f"/p{n}" * 3, f"q{n}" * 3
+        if n % 5 == 0:
+            variables.pop("QUERY_STRING", None)
+        before, start = start, native.begin_wsgi(_WSGI, variables, print, n % 2 == 0)
+        for one in (start, before):
+            if one is not None:
+                one(f"{200 + n % 300} Reason{n}", end="", file=nowhere)
+                native.leave_wsgi(one)
+                native.end_wsgi(one)
+        running, handle = handle, native.begin(keys["GET"], f"GET /{n % 40}", None, "http", n % 3 > 0)
+        if running is not None:
+            native.end(running, 0, 0, 0, "")
+        if n % 500 == 0:
+            gc.collect()
+class Nowhere:
+    def write(self, text): pass
+nowhere = Nowhere()
+threads = [threading.Thread(target=work, args=(me,)) for me in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sys._is_gil_enabled(), min(counts) > 0)
+"""
+
+
+@pytest.mark.parametrize("text", [STRESS, SHARED], ids=["calls", "statements"])
 @pytest.mark.parametrize("variable", ["PFS_FREE_THREADED", "PFS_FREE_THREADED_TSAN"])
-def test_threads_that_run_at_once_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+def test_threads_that_run_at_once_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, text: str) -> None:
     """Freed memory is overwritten in the first interpreter, and the second one reports races."""
     python = os.environ.get(variable) or (layered() if variable == "PFS_FREE_THREADED" else pytest.skip(f"no {variable}"))
     monkeypatch.setenv("MALLOC_PERTURB_", "165")
-    (tmp_path / "stress.py").write_text(STRESS)
+    (tmp_path / "stress.py").write_text(text)
     code, out, err = outcome(*PFS, "run", "--no-report", "--", python, tmp_path / "stress.py", "3")
     assert (code, out, "ThreadSanitizer" in err) == (0, "False True\n", False), err
+
+
+# Requests that threads answer and send at once, and commands of a client in Python: a stand-in that has what the layer wraps.
+REQUESTS = """
+import asyncio, http.client, socketserver, sys, threading, wsgiref.simple_server
+import redis.client
+class Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
+    request_queue_size = 64
+class Quiet(wsgiref.simple_server.WSGIRequestHandler):
+    def log_message(self, *_): pass
+def answer(variables, start_response):
+    start_response("404 Not Found" if variables["PATH_INFO"] == "/absent" else "200 OK", [])
+    return [b"x"] if "list" in variables["QUERY_STRING"] else (part for part in [b"x"])
+server = wsgiref.simple_server.make_server("127.0.0.1", 0, answer, Server, Quiet)
+threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+client = redis.client.Redis()
+async def hold(lock):
+    async with lock:
+        await asyncio.sleep(0)
+async def tasks():
+    lock = asyncio.Lock()
+    await asyncio.gather(hold(lock), hold(lock))
+def send():
+    for path in ["/?list", "/parts", "/absent"] * 10:
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
+        connection.request("GET", path)  # sends
+        connection.getresponse().read()
+        connection.close()
+        client.execute_command("SET", path, 1)  # commands
+    asyncio.run(tasks())
+threads = [threading.Thread(target=send) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+server.shutdown()
+server.server_close()
+print(sys._is_gil_enabled())
+"""
+
+REDIS = """
+class Redis:
+    def execute_command(self, *args, **options):
+        return args
+class Pipeline(Redis):
+    def immediate_execute_command(self, *args, **options): pass
+    def execute(self, raise_on_error=True): pass
+"""
+
+
+def test_requests_of_many_threads_are_statements(tmp_path: Path) -> None:
+    """Each request that is answered or sent, each command of a client and each wait of a task, with the program's line."""
+    python = layered()
+    (tmp_path / "requests.py").write_text(REQUESTS)
+    (tmp_path / "redis").mkdir()
+    (tmp_path / "redis" / "__init__.py").touch()
+    (tmp_path / "redis" / "client.py").write_text(REDIS)
+    code, out, err = outcome(*PFS, "run", "--keep", "--no-report", "--", python, tmp_path / "requests.py")
+    assert (code, out) == (0, "False\n"), err
+    (segment,) = (tmp_path / "segments").glob("*/*.pfs")
+    with pfs.attach(segment) as seen:
+        statements = seen.table("events_statements_history_long")
+        summary = seen.table("events_statements_summary_global_by_event_name").set_index("EVENT_NAME")
+        errors = seen.table("error_log")["DATA"]
+    names = [f"statement/{name}" for name in ("http/get", "http-client/get", "redis-py/set", "asyncio/lock")]
+    assert list(summary.loc[names, "COUNT_STAR"]) == [240, 240, 240, 8]
+    assert list(summary.loc[names, "SUM_ERRORS"]) == [80, 80, 0, 0]
+    at = {text.rpartition("# ")[2]: f"requests.py:{line}" for line, text in enumerate(REQUESTS.splitlines(), 1) if "# " in text}
+    lines = statements.groupby("EVENT_NAME")["SOURCE"].unique()
+    assert list(lines["statement/http-client/get"]) == [at["sends"]]
+    assert list(lines["statement/redis-py/set"]) == [at["commands"]]
+    assert [text for text in errors if "wrapped" in text or "recorded" in text] == []
 
 
 # Threads wait for something that another thread holds for a while: its object of a kind. The program prints how long they waited.

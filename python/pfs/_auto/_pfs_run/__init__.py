@@ -59,8 +59,8 @@ PARTS = {
     "cells": {"IPython.core.interactiveshell": "cells"},
 }
 _DEFAULT = ",".join(part for part in PARTS if part != "queues")
-# What runs without the GIL. Locks are not led through the native layer there: their waits are seen without that.
-_OF_FREE_THREADS = ("threads", "lines")
+# What needs the GIL. Without it, waits for locks are seen without the native layer.
+_OF_GIL = ("locks",)
 _finders = []  # the one that is in sys.meta_path
 
 
@@ -68,7 +68,7 @@ def start():
     """Loads the native module and begins to wait for imports. Returns False where nothing is recorded."""
     parts = os.environ.get("PFS_RUN_PYTHON", _DEFAULT).split(",")
     if "t" in getattr(sys, "abiflags", ""):
-        parts = [part for part in parts if part in _OF_FREE_THREADS]
+        parts = [part for part in parts if part not in _OF_GIL]
     wanted = _modules_of(",".join(parts))
     if not wanted:
         return False

@@ -7,8 +7,8 @@ import sys
 
 import _pfs_run_native as native
 
-# Of CPython 3.11 to 3.14: where the objects of functions and of methods have the entry of their table, behind an object's head. That is
-# longer without the GIL.
+# Of CPython 3.11 to 3.14: where the objects of functions and of methods have the entry of their table. It is behind the head,
+# which is longer without the GIL.
 _FUNCTION = object.__basicsize__
 _METHOD = _FUNCTION + 24
 _OF_PSYCOPG = "exec_ exec_params prepare exec_prepared send_query send_query_params send_prepare send_query_prepared"
