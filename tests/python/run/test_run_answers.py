@@ -13,6 +13,7 @@ import pytest
 
 import pfs
 from pfs._base import installed
+from pfs._read.places.short_names import shortened
 
 PROGRAMS = Path(__file__).resolve().parents[3] / "tests/programs/unchanged"
 PFS = [sys.executable, "-m", "pfs"]
@@ -234,6 +235,58 @@ def test_waits_for_locks_signals_children_and_peers_have_the_line_of_python(tmp_
     expected = {(f"more.py:{number}", name) for number, name in calls if name}
     assert expected <= found, expected - found
     assert len(expected) == 19
+
+
+TEMPLATES = """
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+template <typename Value> struct Store {
+  inline static std::mutex lock;
+  __attribute__((noinline)) static void take(const Value*, int time) { lock.lock(); usleep(time); lock.unlock(); }
+};
+using Names = std::map<std::string, std::vector<std::map<std::string, std::string>>>;
+using Whole = std::map<std::string, std::vector<Names>>;
+int main() {
+  std::thread holder(Store<Whole>::take, nullptr, 100000);
+  usleep(20000);
+  Store<Whole>::take(nullptr, 1);
+  holder.join();
+}
+"""
+
+
+def test_the_report_shortens_arguments_of_templates(tmp_path: Path) -> None:
+    (tmp_path / "stores.cpp").write_text(TEMPLATES)
+    program = tmp_path / "stores"
+    subprocess.run(["g++", "-std=c++17", "-O1", "-g", "-pthread", "-o", program, tmp_path / "stores.cpp"], check=True)
+    ours = [row for row in report_of(tmp_path, program)["blocked"] if "Store<" in row["name"]]
+    assert len(ours) == 1
+    assert min(len(ours[0]["name"]), len(ours[0]["source"])) > 400  # whole
+    text = subprocess.run([*PFS, "run", "--", program], check=True, capture_output=True, text=True).stderr
+    assert re.search(
+        r"mutex/stores/Store<std::map<std::string, ...> >::lock +Store<...>::take\(std::map<std::string, ...> const\*, int\)"
+        r"\+0x[0-9a-f]+ \(stores.cpp:10\)\n",
+        text,
+    ), text
+    assert max(map(len, text.splitlines())) <= 200
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Store<int, Hash<int, Less<int> > >::get(int)", None),
+        ("/srv/" + "long/" * 30 + "a<b", None),
+        ("libshop+0x1f", None),
+        ("Store<std::pair<int, int>, Hash<std::vector<std::map<int, double> > > >::get(int) const+0x1f (a.cpp:3)",
+         "Store<std::pair<int, ...>, Hash<...> >::get(int) const+0x1f (a.cpp:3)"),
+    ],
+)  # fmt: skip
+def test_only_long_names_of_templates_are_shortened(name: str, expected: str | None) -> None:
+    assert shortened(name) == (expected or name)
 
 
 POOLS = """

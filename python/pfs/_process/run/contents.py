@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pfs._process.run.report import Report, add_up, largest
 from pfs._process.run.where_time import where_rows
+from pfs._read.places.short_names import shortened
 from pfs._read.show import bytes_text, count_text, storable, time_text
 
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ def clean(name: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in storable(name))
 
 
+def _short(name: str) -> str:
+    return clean(shortened(name))
+
+
 def contents(report: Report, limit: int, everything: bool = False) -> list[str | Listed]:
     """Returns the report without its findings. `everything`: also rows of little time, and each imported file."""
     parts: list[str | Listed] = []
@@ -89,16 +94,16 @@ def contents(report: Report, limit: int, everything: bool = False) -> list[str |
         return [time_text(n[0]), count_text(n[1]), bytes_text(n[2]), count_text(n[3]), bytes_text(n[4]), shown]
 
     def waits(name: str, n: list[int]) -> list[str]:
-        return [time_text(n[1]), count_text(n[0]), time_text(n[2]), clean(_FAMILY.sub("", name))]
+        return [time_text(n[1]), count_text(n[0]), time_text(n[2]), _short(_FAMILY.sub("", name))]
 
     def statement(name: str, n: list[int]) -> list[str]:
         return [time_text(n[1]), count_text(n[0]), count_text(n[2]), count_text(n[3]), count_text(n[4]), clean(name)]
 
     def memory(name: str, n: list[int]) -> list[str]:
-        return [count_text(n[0]), bytes_text(n[1]), bytes_text(n[2]), bytes_text(n[3]), clean(name.removeprefix("memory/"))]
+        return [count_text(n[0]), bytes_text(n[1]), bytes_text(n[2]), bytes_text(n[3]), _short(name.removeprefix("memory/"))]
 
     def block(key: tuple[str, str], n: list[int]) -> list[str]:
-        return [time_text(n[2]), count_text(n[0]), time_text(n[1]), clean(key[0].removeprefix("wait/synch/")), clean(key[1])]
+        return [time_text(n[2]), count_text(n[0]), time_text(n[1]), _short(key[0].removeprefix("wait/synch/")), _short(key[1])]
 
     def peer(key: tuple[str, str], n: list[int]) -> list[str]:
         return [*waits(key[1], n), clean(key[0])]
@@ -106,18 +111,18 @@ def contents(report: Report, limit: int, everything: bool = False) -> list[str |
     def opened(wait: OpenWait, _: list[int]) -> list[str]:
         return [
             time_text(wait.time),
-            clean(wait.thread.removeprefix("thread/")),
-            clean(wait.source),
-            clean(wait.holder or "").removeprefix("thread/"),
-            clean(wait.holder_source or ""),
-            clean(wait.name.removeprefix("wait/").removeprefix("synch/")),
+            _short(wait.thread.removeprefix("thread/")),
+            _short(wait.source),
+            _short((wait.holder or "").removeprefix("thread/")),
+            _short(wait.holder_source or ""),
+            _short(wait.name.removeprefix("wait/").removeprefix("synch/")),
         ]
 
     said = []
     if (took := report.took) is not None:
         each = ", ".join(f"{time_text(time)} {of}" for of, time in (("user", took.user), ("system", took.system)) if time)
         said.append(f"Took {time_text(took.wall)}, {time_text(took.user + took.system)} of processors ({each})")
-    where = [[*row[:2], clean(row[2]), row[3]] for row in where_rows(report, limit)]
+    where = [[*row[:2], _short(row[2]), row[3]] for row in where_rows(report, limit)]
     if where:
         said.append(f"Threads lived {where[0][0]}: {where[0][3]}")
     if counted := report.only_counted:
