@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+import pfs
 from pfs._process.run import report_text as run_report
 from pfs._process.run.launch import Took
 from pfs._process.run.report import Report
+from pfs._read.losses import loss_text
 from tests.python.run.test_run import PFS, own_folder, pytestmark, report_of, run
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
@@ -477,3 +479,17 @@ def test_waits_that_were_only_counted_are_said(tmp_path: Path, monkeypatch: pyte
     assert bool(re.search(r"Of [\d,]+ waits [\d,]+ were only counted: the lists have the time of the others\n", text)) == (
         least > 0
     )
+
+
+def test_the_report_says_in_words_what_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = [name for name in pfs.status if name.endswith("_lost")]
+    assert len(variables) > 40
+    without_words = [name for name in variables if loss_text(name, 2) == f"{name} 2"]
+    assert without_words == []
+    assert loss_text("Performance_schema_of_later_versions_lost", 2) == "Performance_schema_of_later_versions_lost 2"
+    monkeypatch.setenv("PFS_OPTIONS", "performance_schema_max_file_handles=1")
+    said = run(*PFS, "run", "--", "cat", os.devnull, check=True).stderr
+    words = (
+        r"open files whose descriptor is at least performance_schema_max_file_handles \(Performance_schema_file_handles_lost\)"
+    )
+    assert re.search(rf"^Not recorded: \d+ {words}$", said, re.MULTILINE), said

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pfs._process.run.report import Report, add_up, largest
 from pfs._process.run.where_time import where_rows
+from pfs._read.losses import loss_text
 from pfs._read.places.short_names import shortened
 from pfs._read.show import bytes_text, count_text, storable, time_text
 
@@ -176,8 +177,7 @@ def contents(report: Report, limit: int, everything: bool = False) -> list[str |
     if len(parts) == bool(said) + bool(where):
         is_explained = report.processes or report.unrecorded or report.unread  # by the lines below
         parts.append("pfs saw no event." if is_explained else "pfs saw no event: no process has made a segment.")
-    if report.lost:
-        parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))
+    parts += [f"Not recorded: {clean(loss_text(name, count))}" for name, count in sorted(report.lost.items())]
     for (program, why), count in report.most_unrecorded(limit):
         what = f"{program}{f' ({count} times)' * (count > 1)}" if program else f"{count} process{'es' * (count > 1)}"
         parts.append(f"Not recorded: {clean(what)}: {clean(why)}")
