@@ -70,6 +70,8 @@ Traits TraitsOf(Kind kind) {
       return {Family::kSystemWait, RegisterSystemWait, "openmp-", "Wait for a team of OpenMP,"};
     case Kind::kAio:
       return {Family::kSystemWait, RegisterSystemWait, "aio-", "Wait for asynchronous I/O,"};
+    case Kind::kSync:
+      return {Family::kSystemWait, RegisterSystemWait, "sync-", "Write of all changed files,"};
     case Kind::kSpin:
       return {Family::kMutex, pfs_register_mutex, "spin-", "Spinlock"};
     case Kind::kRwlock:

@@ -36,6 +36,7 @@ enum class Kind : uint8_t {
   kResolve,
   kTeam,
   kAio,
+  kSync,
   kPythonLock,
   kPythonObject  // what a lock of CPython protects that is no semaphore
 };

@@ -33,7 +33,7 @@ struct Site {
   mutable pfs_key_t threads = 0;  // the instrument of threads that start here; 0 = not registered yet. Any thread, by std::atomic_ref
   // By kind (run/calls/objects.h): the class of the objects that are named after this place; 0 = not known yet. Any thread, by
   // std::atomic_ref.
-  static constexpr uint32_t kKinds = 20;
+  static constexpr uint32_t kKinds = 21;
   mutable uint32_t classes[kKinds] = {};
   // Whether the code is in a wrapper (run/loader/wrappers.h). Any thread, by std::atomic_ref.
   enum class InWrapper : uint8_t { kUnknown, kNo, kYes };

@@ -72,11 +72,13 @@ constexpr uint32_t WaitStateOf(std::string_view instrument) {
       longest = name.size();
     }
   }
+  if (kind == "sync") return static_cast<uint32_t>(WaitState::kFile);  // of all file systems: no file has the event
   constexpr std::string_view kListen = "/listen";
   const bool is_accept = instrument.size() >= kListen.size() && instrument.substr(instrument.size() - kListen.size()) == kListen;
   return is_accept && found == static_cast<uint32_t>(WaitState::kSocket) ? static_cast<uint32_t>(WaitState::kIdle) : found;
 }
 static_assert(WaitStateOf("wait/system/libc/sleep-main+0x1") == static_cast<uint32_t>(WaitState::kSleep));
+static_assert(WaitStateOf("wait/system/libc/sync-main+0x1") == static_cast<uint32_t>(WaitState::kFile));
 static_assert(WaitStateOf("wait/system") == static_cast<uint32_t>(WaitState::kSystem));
 static_assert(WaitStateOf("wait/synch/cond/python/gil") == static_cast<uint32_t>(WaitState::kGil));
 static_assert(WaitStateOf("wait/synch/cond/python/gilded") == static_cast<uint32_t>(WaitState::kCond));

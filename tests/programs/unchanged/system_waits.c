@@ -26,8 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum kind { CHILD, JOIN, SLEEP, SIGNAL, MESSAGE, MSYNC, RESOLVE, AIO, FILE_LOCK, KINDS };
-static const char* const names[KINDS] = {"child", "join", "sleep", "signal", "message", "msync", "resolve", "aio", "file"};
+enum kind { CHILD, JOIN, SLEEP, SIGNAL, MESSAGE, MSYNC, RESOLVE, AIO, SYNC, FILE_LOCK, KINDS };
+static const char* const names[KINDS] = {"child", "join", "sleep", "signal", "message", "msync", "resolve", "aio", "sync", "file"};
 static long counts[KINDS], times[KINDS], before;
 
 static long now(void) {
@@ -134,6 +134,10 @@ static void threads(void) {
   WAIT(JOIN, pthread_timedjoin_np(thread, NULL, &deadline));  // too late
   deadline.tv_sec += 60;
   WAIT(JOIN, pthread_timedjoin_np(thread, NULL, &deadline));
+  MUST(pthread_create(&thread, NULL, naps, NULL) == 0);
+  clock_gettime(CLOCK_MONOTONIC, &deadline);
+  deadline.tv_sec += 60;
+  WAIT(JOIN, pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &deadline));
   thrd_t other;
   int code = 0;
   MUST(thrd_create(&other, naps_c11, NULL) == thrd_success);
@@ -147,6 +151,7 @@ static void sleeps(void) {
   WAIT(SLEEP, usleep(30000));
   WAIT(SLEEP, thrd_sleep(&brief, NULL));
   WAIT(SLEEP, syscall(SYS_nanosleep, &brief, NULL));
+  WAIT(SLEEP, sleep(1));
   MUST(sleep(0) == 0);  // no event
 }
 
@@ -257,6 +262,17 @@ static void host_names(void) {
   MUST(strcmp(host, "127.0.0.1") == 0);
   freeaddrinfo(found);
   WAIT(RESOLVE, gethostbyname("127.0.0.2"));
+  WAIT(RESOLVE, gethostbyname2("127.0.0.3", AF_INET));
+  const unsigned char address[] = {127, 0, 0, 4};
+  WAIT(RESOLVE, gethostbyaddr(address, sizeof address, AF_INET));
+  struct hostent entry, *of_host = NULL;
+  char room[4096];
+  int error;
+  WAIT(RESOLVE, gethostbyname_r("127.0.0.5", &entry, room, sizeof room, &of_host, &error));
+  MUST(of_host == &entry);
+  WAIT(RESOLVE, gethostbyname2_r("127.0.0.6", AF_INET, &entry, room, sizeof room, &of_host, &error));
+  MUST(of_host == &entry);
+  WAIT(RESOLVE, gethostbyaddr_r(address, sizeof address, AF_INET, &entry, room, sizeof room, &of_host, &error));
 }
 
 // A child holds the lock for a while.
@@ -299,6 +315,7 @@ int main(int argc, char** argv) {
   posix_messages();
   asynchronous();
   mapped(fd);
+  WAIT(SYNC, sync());
   host_names();
   for (int way = 0; way < 4; ++way) locks(argv[1], way);
   for (int kind = 0; kind < KINDS; ++kind) printf("%s %ld %ld\n", names[kind], counts[kind], times[kind]);

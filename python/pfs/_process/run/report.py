@@ -56,6 +56,7 @@ _SYSTEM_CLASSES = {
     "resolve": "host names",
     "signal": "signals",
     "sleep": "time (sleep)",
+    "sync": "files",
 }
 # The services that a program most often waits for, by their ports.
 _SERVICES = {
