@@ -102,7 +102,7 @@ bool CLibrary::SetRelocated(const link_map& object, int protection) const {
   return is_done;
 }
 
-// `find` returns the function that a name is to be bound to, or nullptr: nothing changes.
+// `find` returns what a name is to be bound to, or what it is bound to now.
 template <typename Find>
 [[gnu::always_inline]] inline void CLibrary::Bind(const link_map& object, Find find) const {
   const DynamicSection from(object);
@@ -114,8 +114,8 @@ template <typename Find>
       const ElfW(Sym)& symbol = from.symbols[ELF64_R_SYM(entry.r_info)];
       auto* const slot = reinterpret_cast<void**>(object.l_addr + entry.r_offset);
       if (symbol.st_shndx != SHN_UNDEF || *slot == nullptr) continue;
-      void* const function = find(*slot, from.names + symbol.st_name);
-      if (function == nullptr || function == *slot) continue;
+      void* const function = find(*slot, from.names + symbol.st_name, symbol);
+      if (function == *slot) continue;
       if (!is_writable && !SetRelocated(object, PROT_READ | PROT_WRITE)) return;  // its calls go where the program's go
       is_writable = true;
       *slot = function;
@@ -125,14 +125,18 @@ template <typename Find>
 }
 
 PFS_IN_EVERY_PROCESS void CLibrary::BindCallsOf(const link_map& object) const {
-  Bind(object, [this](const void* now, const char* name) { return Has(now) ? nullptr : FunctionOf(name); });
+  Bind(object, [this](void* now, const char* name, const ElfW(Sym)&) {
+    void* const function = Has(now) ? nullptr : FunctionOf(name);
+    return function != nullptr ? function : now;
+  });
 }
 
 namespace {
 
 constexpr SymbolName kSearch("dlsym");
 
-// Returns the function of that name that a program without this library would call.
+}  // namespace
+
 void* FunctionWithoutUs(const SymbolName& name) {
   const link_map* const own = OwnObject();
   void* found = nullptr;
@@ -142,15 +146,14 @@ void* FunctionWithoutUs(const SymbolName& name) {
   return found;
 }
 
-}  // namespace
-
 void CLibrary::BindCallsHere(const link_map& object) const {
   const Exported own(*OwnObject());
-  Bind(object, [&](const void* now, const char* text) -> void* {
+  Bind(object, [&](void* const at, const char* text, const ElfW(Sym)&) -> void* {
+    const void* now = at;
     const SymbolName name{std::string_view(text)};
     void* const ours = g_came_late && name.hash == kSearch.hash ? reinterpret_cast<void*>(&pfs_run_late_dlsym) : own.FindFunction(name);
-    if (ours == nullptr || now == ours) return ours;
-    if (g_came_late && LacksFunction(text)) return nullptr;  // it came after this library, as librt may before glibc 2.34
+    if (ours == nullptr || now == ours) return at;
+    if (g_came_late && LacksFunction(text)) return at;  // it came after this library, as librt may before glibc 2.34
     if (Has(now)) return ours;
     const link_map* giver = MapOf(now);
     if (giver == &object) {  // it has not been called yet
@@ -160,16 +163,26 @@ void CLibrary::BindCallsHere(const link_map& object) const {
       giver = MapOf(now);
     }
     const bool is_of_client = g_came_late && giver != nullptr && FunctionOf(text) == nullptr;
-    return is_of_client && now == Exported(*giver).FindFunction(name) ? ours : nullptr;
+    return is_of_client && now == Exported(*giver).FindFunction(name) ? ours : at;
   });
 }
 
 void CLibrary::BindCallsBack(const link_map& object) const {
   const link_map* const own = OwnObject();
-  Bind(object, [&](const void* now, const char* text) -> void* {
-    if (MapOf(now) != own) return nullptr;
-    void* const function = FunctionOf(text);
-    return function != nullptr ? function : FunctionWithoutUs(SymbolName{std::string_view(text)});
+  Bind(object, [&](void* now, const char* text, const ElfW(Sym)&) -> void* {
+    if (MapOf(now) != own) return now;
+    void* function = FunctionOf(text);
+    if (function == nullptr) function = FunctionWithoutUs(SymbolName{std::string_view(text)});
+    return function != nullptr ? function : now;
+  });
+}
+
+void CLibrary::UnbindAbsent(const link_map& object, bool (*is_meant)(const char* name)) const {
+  const link_map* const own = OwnObject();
+  Bind(object, [&](void* now, const char* text, const ElfW(Sym) & symbol) -> void* {
+    if (ELF64_ST_BIND(symbol.st_info) != STB_WEAK || !is_meant(text)) return now;
+    const SymbolName name{std::string_view(text)};
+    return now == Exported(*own).Find(name) && FunctionWithoutUs(name) == nullptr ? nullptr : now;
   });
 }
 

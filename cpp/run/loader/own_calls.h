@@ -28,6 +28,8 @@ class CLibrary {
   void BindCallsHere(const link_map& object) const;
   // Binds the calls that lead here to where they led. REQUIRES: as before.
   void BindCallsBack(const link_map& object) const;
+  // Makes the weak references of an object null that lead here, and are to functions that no other object has. REQUIRES: as before.
+  void UnbindAbsent(const link_map& object, bool (*is_meant)(const char* name)) const;
   // Returns whether it comes before an object in the order in which the dynamic linker looks for symbols.
   bool IsBefore(const link_map& object) const;
 
@@ -44,6 +46,11 @@ class CLibrary {
   size_t count_ = 0;
   Part parts_[kMostParts];
 };
+
+// Returns the function of that name that a program without this library would call, or nullptr. REQUIRES: the list of objects does not
+// change.
+struct SymbolName;
+void* FunctionWithoutUs(const SymbolName& name);
 
 // Returns whether the name is one of functions.def, and no function of it was found. REQUIRES: they have been looked for.
 bool LacksFunction(const char* name);

@@ -81,6 +81,7 @@ ClientLibrary::ClientLibrary(const void* caller, std::string_view prefix, const 
   const link_map* const module = MapOf(caller);
   if (module != nullptr) module_ = GiverOf(module, prefix, first);
   if (module_ == nullptr) FindHandle(module, first);
+  is_absent_ = FunctionOf(first) == nullptr;
   is_caller_ = module != nullptr && MapOf(FunctionOf(first)) == module;
 }
 

@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <string_view>
+#include <type_traits>
 
+#include "run/loader/absent.h"
 #include "run/loader/real.h"
 #include "run/loader/sites.h"
 #include "run/loader/small_lock.h"
@@ -21,11 +23,26 @@ class ClientLibrary {
 
   // Returns whether the calling module has the function `first` itself: it is the client, or has one inside.
   bool is_caller() const { return is_caller_; }
+  // Returns whether there is none: a program that has bound a weak reference here calls it although it has no client.
+  bool is_absent() const { return is_absent_; }
 
   // Sets a pointer to the function of that name, or to nullptr.
   template <typename Function>
   void Find(const char* name, Function* function) const {
     *function = reinterpret_cast<Function>(FunctionOf(name));
+  }
+  // The same for a function that is replaced. Without it, the pointer is to a function that fails: it returns kFailed, or nullptr.
+  template <int kFailed, typename Result, typename... Arguments>
+  void FindReplaced(const char* name, Result (**function)(Arguments...)) const {
+    Find(name, function);
+    if (*function != nullptr) return;
+    *function = [](Arguments...) -> Result {
+      if constexpr (std::is_pointer_v<Result>) {
+        return nullptr;
+      } else {
+        return static_cast<Result>(kFailed);
+      }
+    };
   }
 
  private:
@@ -34,12 +51,13 @@ class ClientLibrary {
 
   const link_map* module_;  // nullptr: it was looked for with `handle_`
   void* handle_ = nullptr;
-  bool is_caller_ = false;
+  bool is_caller_ = false, is_absent_ = false;
 };
 
 // The base of the functions of a client, as a module calls them.
 struct ClientFunctions {
-  bool is_own = false;  // the module is the client
+  bool is_own = false;     // the module is the client
+  bool is_absent = false;  // there is no client
 };
 
 // Returns the functions of the client that a module calls. Functions has `kFirst` and `kPrefix`, and a constructor that takes the
@@ -56,6 +74,14 @@ const Functions& ClientOf(const Site& site, const void* caller) {
     if (at->caller == site.module) return at->functions;
   }
   const ClientLibrary library(caller, Functions::kPrefix, Functions::kFirst);
+  if (library.is_absent()) {  // it may be loaded later
+    static const Functions absent = [&] {
+      Functions functions(library);
+      functions.is_absent = true;
+      return functions;
+    }();
+    return absent;
+  }
   auto* const made = new Entry{site.module, Functions(library), first.load(std::memory_order_relaxed)};
   made->functions.is_own = library.is_caller();
   while (!first.compare_exchange_weak(made->next, made, std::memory_order_release)) {
@@ -86,7 +112,7 @@ auto InsideOf(Call call) {
 }
 
 // Returns whether the call of a client's function records nothing.
-inline bool IsPlainClient(const ClientFunctions& client) { return IsPlain() || (t_is_in_client && client.is_own); }
+inline bool IsPlainClient(const ClientFunctions& client) { return IsPlain() || client.is_absent || (t_is_in_client && client.is_own); }
 
 // Registers the instruments of a client when the first is asked for.
 class StatementKeys {

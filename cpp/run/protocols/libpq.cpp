@@ -22,7 +22,7 @@ constexpr int kState = 'C', kMessage = 'M';                                     
 
 struct Libpq : ClientFunctions {
   static constexpr const char* kFirst = "PQexec";
-  static constexpr const char* kPrefix = "PQ";
+  static constexpr const char* kPrefix = kOfLibpq;
   PGresult* (*exec)(PGconn*, const char*);
   PGresult* (*exec_params)(PGconn*, const char*, int, const Oid*, const char* const*, const int*, const int*, int);
   PGresult* (*prepare)(PGconn*, const char*, const char*, int, const Oid*);
@@ -43,17 +43,17 @@ struct Libpq : ClientFunctions {
   const char* (*cmd_status)(PGresult*);
 
   explicit Libpq(const ClientLibrary& from) {
-    from.Find("PQexec", &exec);
-    from.Find("PQexecParams", &exec_params);
-    from.Find("PQprepare", &prepare);
-    from.Find("PQexecPrepared", &exec_prepared);
-    from.Find("PQsendQuery", &send_query);
-    from.Find("PQsendQueryParams", &send_query_params);
-    from.Find("PQsendPrepare", &send_prepare);
-    from.Find("PQsendQueryPrepared", &send_query_prepared);
-    from.Find("PQgetResult", &get_result);
-    from.Find("PQfinish", &finish);
-    from.Find("PQreset", &reset);
+    from.FindReplaced<0>("PQexec", &exec);
+    from.FindReplaced<0>("PQexecParams", &exec_params);
+    from.FindReplaced<0>("PQprepare", &prepare);
+    from.FindReplaced<0>("PQexecPrepared", &exec_prepared);
+    from.FindReplaced<0>("PQsendQuery", &send_query);
+    from.FindReplaced<0>("PQsendQueryParams", &send_query_params);
+    from.FindReplaced<0>("PQsendPrepare", &send_prepare);
+    from.FindReplaced<0>("PQsendQueryPrepared", &send_query_prepared);
+    from.FindReplaced<0>("PQgetResult", &get_result);
+    from.FindReplaced<0>("PQfinish", &finish);
+    from.FindReplaced<0>("PQreset", &reset);
     from.Find("PQdb", &db);
     from.Find("PQerrorMessage", &error_message);
     from.Find("PQpipelineStatus", &pipeline_status);

@@ -22,7 +22,7 @@ constexpr int kConnectionSchema = 15;  // MARIADB_CONNECTION_SCHEMA
 
 struct Client : ClientFunctions {
   static constexpr const char* kFirst = "mysql_real_query";
-  static constexpr const char* kPrefix = "mysql_";
+  static constexpr const char* kPrefix = kOfMysql;
   int (*query)(MYSQL*, const char*);
   int (*real_query)(MYSQL*, const char*, unsigned long);
   MYSQL_RES* (*store_result)(MYSQL*);
@@ -50,11 +50,11 @@ struct Client : ClientFunctions {
   const char* (*stmt_error)(MYSQL_STMT*);
 
   explicit Client(const ClientLibrary& from) {
-    from.Find("mysql_query", &query);
-    from.Find("mysql_real_query", &real_query);
-    from.Find("mysql_store_result", &store_result);
-    from.Find("mysql_use_result", &use_result);
-    from.Find("mysql_close", &close);
+    from.FindReplaced<1>("mysql_query", &query);
+    from.FindReplaced<1>("mysql_real_query", &real_query);
+    from.FindReplaced<1>("mysql_store_result", &store_result);
+    from.FindReplaced<1>("mysql_use_result", &use_result);
+    from.FindReplaced<1>("mysql_close", &close);
     from.Find("mysql_field_count", &field_count);
     from.Find("mysql_affected_rows", &affected_rows);
     from.Find("mysql_num_rows", &num_rows);
@@ -63,12 +63,12 @@ struct Client : ClientFunctions {
     from.Find("mysql_sqlstate", &sqlstate);
     from.Find("mysql_error", &error);
     from.Find("mariadb_get_infov", &get_infov);
-    from.Find("mysql_stmt_prepare", &stmt_prepare);
-    from.Find("mysql_stmt_execute", &stmt_execute);
-    from.Find("mysql_stmt_store_result", &stmt_store_result);
-    from.Find("mysql_stmt_fetch", &stmt_fetch);
-    from.Find("mysql_stmt_free_result", &stmt_free_result);
-    from.Find("mysql_stmt_close", &stmt_close);
+    from.FindReplaced<1>("mysql_stmt_prepare", &stmt_prepare);
+    from.FindReplaced<1>("mysql_stmt_execute", &stmt_execute);
+    from.FindReplaced<1>("mysql_stmt_store_result", &stmt_store_result);
+    from.FindReplaced<1>("mysql_stmt_fetch", &stmt_fetch);
+    from.FindReplaced<1>("mysql_stmt_free_result", &stmt_free_result);
+    from.FindReplaced<1>("mysql_stmt_close", &stmt_close);
     from.Find("mysql_stmt_field_count", &stmt_field_count);
     from.Find("mysql_stmt_affected_rows", &stmt_affected_rows);
     from.Find("mysql_stmt_num_rows", &stmt_num_rows);

@@ -23,7 +23,7 @@ constexpr int kRow = 100, kDone = 101, kOk = 0;  // SQLITE_ROW, SQLITE_DONE, SQL
 // The functions of the library that are called here.
 struct Sqlite : ClientFunctions {
   static constexpr const char* kFirst = "sqlite3_step";
-  static constexpr const char* kPrefix = "sqlite3_";
+  static constexpr const char* kPrefix = kOfSqlite;
   int (*prepare)(sqlite3*, const char*, int, sqlite3_stmt**, const char**);
   int (*prepare_v2)(sqlite3*, const char*, int, sqlite3_stmt**, const char**);
   int (*prepare_v3)(sqlite3*, const char*, int, unsigned, sqlite3_stmt**, const char**);
@@ -45,12 +45,12 @@ struct Sqlite : ClientFunctions {
   int (*stmt_busy)(sqlite3_stmt*);
 
   explicit Sqlite(const ClientLibrary& from) {
-    from.Find("sqlite3_prepare", &prepare);
-    from.Find("sqlite3_prepare_v2", &prepare_v2);
-    from.Find("sqlite3_prepare_v3", &prepare_v3);
-    from.Find("sqlite3_step", &step);
-    from.Find("sqlite3_reset", &reset);
-    from.Find("sqlite3_finalize", &finalize);
+    from.FindReplaced<1>("sqlite3_prepare", &prepare);
+    from.FindReplaced<1>("sqlite3_prepare_v2", &prepare_v2);
+    from.FindReplaced<1>("sqlite3_prepare_v3", &prepare_v3);
+    from.FindReplaced<1>("sqlite3_step", &step);
+    from.FindReplaced<1>("sqlite3_reset", &reset);
+    from.FindReplaced<1>("sqlite3_finalize", &finalize);
     from.Find("sqlite3_sql", &sql);
     from.Find("sqlite3_db_handle", &db_handle);
     from.Find("sqlite3_errmsg", &errmsg);

@@ -109,6 +109,55 @@ int main(int argc, char** argv) {
     assert outcome(*PFS, "run", "--no-report", "--", program, tmp_path / "number") == (0, "1 42\n", "")
 
 
+# A client that has one function, and a library that would use it, and others, if they were there.
+CLIENT = "int sqlite3_step(void* handle) { return 101; }"
+USER = """
+#define WEAK __attribute__((weak))
+extern int sqlite3_step(void*) WEAK, sqlite3_finalize(void*) WEAK, mysql_query(void*, const char*) WEAK;
+extern void* PQexec(void*, const char*) WEAK;
+int has(void) { return (sqlite3_step ? 1 : 0) + (mysql_query ? 2 : 0) + (PQexec ? 4 : 0) + (sqlite3_finalize ? 8 : 0); }
+int step(void) { return sqlite3_step ? sqlite3_step(0) : -7; }
+int call_all(void) {  // as a program would that asks nothing
+  return (sqlite3_step ? sqlite3_step(0) != 0 : 1) && (mysql_query ? mysql_query(0, "select 1") != 0 : 1)
+      && (PQexec ? PQexec(0, "select 1") == 0 : 1);
+}
+"""
+GUARDED = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+extern int has(void), step(void);
+int main(int argc, char** argv) {
+  printf("start %d %d\\n", has(), step());
+  void* late = dlopen(argv[1], RTLD_NOW);  // its references are bound now
+  int (*call_all)(void) = dlsym(late, "call_all");
+  printf("late %d\\n", call_all());
+  void* client = dlopen(argv[2], RTLD_NOW | RTLD_GLOBAL);
+  int (*by_handle)(void*) = dlsym(client, "sqlite3_step");
+  int (*by_default)(void*) = dlsym(RTLD_DEFAULT, "sqlite3_step");
+  printf("client %d %d\\n", by_handle(0), by_default(0));
+}
+"""
+
+
+def library(folder: Path, name: str, text: str, *flags: str) -> Path:
+    (folder / f"{name}.c").write_text(text)
+    made = folder / f"lib{name}.so"
+    subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", made, folder / f"{name}.c", *flags], check=True)
+    return made
+
+
+@pytest.mark.parametrize("binding", ["lazy", "now"])
+def test_weak_references_to_a_client_that_is_not_there_are_null(tmp_path: Path, binding: str) -> None:
+    """A program that asked for one before it called it was ended by a signal: the function was found, and led nowhere."""
+    user, late = (library(tmp_path, name, USER, f"-Wl,-z,{binding}") for name in ("user", "late"))
+    client = library(tmp_path, "client", CLIENT)
+    program = compiled(tmp_path, GUARDED, str(user), f"-Wl,-z,{binding}", "-ldl")
+    plain = outcome(program, late, client)
+    assert plain == (0, "start 0 -7\nlate 1\nclient 101 101\n", "")
+    assert outcome(*PFS, "run", "--no-report", "--", program, late, client) == plain
+
+
 def test_functions_with_versions_are_recorded(tmp_path: Path) -> None:
     """A program that is linked to a C library that has them calls the replacement."""
     text = """
