@@ -466,7 +466,8 @@ def test_locks_behind_functions_of_libraries_have_the_lines_of_their_callers(tmp
     source.write_text(USERS_OF_LOCKS)
     (tmp_path / "locks.c").write_text(LIBRARY_OF_LOCKS)
     subprocess.run(["cc", "-g", "-fPIC", "-shared", "-o", tmp_path / "liblocks.so", tmp_path / "locks.c", "-pthread"], check=True)
-    command = ["cc", "-w", "-g", "-o", tmp_path / "users", source, tmp_path / "liblocks.so", f"-Wl,-rpath,{tmp_path}", "-pthread"]
+    command = ["cc", "-w", "-g", "-o", f"{tmp_path}/users", str(source), f"{tmp_path}/liblocks.so"]
+    command += [f"-Wl,-rpath,{tmp_path}", "-pthread"]
     subprocess.run(command, check=True)
     report = report_of(tmp_path, tmp_path / "users")
     rows = [(row["name"], row["source"]) for row in report["blocked"]]

@@ -474,7 +474,10 @@ def test_a_wait_is_named_by_what_it_is_for(tmp_path: Path, kind: str, name: str)
             waits = seen.table("events_waits_history_long")
         shutil.rmtree(tmp_path / "segments")
         waits = waits[waits["SOURCE"] == f"planted.py:{line}"]
-        names = {name.removeprefix("wait/synch/") for name in waits["EVENT_NAME"]}
+        # The list of the threads that wait has a lock, too: some threads that come at once wait for it, for microseconds.
+        is_own = waits["EVENT_NAME"] == "wait/synch/mutex/python/interpreter"
+        assert waits["TIMER_WAIT"][is_own].sum() < waits["TIMER_WAIT"].sum() / 1000
+        names = {name.removeprefix("wait/synch/") for name in waits["EVENT_NAME"][~is_own]}
         assert names <= {name.replace("LINE", str(line)) for name in NAMES[kind]}
         if kind != "gc" and len(waits) > 0:  # the first thread spins, and is not in the log
             waits = waits[waits["THREAD_ID"] != waits.sort_values("TIMER_START")["THREAD_ID"].iloc[0]]
