@@ -106,6 +106,10 @@ def test_a_container_runs_until_it_ends_for_the_host_and_for_a_sidecar(folder: P
     assert len(pfs.gc()) == 1
 
 
+def ticks(pid: int) -> int:
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+
+
 def test_a_process_of_a_container_counts_as_one_that_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = folder / "run-a"
     run.mkdir(mode=0o700)
@@ -116,7 +120,9 @@ def test_a_process_of_a_container_counts_as_one_that_runs(folder: Path, monkeypa
             monkeypatch.setattr(top_minute, "Watch", watched.append)
             top_minute.MinuteLine(schema._source).watch()
             assert len(watched) == 1
-            assert until(lambda: processor_time(schema._source))  # in ticks
+            before, used, after = ticks(pid), processor_time(schema._source), ticks(pid)
+            assert used is not None
+            assert before <= used * os.sysconf("SC_CLK_TCK") / 10**12 <= after
         completion = {"_PFS_COMPLETE": "bash_complete", "COMP_WORDS": f"pfs show {str(pid)[:-1]}", "COMP_CWORD": "2"}
         offered = subprocess.run(PFS, env=os.environ | completion, capture_output=True, text=True, check=True).stdout
         assert f"plain,{pid}" in offered.splitlines()
