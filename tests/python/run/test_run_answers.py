@@ -178,6 +178,22 @@ def test_waits_and_statements_of_functions_of_c_have_the_line_of_python(tmp_path
     assert sources["select wrong"] == "calls.py:9"
 
 
+@pytest.mark.parametrize(("chosen", "has_lines"), [((), False), (("--python", "lines"), True)])
+def test_the_preset_production_leaves_lines_out_unless_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: tuple[str, ...], has_lines: bool
+) -> None:
+    monkeypatch.setenv("PFS_OPTIONS", "performance_schema_preset=production")
+    program = tmp_path / "calls.py"
+    program.write_text(LINES)
+    subprocess.run([*PFS, "run", "--keep", "--no-report", *chosen, "--", sys.executable, program], check=True, timeout=60)
+    found = []
+    for segment in (tmp_path / "segments").glob("*/*.pfs"):
+        with pfs.attach(str(segment)) as schema:
+            statements = schema.table("events_statements_history_long")
+            found += list(statements["SOURCE"][statements["SQL_TEXT"] == "select 1"])
+    assert [source == "calls.py:5" for source in found] == [has_lines]
+
+
 # Each call that has a comment makes an event of this name or operation, at its line.
 MORE_LINES = """
 import fcntl, mmap, multiprocessing, os, select, signal, socket, ssl, threading, time

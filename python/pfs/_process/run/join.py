@@ -45,7 +45,7 @@ def join(
     all_on: bool = False,
     children: str = "fork",
     force: bool = False,
-    python: Sequence[str] = launch.PYTHON_PARTS,
+    python: Sequence[str] | None = None,
 ) -> str:
     """Records a program that runs already, as ``pfs run`` does, until it ends or :func:`pfs.leave` is called.
 
@@ -57,7 +57,8 @@ def join(
         all_on: time each lock, and not only those that must be waited for.
         children: "fork" also records the children that it forks from then on, "none" does not.
         force: join a program with a filter of system calls (seccomp), too. A filter that kills may end it.
-        python: of a Python program also record these: names of its threads, requests, queries; ``["none"]``: nothing.
+        python: of a Python program also record these: names of its threads, requests, queries; ``["none"]``: nothing; None: the
+            default of ``pfs join --python``.
 
     Raises:
         AttachError: there is no such process, or it must not be touched. The message says why.
@@ -66,7 +67,9 @@ def join(
     return begin(pid, only, all_on, children, force, python)[0]
 
 
-def begin(pid: int, only: Sequence[str], all_on: bool, children: str, force: bool, python: Sequence[str]) -> tuple[str, bool]:
+def begin(
+    pid: int, only: Sequence[str], all_on: bool, children: str, force: bool, python: Sequence[str] | None
+) -> tuple[str, bool]:
     """As :func:`join`. Also returns whether the process was recorded already: by ``pfs run``, or by an earlier join.
 
     Such a recording is to go on.
@@ -209,18 +212,18 @@ def pid_of(name: str) -> int:
     raise AttachError(f"{len(found) or 'no'} processes are called '{name}'" + (f": give the pid of one{lines}" if found else ""))
 
 
-def _settings(pid: int, only: Sequence[str], all_on: bool, children: str, python: Sequence[str]) -> dict[str, str]:
+def _settings(pid: int, only: Sequence[str], all_on: bool, children: str, python: Sequence[str] | None) -> dict[str, str]:
     """Returns the variables that the library takes in place of its environment. Empty ones are left out."""
     there = dict(entry.split("=", 1) for entry in _read(pid, "environ").split("\0") if entry.startswith("PFS_") and "=" in entry)
-    folder = os.environ.get("PFS_DIR")
+    folder, options = os.environ.get("PFS_DIR"), os.environ.get("PFS_OPTIONS") or there.get("PFS_OPTIONS")
     settings = {
         "PFS_CYCLE_RATE": launch.cycle_rate(),
         "PFS_DIR": os.path.abspath(folder) if folder else there.get("PFS_DIR", ""),
         "PFS_MODE": os.environ.get("PFS_MODE") or there.get("PFS_MODE", ""),
-        "PFS_OPTIONS": launch.options_text(only, all_on, False, os.environ.get("PFS_OPTIONS") or there.get("PFS_OPTIONS")),
+        "PFS_OPTIONS": launch.options_text(only, all_on, False, options),
         "PFS_RUN_CHILDREN": children,
         "PFS_RUN_LAYER": os.path.join(PACKAGE, "_auto"),
-        "PFS_RUN_PYTHON": ",".join(python),
+        "PFS_RUN_PYTHON": ",".join(launch.python_parts(python, options)),
     }
     return {name: value for name, value in settings.items() if value}
 

@@ -32,6 +32,7 @@ __all__ = [
     "folder_of_run",
     "library",
     "options_text",
+    "python_parts",
     "wait_for",
 ]
 
@@ -70,7 +71,7 @@ def environment(
     folder: str,
     only: Sequence[str] = (),
     decode: Sequence[str] = (),
-    python: Sequence[str] = PYTHON_PARTS,
+    python: Sequence[str] | None = None,
     all_on: bool = False,
     children: str = "all",
     sanitizers: Sequence[str] = (),
@@ -80,6 +81,7 @@ def environment(
     """Returns the variables of a program whose segments are to be in `folder`; the others are options of ``pfs run``.
 
     Args:
+        python: parts of the Python layer; None: see python_parts().
         keeps_dead: processes leave the segments of dead ones to ``pfs run`` (``watch``), unless the file system is full.
         wrappers: functions that take a lock for their caller, by symbol; each may end in a ``*``.
 
@@ -93,12 +95,14 @@ def environment(
     preload = ":".join([*sanitizers, recorder, *memory, *_library_of_threads()])
     if sanitizers:
         children = "fork" if children == "all" else children
+    options = os.environ.get("PFS_OPTIONS")
+    python = python_parts(python, options)
     return {
         "LD_PRELOAD": f"{preload}:{before}" if before else preload,
         "PFS_CYCLE_RATE": cycle_rate(),
         "PFS_DIR": folder,
         "PFS_KEEP": "1",
-        "PFS_OPTIONS": options_text(only, all_on, keeps_dead, os.environ.get("PFS_OPTIONS")),
+        "PFS_OPTIONS": options_text(only, all_on, keeps_dead, options),
         "PFS_RUN_PRELOAD": preload,
         **_unless_default("PFS_RUN_CHILDREN", children, "all"),
         **_unless_default("PFS_RUN_DECODE", ",".join(decode), ""),
@@ -107,6 +111,18 @@ def environment(
         ),
         **_unless_default("PFS_RUN_WRAPPERS", ",".join(wrappers), ""),
     }
+
+
+def python_parts(chosen: Sequence[str] | None, options: str | None) -> Sequence[str]:
+    """Returns the parts of the Python layer: the chosen ones, else PYTHON_PARTS, without lines if the preset is production.
+
+    Args:
+        options: PFS_OPTIONS of the program.
+    """
+    if chosen is not None:
+        return chosen
+    is_production = "performance_schema_preset=production" in (options or "")
+    return [part for part in PYTHON_PARTS if part != "lines" or not is_production]
 
 
 def _library_of_threads() -> list[str]:

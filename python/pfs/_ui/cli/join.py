@@ -55,7 +55,7 @@ def join(
         click.echo(f"process {pid} can be joined: {status['Name'].strip()}, {status['Threads'].strip()} threads")
         return
     has_counts = joined.is_joined(pid)
-    segment, is_recorded = joined.begin(pid, only, all_on, children, force, python)
+    segment, is_recorded = joined.begin(pid, only, all_on, children, force, python or None)
     click.echo(f"process {pid} is recorded: pfs top {segment if segment.startswith('/proc/') else pid}", err=True)
     if is_recorded:
         click.echo("it was recorded before, with its own settings, and stays so", err=True)

@@ -25,9 +25,9 @@ def only_option(parts: Iterable[str]) -> Callable[[F], F]:
 python_option = click.option(
     "--python",
     metavar="A,B,...",
-    default=",".join(launch.PYTHON_PARTS),
     callback=some_of((*_OF_PYTHON, "none"), "part of Python"),
-    help=f"Of Python programs also record these, or none: {', '.join(_OF_PYTHON)}.  [default: all but queues]",
+    help=f"Of Python programs also record these, or none: {', '.join(_OF_PYTHON)}.  "
+    "[default: all but queues; without lines if the preset is production]",
 )
 contended_option = click.option(
     "--all-on/--contended", help="Time each lock, or only locks that must be waited for.  [default: contended]"

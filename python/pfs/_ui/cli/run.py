@@ -187,7 +187,7 @@ def run(
             folder,
             only,
             decode,
-            python,
+            python or None,
             all_on,
             children,
             program.sanitizers,
