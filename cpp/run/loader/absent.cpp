@@ -15,12 +15,7 @@ namespace perfschema::run {
 namespace {
 
 PFS_IN_EVERY_PROCESS bool IsOfClient(const char* name) {
-  for (const char* prefix : {kOfSqlite, kOfLibpq, kOfMysql}) {
-    const char* at = name;
-    while (*prefix != 0 && *prefix == *at) ++prefix, ++at;
-    if (*prefix == 0) return true;
-  }
-  return false;
+  return BeginsWith(name, kOfSqlite) || BeginsWith(name, kOfLibpq) || BeginsWith(name, kOfMysql);
 }
 
 // Returns whether an object refers to a function of a client that it can do without. The symbols that it lacks are the first ones of its

@@ -16,12 +16,13 @@
 extern "C" void pfs_run_late_dlsym() __attribute__((visibility("hidden")));  // modules.cpp
 
 namespace perfschema::run {
-namespace {
 
 PFS_IN_EVERY_PROCESS bool BeginsWith(const char* text, const char* with) {
   while (*with != 0 && *text == *with) ++text, ++with;
   return *with == 0;
 }
+
+namespace {
 
 // Before glibc 2.34, functions of threads and those that look for symbols are in libraries of their own.
 PFS_IN_EVERY_PROCESS bool IsOfCLibrary(const char* name) {
@@ -131,12 +132,6 @@ PFS_IN_EVERY_PROCESS void CLibrary::BindCallsOf(const link_map& object) const {
   });
 }
 
-namespace {
-
-constexpr SymbolName kSearch("dlsym");
-
-}  // namespace
-
 void* FunctionWithoutUs(const SymbolName& name) {
   const link_map* const own = OwnObject();
   void* found = nullptr;
@@ -147,6 +142,7 @@ void* FunctionWithoutUs(const SymbolName& name) {
 }
 
 void CLibrary::BindCallsHere(const link_map& object) const {
+  constexpr SymbolName kSearch("dlsym");
   const Exported own(*OwnObject());
   Bind(object, [&](void* const at, const char* text, const ElfW(Sym)&) -> void* {
     const void* now = at;

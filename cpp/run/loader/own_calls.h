@@ -47,10 +47,13 @@ class CLibrary {
   Part parts_[kMostParts];
 };
 
+struct SymbolName;
 // Returns the function of that name that a program without this library would call, or nullptr. REQUIRES: the list of objects does not
 // change.
-struct SymbolName;
 void* FunctionWithoutUs(const SymbolName& name);
+
+// Returns whether a text begins with another one. Calls nothing: for the start.
+bool BeginsWith(const char* text, const char* with);
 
 // Returns whether the name is one of functions.def, and no function of it was found. REQUIRES: they have been looked for.
 bool LacksFunction(const char* name);

@@ -186,7 +186,7 @@ inline bool IsOfType(PyObject* object, unsigned long flag) {
 }
 
 // Fills `g_py`, and returns the object of the program that is the interpreter; nullptr if there is none that has all of them. A
-// free-threaded interpreter is returned in any case, and is only called if HasPythonLayer().
+// free-threaded interpreter is returned in any case, and is only called if g_has_python_layer.
 const link_map* FindPython();
 
 // PyMethodDef and PyModuleDef of the stable ABI.
