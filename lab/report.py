@@ -318,7 +318,8 @@ def part_instructions(report: Report) -> list[str]:
         "",
         *prose(
             f"""Callgrind counts them; the compiler is {instructions.compiler()}. `tests/bench/test_instructions.py` fails if one is
-            above these figures of `tests/bench/baseline.json` by 5 % or 15 instructions, whichever is less."""
+            above these figures of `tests/bench/baseline.json` by 5 % or 15 instructions, whichever is less. A statement's
+            figures include two readings of a clock of the driver's own, with which each statement takes the same time."""
         ),
         "",
         *instructions.rows(),

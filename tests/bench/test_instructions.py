@@ -71,6 +71,14 @@ def test_the_gate_fails_when_a_path_gets_20_instructions_longer(measured: dict[s
     assert [line.partition(":")[0] for line in missed] == list(instructions.CASES)
 
 
+def test_a_statement_counts_the_same_in_each_run(tmp_path: Path) -> None:
+    """How long the machine takes for it does not matter. The rest is what the library's own thread does meanwhile."""
+    program = instructions.build(tmp_path)
+    for name in ("statement/all", "newtext/all"):
+        counts = [instructions.count(program, instructions.CASES[name]) for _ in range(3)]
+        assert max(counts) - min(counts) < 1, (name, counts)
+
+
 def test_page_shows_the_baseline() -> None:
     page = instructions.PAGE.read_text()
     assert instructions.with_rows(page) == page, "python tests/bench/instructions.py --write CASE writes the page, too"
