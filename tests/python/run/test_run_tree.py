@@ -19,6 +19,7 @@ import pytest
 import pfs
 from pfs._base import installed
 from pfs._process.run import tree
+from pfs._ui.cli.top_tree import TreeSampler
 
 PFS = [sys.executable, "-m", "pfs"]
 # The program writes the process ids that the tree must show. "grandchild" is killed, "child" ends, the others run on.
@@ -147,6 +148,36 @@ def test_top_adds_the_processes_up(family: Family, monkeypatch: pytest.MonkeyPat
     assert {name for name in pids if re.search(rf"/out/{name} ", text)} == set(pids)
     below = output("top", f"{folder}/{pids['child']}.pfs", "--tree", "--batch", "--count", "1")
     assert {int(pid) for pid in re.findall(r"^(\d+): ", below, re.MULTILINE)} == {pids["child"], pids["grandchild"]}
+
+
+def test_top_shows_what_the_threads_of_all_processes_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each role has the time of its threads in all processes, and the roles stand below the line for all threads."""
+    script = """if 1:
+        import os, threading, time
+        child = os.fork()
+        def nap(): time.sleep(0.5)
+        def spin():
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end: pass
+        for work in [nap, spin if child else nap]:
+            threading.Thread(target=work, name=work.__name__).start()
+        if child: os.waitpid(child, 0)
+        """
+    monkeypatch.setenv("PFS_DIR", str(tmp_path))
+    subprocess.run([*PFS, "run", "--keep", "--no-report", "--", sys.executable, "-c", script], check=True, timeout=60)
+    (folder,) = tmp_path.glob("run-*")
+    text = output("top", folder, "--batch", "--count", "1")
+    threads, *roles = re.findall(r"^(threads|  python/\w+): .*\d+ %", text, re.MULTILINE)
+    assert (threads, set(roles)) == ("threads", {"  python/nap", "  python/spin", "  python/MainThread"})
+    rows = json.loads(output("show", folder, "thread_time", "--tree", "--json"))
+    naps = [row for row in rows if row["NAME"] == "thread/python/nap"]
+    assert len({row["PID"] for row in naps}) == 2
+    sampler = TreeSampler(str(folder))
+    assert sum(time for (role, _), (_, time) in sampler._after.times.items() if role == "thread/python/nap") == sum(
+        row["SUM_TIMER_WAIT"] for row in naps
+    )
+    sampler.look()
+    assert sampler.roles == []  # no thread lives
 
 
 def test_a_folder_may_have_several_runs(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

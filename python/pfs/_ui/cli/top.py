@@ -18,7 +18,6 @@ from rich.text import Text
 from pfs._process import by_name
 from pfs._process.attach import Schema, attach
 from pfs._process.findings.ask import LastMinute
-from pfs._process.run.where_time import rows_by_role
 from pfs._process.segment import SegmentSource
 from pfs._read.past import Past, past
 from pfs._read.places.readable import Readable
@@ -32,6 +31,7 @@ from pfs._ui.cli.options import Process as ProcessArgument
 from pfs._ui.cli.rows import write_lines
 from pfs._ui.cli.top_minute import MinuteLine
 from pfs._ui.cli.top_past import cut, past_screen
+from pfs._ui.cli.top_roles import role_lines
 from pfs._ui.cli.top_view import HELP, KEYS, KEYS_OF_HISTORY, LONGEST, SHORTEST, View
 from pfs.errors import Error, InvalidValue, UnknownColumn
 
@@ -40,7 +40,6 @@ __all__ = ["View", "lines", "live", "top"]
 _NAME, _NUMBER = 16, 9  # columns that a name needs, and that a number takes
 _TALL = 24  # lines that a screen needs for remarks,
 _TALLER = 30  # and for a line of each role of threads
-_MOST_ROLES = 3
 _WIDE = 160  # columns from which two parts stand side by side
 
 _EXTRA_TEXTS: dict[str, Callable[[int], str]] = {"read/s": bytes_text, "written/s": bytes_text}
@@ -51,11 +50,14 @@ class Sampler(Protocol):
 
     Attributes:
         problem: why there are no more samples.
-        remarks: lines with what the threads did, and with the worst fault of the last minute.
+        roles: a line with what all threads did, and one for each of the largest roles.
+        remarks: lines below them, with the worst fault of the last minute.
     """
 
     problem: str
 
+    @property
+    def roles(self) -> list[str]: ...
     @property
     def remarks(self) -> list[str]: ...
     @property
@@ -159,19 +161,11 @@ class Process:
 
     @property
     def remarks(self) -> list[str]:
-        """Returns a line with the shares of what the threads did since the sample before, and the lines of a finding."""
-        return [f"threads: {row[3]}" for row in self._roles()[:1]] + self.minute.lines() + self._finding
+        return self.minute.lines() + self._finding
 
     @property
     def roles(self) -> list[str]:
-        """Returns lines that stand below the first remark: what the threads of the largest roles did, if there are several."""
-        rows = self._roles()[1:]
-        return [f"  {plain(name)}: {shares}" for _, _, name, shares in rows] if len(rows) > 1 else []
-
-    def _roles(self) -> list[list[str]]:
-        before = {} if self.before is None else self.before.times
-        times = {key: (threads, max(0, time - before.get(key, (0, 0))[1])) for key, (threads, time) in self.after.times.items()}
-        return rows_by_role(times, _MOST_ROLES) if any(time for _, time in times.values()) else []
+        return role_lines(self.before, self.after)
 
     def ceiling(self) -> str:
         """Returns what pfs costs and what its ceiling has changed; "" without a ceiling."""
@@ -274,10 +268,8 @@ def parts_of(process: Sampler, view: View, sections: Sequence[Section], width: i
 
 
 def remarks_of(process: Sampler, with_roles: bool) -> list[str]:
-    """Returns the remarks, with a line for each role of threads of one process below the line for all threads."""
-    remarks = process.remarks
-    roles = process.roles if with_roles and isinstance(process, Process) else []
-    return [*remarks[:1], *roles, *remarks[1:]]
+    """Returns the remarks, below the line for all threads and, if they are wanted, those of their roles."""
+    return [*process.roles[: None if with_roles else 1], *process.remarks]
 
 
 def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:

@@ -33,6 +33,7 @@ class FleetSampler:
         self._folder = folder
         self.problem = ""
         self.remarks: list[str] = []
+        self.roles: list[str] = []
         self._numbers: dict[str, int] = {}
         self._seen: dict[str, float] = {}  # when its newest cut came, by our clock: those of the nodes may differ
         self._rows: dict[str, list[Row]] = {}

@@ -15,6 +15,7 @@ from pfs._read.present import Blocked
 from pfs._read.samples import BUSIEST, Choice, Row, Sample, Section, rows_between, take
 from pfs._read.samples import SECTIONS as OF_PROCESS
 from pfs._read.show import count_text, plain, rate_text, some, time_text
+from pfs._ui.cli.top_roles import role_lines
 from pfs.errors import Error
 
 __all__ = ["TreeSampler"]
@@ -46,6 +47,10 @@ class TreeSampler:
     @property
     def blocked(self) -> Sequence[Blocked]:
         return self._after.blocked
+
+    @property
+    def roles(self) -> list[str]:
+        return role_lines(self._before, self._after)
 
     def look(self) -> None:
         """Takes another sample. The screen keeps the last one when the run has ended."""
@@ -135,6 +140,9 @@ def _add(total: Sample, sample: Sample, node: Node) -> None:
         total.sums["processes"][pid, command] = [sum(column) for column in zip(*waits, strict=True)]
     if running := sample.running.get("waits"):
         total.running["processes"][pid, command] = sum(running.values())
+    for role, (threads, spent) in sample.times.items():
+        of_others, others = total.times.get(role, (0, 0))
+        total.times[role] = (of_others + threads, others + spent)
     total.lost += sample.lost
     total.blocked += [
         row._replace(
