@@ -26,7 +26,7 @@ from lab.found import processor
 from pfs._process.findings.find import Finding, text_of
 from pfs._process.findings.rule import Rule
 from pfs._process.findings.rules import RULES
-from tests.python.run.test_findings import FAULTS, built, place_of, reported
+from tests.python.run.test_findings import FAULTS, FREE_THREADED, NEED, built, place_of, reported
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/before_and_after.md"
 TRIES = 3
@@ -101,7 +101,9 @@ def milliseconds(seconds: float) -> str:
 
 
 def section(ran: Ran) -> str:
-    command = {".py": f"python {ran.source.name}", ".sh": f"sh {ran.source.name}"}.get(ran.source.suffix, f"./{ran.source.stem}")
+    command = {".py": f"{python_of(ran.source)} {ran.source.name}", ".sh": f"sh {ran.source.name}"}.get(
+        ran.source.suffix, f"./{ran.source.stem}"
+    )
     before, after = map(milliseconds, ran.plain)
     words = f"{about(ran.source)} It took {before}, and takes {after}."
     return f"""### {ran.source.name}
@@ -114,6 +116,11 @@ $ pfs run -- {command}
 $ pfs run -- {command} mended
 ```
 """
+
+
+def python_of(source: Path) -> str:
+    """Returns the name of the Python that a program needs."""
+    return FREE_THREADED if NEED.get(source.stem) == FREE_THREADED else "python"
 
 
 def row(ran: Ran) -> str:

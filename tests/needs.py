@@ -68,6 +68,7 @@ NEEDS = {
     "nanoarrow": Need(modules("nanoarrow"), "pip install '.[test]'"),
     "nginx": Need(tools("nginx"), "apt-get install nginx-light"),
     "postgresql": Need(tools("postgres"), "apt-get install postgresql"),
+    "python3.14t": Need(tools("python3.14t"), "build CPython 3.14 with --disable-gil: docs/contribute/platforms.md"),
     "qemu": Need(lambda: os.uname().machine == "x86_64" and tools("qemu-x86_64")(), "on x86-64, apt-get install qemu-user"),
     "redis": Need(tools("redis-server"), "apt-get install redis-server"),
     "rsync": Need(tools("rsync"), "apt-get install rsync"),

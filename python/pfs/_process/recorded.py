@@ -14,7 +14,8 @@ from pfs._process import processes
 from pfs._process.segment import SegmentSource
 
 __all__ = [
-    "GIL", "JOIN", "START", "hidden", "is_accept", "is_idle", "is_lock_wait", "is_noise", "is_recorded", "recorded", "tell_where",
+    "GIL", "JOIN", "START", "hidden", "is_accept", "is_idle", "is_lock_wait", "is_noise", "is_pause", "is_recorded",
+    "object_waited_for", "recorded", "tell_where",
 ]  # fmt: skip
 
 # Locks of the interpreter, and what pfs and the kernel of a notebook do themselves: how often says nothing of a program. The wait
@@ -28,6 +29,9 @@ JOIN = "wait/synch/mutex/python/threading.Thread.join"
 # The wait until a new thread runs.
 START = "wait/synch/cond/python/threading.Thread.start"
 GIL = "wait/synch/cond/python/gil"
+# A Python without the GIL locks single objects, and stops all threads to collect garbage or to change what all of them use.
+_OBJECT = re.compile(r"wait/synch/mutex/python/(?:(?:object|two-objects)-([^-:]+)(?:-([^:]+))?|types)$")
+_PAUSE = re.compile(r"wait/synch/cond/python/(?:stop-the-world|stopped-by)-\w+$")  # of the thread that stops others, and of these
 _ON_THE_WAY = re.compile(r"(?:pfs|IPython|contextlib|decorator)(?:\.|$)")  # modules between a question and the line that asks
 _SHORTEST_IDLE = 10_000_000_000  # picoseconds
 _MODULE_OF_WAITING = re.compile(r"(?:threading|queue|asyncio|concurrent\.futures|multiprocessing)(?:\.\w+)*:\d+$")
@@ -67,6 +71,25 @@ def is_lock_wait(name: str, source: str) -> bool:
     return is_lock and name != JOIN and not is_noise(name) and _MODULE_OF_WAITING.match(source) is None
 
 
+def object_waited_for(name: str) -> str | None:
+    """Returns the words for what a thread waits for that has no GIL: ``one dict``, ``one dict (counts)`` or ``classes``.
+
+    Returns None if a wait is for something else.
+    """
+    found = _OBJECT.match(name)
+    if found is None:
+        return None
+    of_type, variable = found.groups()
+    if of_type is None:
+        return "classes"
+    return f"one {of_type}" + (f" ({variable})" if variable else "")
+
+
+def is_pause(name: str) -> bool:
+    """Returns whether a wait is a pause of all threads: they wait for its end, or its thread waits until they stop."""
+    return _PAUSE.match(name) is not None
+
+
 def is_accept(name: str) -> bool:
     """Returns whether an instrument is that of listening sockets: a thread there has nothing to do until somebody connects.
 
@@ -82,7 +105,7 @@ def is_idle(name: str, count: int, time: int, ran: int) -> bool:
     That is so for a listening socket, always, and for a condition at which threads other than the first one waited for half of
     the time that the process ran, or longer, and for 10 ms each time. A queue that is full, or a barrier, looks the same if
     threads wait there for as long: the report lists it among the idle threads then. `pfs run --all` lists all conditions
-    together.
+    together. A thread without the GIL is not idle while all threads are stopped.
 
     Args:
         count, time: of the waits of threads other than the first one, which begins and ends the work. Times are picoseconds.
@@ -92,6 +115,7 @@ def is_idle(name: str, count: int, time: int, ran: int) -> bool:
         name.startswith("wait/synch/cond/")
         and not is_noise(name)
         and name != GIL
+        and not is_pause(name)
         and time >= ran / 2
         and time >= count * _SHORTEST_IDLE
     )

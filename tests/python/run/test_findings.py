@@ -21,7 +21,7 @@ import pytest
 
 import pfs
 from pfs._process.findings.ask import of_sources
-from pfs._process.findings.facts import Facts
+from pfs._process.findings.facts import Facts, kind_of
 from pfs._process.findings.find import Finding, find, text_of
 from pfs._process.findings.limits import LEAST, LIMITS, MOST, SHARE
 from pfs._process.findings.queues import Wait, add_queues
@@ -33,7 +33,8 @@ __all__ = ["own_folder", "pytestmark"]
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 FAULTS = {path.stem: path for path in (PROGRAMS / "faults").iterdir()}
-NEED = {"slow_names": "root", "round_trips": "redis-py"}
+FREE_THREADED = "python3.14t"
+NEED = {"slow_names": "root", "round_trips": "redis-py", "shared_object": FREE_THREADED, "gc_pauses": FREE_THREADED}
 WHOLE: dict[str, float] = defaultdict(lambda: 1.0)  # scales of times and counts: the history has lost nothing
 CASES = [
     pytest.param(rule, FAULTS[name], id=name, marks=[pytest.mark.needs(NEED[name])] if name in NEED else [])
@@ -65,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def built(source: Path, folder: Path) -> list[str]:
     if source.suffix == ".py":
-        return [sys.executable, str(source)]
+        return [FREE_THREADED if NEED.get(source.stem) == FREE_THREADED else sys.executable, str(source)]
     if source.suffix == ".sh":
         return ["sh", str(source)]  # no line of it is known
     program = folder / source.stem
@@ -333,6 +334,33 @@ def test_waits_for_the_gil_are_not_more_than_the_other_threads_and_processors(mo
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, count=processors: set(range(count)))
         found = find(waiting(at, kind="gil", name="wait/gil", scale=4), 10**12)
         assert [(one.name, one.time, one.is_bound) for one in found] == [("gil", saved * 10**9, False)] * (saved > 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("mutex/python/object-dict", "2 threads wait 20 times for one dict"),
+        ("mutex/python/two-objects-collections.deque-items", "2 threads wait 20 times for one collections.deque (items)"),
+        ("mutex/python/types", "2 threads wait 20 times for classes"),
+        ("mutex/python/__main__:7", "2 threads queue for a lock; its holder computes"),
+        ("cond/python/stopped-by-gc", "Python stops its threads 10 times to collect garbage"),
+        ("cond/python/stopped-by-other", None),
+        ("cond/python/stopped:7", None),
+    ],
+)
+def test_what_threads_without_the_gil_wait_for(name: str, says: str | None) -> None:
+    """One of two threads waits at each time of 200 ms: for an object, which is no lock, or in a pause of Python."""
+    name = f"wait/synch/{name}"
+    kind = kind_of(name, "a.py:1")
+    turns = [(0, 1 + turn % 2, turn * 10, turn * 10 + 10) for turn in range(20)]
+    facts = waiting(turns, kind=kind, name=name, object=7)
+    ms = 10**9
+    waits = [
+        Wait(thread, 0, name, kind, None, "lock", 7, None, None, t0 * ms, t1 * ms, 10 * ms, None) for _, thread, t0, t1 in turns
+    ]
+    add_queues(0, waits, [], WHOLE, WHOLE, facts._insert)
+    facts.db.execute("insert into total values(0, ?, ?, 20, ?, null, ?)", (name, kind, 200 * ms, 200 * ms))
+    assert [(one.sentence, one.time) for one in find(facts, 10**12)] == [(says, 200 * ms)] * (says is not None)
 
 
 @pytest.mark.parametrize(("name", "is_found"), [("sqlite/statement", False), ("libpq/statement", True)])

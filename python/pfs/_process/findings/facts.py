@@ -33,7 +33,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pfs._process.findings.queues import Covered, Wait, add_queues, threads_waited_for, times_outside
-from pfs._process.recorded import GIL, JOIN, START, is_accept, is_lock_wait, is_noise
+from pfs._process.recorded import GIL, JOIN, START, is_accept, is_lock_wait, is_noise, is_pause, object_waited_for
 from pfs._read.places.readable import Readable
 from pfs._read.show import command_text, storable
 from pfs.errors import StateError
@@ -131,13 +131,20 @@ _MOST_ROWS = 500_000  # of histories: later processes give their sums only
 
 
 def kind_of(name: str, place: str | None) -> str:
-    """Returns `lock`, `work` (a worker waits for work in a lock of Python), `gil`, `cond`, `file`, `socket`, `accept` ..."""
+    """Returns `lock`, `work` (a worker waits for work in a lock of Python), `gil`, `cond`, `file`, `socket`, `accept` ...
+
+    Without the GIL, Python has `object` (it locks single ones) and `pause` (of all threads).
+    """
     if name in _KINDS:
         return _KINDS[name]
     if is_noise(name):
         return "noise"
     if is_accept(name):
         return "accept"
+    if object_waited_for(name) is not None:
+        return "object"
+    if is_pause(name):
+        return "pause"
     found = _KIND.match(name)
     kind = found[1] if found is not None else name.partition("/")[0]
     if kind in ("mutex", "rwlock", "prlock", "sxlock"):
@@ -192,6 +199,7 @@ class Facts:
         self.db.executescript(_SCHEMA)
         self.db.create_function("is_of_user", 2, self._is_of_user, deterministic=True)
         self.db.create_function("task", 1, task_of, deterministic=True)
+        self.db.create_function("object_waited_for", 1, object_waited_for, deterministic=True)
         self.db.create_aggregate("covered", 2, Covered)  # type: ignore[arg-type]
         self.began: list[int] = []  # when each process did: microseconds since 1970
         self.ended: list[int] = []  # when it is known to have run

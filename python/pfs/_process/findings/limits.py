@@ -53,6 +53,7 @@ LIMITS = {
     "ack_low": 35e9,  # a delayed acknowledgment takes 40 ms
     "ack_high": 60e9,
     "acks": 5,
+    "objects": 5,  # waits for one object of Python; a longer time than `queued` may be one wait
     "gil": 0.3,  # of the time of a thread
     "asks": 0.5,  # of the rest of its time: it is no thread that computes in Python
     "little": 0.3,  # likewise all other waits

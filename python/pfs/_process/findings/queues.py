@@ -37,12 +37,16 @@ _DOES = {
     "cond": "waits for a condition",
     "join": "waits for a thread",
     "lock": "waits for another lock",
+    "object": "waits for an object of Python",
+    "pause": "is in a pause of all threads",
     "gil": "waits for the GIL",
     "idle": "waits in poll",
     "accept": "waits for a connection",
     "file": "does I/O",
     "socket": "does I/O",
 }
+
+_FOR_OTHERS = ("join", "cond", "lock", "work", "object", "pause")  # kinds of waits that another thread ends
 
 Interval = tuple[int, int]
 
@@ -165,7 +169,7 @@ def threads_waited_for(waits: Sequence[Wait]) -> set[int]:
 
     A thread that writes a log while the first one computes is not among them.
     """
-    first = _merged((wait.t0, wait.t1) for wait in waits if wait.thread == 1 and wait.kind in ("join", "cond", "lock", "work"))
+    first = _merged((wait.t0, wait.t1) for wait in waits if wait.thread == 1 and wait.kind in _FOR_OTHERS)
     result = {1}
     calls: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     for wait in waits:

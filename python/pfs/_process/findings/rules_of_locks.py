@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pfs._process.findings.rule import Rule
+from pfs._process.findings.rule import Rule, at
 
 __all__ = ["RULES_OF_LOCKS"]
 
@@ -152,7 +152,46 @@ group by p having threads > 1 order by stake desc""",
         "Compute in processes, or without the GIL, if processors are free.",
         ("gil",),
         "One thread of a Python process computes at a time. The others wait for the GIL. The time assumes that the computing "
-        "spreads over as many processors as there are threads, if the machine has them and they are free.",
+        "spreads over as many processors as there are threads, if the machine has them and they are free. Without the GIL, "
+        "threads may wait for objects that they share instead: run the program under python3.14t, and look for "
+        "[shared_object](#shared_object).",
         "The report has `the GIL of Python` among the classes of waits, and the threads wait for little else.",
+    ),
+    Rule(
+        "shared_object",
+        f"""
+with o as (
+  select p, object, count(distinct thread) threads, round(sum(more)) n, covered(t0, t1) * max(scale) stake
+  from wait where kind = 'object' group by p, object)
+select *, iif(threads > 1, threads || ' threads wait', 'A thread waits') who, (
+    select object_waited_for(name) from wait w where w.p = o.p and w.object = o.object group by name order by sum(dt) desc) what,
+  {at("o", "w.object = o.object and w.kind = 'object'")} place
+from o where n >= :objects or stake > :queued * (select wall from run)
+order by stake desc""",
+        "{who} {n:n} times for {what}{at}",
+        "Give each thread its own, and add them up at the end.",
+        ("shared_object",),
+        "A Python without the GIL locks a dict, a list or another object while a thread changes it, and others wait. Where all "
+        "threads change one object, they run one at a time, as with the [GIL](#gil). `classes`: threads make classes, or set "
+        "their attributes. Do that before the threads start.",
+        "The report has `mutex/python/object-TYPE` or `two-objects-TYPE` among its locks. [Is it worth going "
+        "free-threaded?](../howto/free_threaded.md) shows both builds of Python.",
+        is_bound=True,
+    ),
+    Rule(
+        "gc_pauses",
+        f"""
+with c as (select * from wait where kind = 'pause' and name like '%-gc'),
+s as (  -- the thread that was stopped most often
+  select p, thread, round(sum(more)) n from c where name like '%/stopped-by-%' group by p, thread)
+select p, covered(t0, t1) * max(scale) stake, coalesce((select max(n) from s where s.p = c.p), 1) n,
+  {at("c", "w.name like '%/stop-the-world-gc'", "count(*)")} place
+from c group by p order by stake desc""",
+        "Python stops its threads {n:n} times to collect garbage{at}",
+        "Collect seldom: not in a loop, and with a larger gc.set_threshold().",
+        ("gc_pauses",),
+        "A Python without the GIL stops all threads while one of them collects garbage: it looks at all objects. The line calls "
+        "`gc.collect()`, or makes objects until Python collects. `gc.freeze()` leaves objects out that stay.",
+        "The report has `cond/python/stopped-by-gc` among its conditions: COUNT_STAR has a wait for each thread and pause.",
     ),
 )
