@@ -1,16 +1,15 @@
-"""Four threads count the letters of words into one dict."""
+"""Four threads add the words of a long text to one dict."""
 
 import threading
 
-WORDS = ["free", "threads", "share", "one", "dict"] * 4000
+WORDS = [f"word {number}" for number in range(200_000)]
 total: dict[str, int] = {}
 
 
 def count() -> None:
-    for _ in range(20):
-        letters = dict.fromkeys(WORDS, 1)
-        letters.update({f"{word}{place}": 1 for place, word in enumerate(WORDS)})
-        total.update(letters)
+    page = dict.fromkeys(WORDS, 1)
+    for _ in range(10):
+        total.update(page)
 
 
 threads = [threading.Thread(target=count) for _ in range(4)]
