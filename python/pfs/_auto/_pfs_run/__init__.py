@@ -8,7 +8,9 @@ module, and not before.
 import os
 import sys
 
-__all__ = ["join", "leave", "start"]
+__all__ = ["HAS_GIL", "join", "leave", "start"]
+
+HAS_GIL = "t" not in getattr(sys, "abiflags", "")
 
 # Part: modules of the program that it wraps, and its own module here.
 PARTS = {
@@ -67,7 +69,7 @@ _finders = []  # the one that is in sys.meta_path
 def start():
     """Loads the native module and begins to wait for imports. Returns False where nothing is recorded."""
     parts = os.environ.get("PFS_RUN_PYTHON", _DEFAULT).split(",")
-    if "t" in getattr(sys, "abiflags", ""):
+    if not HAS_GIL:
         parts = [part for part in parts if part not in _OF_GIL]
     wanted = _modules_of(",".join(parts))
     if not wanted:

@@ -1,8 +1,7 @@
 """Names threads by Thread.name, and says which locks are those of queues."""
 
-import sys
-
 import _pfs_run_native as native
+from _pfs_run import HAS_GIL
 from _pfs_run.wrapping import put, replace
 
 named = {}  # the names of the last threads by THREAD_ID: their rows go when they end
@@ -51,7 +50,7 @@ def _threading(threading):
 def _queue(queue):
     kind = queue.SimpleQueue
     # Else it is made of locks of threading, or has none, as without the GIL: then its waits are known by the line that waits.
-    if kind.__module__ == "_queue" and "t" not in getattr(sys, "abiflags", ""):
+    if kind.__module__ == "_queue" and HAS_GIL:
         native.note_queues(kind)
 
 
