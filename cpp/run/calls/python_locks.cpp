@@ -24,7 +24,7 @@ struct LockType {
 };
 constinit LockType types[2] = {};
 constexpr size_t kHead = 2 * sizeof(void*), kLevel = kHead + 2 * sizeof(void*), kBytesOfLock = kHead + sizeof(void*);
-// PyTypeObject, unchanged from CPython 3.8 to 3.14, and the numbers of its slots in the stable ABI.
+// PyTypeObject, unchanged from CPython 3.8 to 3.15, and the numbers of its slots in the stable ABI.
 constexpr size_t kBasicSize = 4 * sizeof(void*), kEndOfType = 6 * sizeof(void*), kNewOfType = 39 * sizeof(void*);
 constexpr int kEndSlot = 52, kNewSlot = 65;
 

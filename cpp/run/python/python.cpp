@@ -205,7 +205,7 @@ const Site* NameOfPark(const void* semaphore, const void* caller, Kind* kind) {
   return made.site;
 }
 
-// PyTypeObject, unchanged from CPython 3.8 to 3.14.
+// PyTypeObject, unchanged from CPython 3.8 to 3.15.
 constexpr size_t kNewOfType = 39 * sizeof(void*);
 PFS_SET_IN_EVERY_PROCESS char* place_of_constructor = nullptr;
 

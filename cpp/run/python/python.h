@@ -19,7 +19,7 @@ struct PyObject;
 extern bool g_is_python __attribute__((visibility("hidden")));
 
 // Whether the interpreter's functions may be called in threads that Python code runs in: g_is_python, or a free-threaded interpreter of
-// 3.14. Of what is done then, only what says so needs the GIL. Constant after start.
+// 3.14 or 3.15. Of what is done then, only what says so needs the GIL. Constant after start.
 extern bool g_has_python_layer __attribute__((visibility("hidden")));
 
 // The address of the conditions and mutexes of the GIL; 0 = not known. NameOfGil() finds out by itself what is used for the first time.

@@ -216,6 +216,7 @@ struct KnownLocks {
 constexpr KnownLocks kKnownLocks[] = {
     {328320, 215616, 10336, 10744, 196152},  // 3.13
     {362368, 246720, 10552, 10848, 196456},  // 3.14
+    {406016, 247104, 10672, 10808, 196616},  // 3.15
 };
 
 Parked ConditionOf(const char* what, bool is_for_gc, const char* of_gc) { return {SiteOfText(is_for_gc ? of_gc : what), Kind::kSemaphore}; }
@@ -267,8 +268,7 @@ PFS_IN_EVERY_PROCESS void StartParks(const link_map& interpreter) {
             find("PyBytes_Type")};
   const PythonOffsets& at = python.at;
   constexpr uint64_t kMostOffset = 64;
-  const bool is_tried = !at.is_free_threaded || at.version <= kPython314;  // 3.15 without the GIL was not
-  if (at.version == 0 || !is_tried || python.state_of_thread == nullptr) return;
+  if (at.version == 0 || python.state_of_thread == nullptr) return;
   if (at.object.type > kMostOffset || at.type.name > kMostOffset) return;
   const auto is_type = [](const void* type, const char* name) {
     return type != nullptr && TypeOf(type) == python.type_of_types && std::strcmp(At<const char*>(type, python.at.type.name), name) == 0;
@@ -278,7 +278,7 @@ PFS_IN_EVERY_PROCESS void StartParks(const link_map& interpreter) {
   g_reads_free_threads = knows_parks && at.is_free_threaded;
 }
 
-PFS_IN_EVERY_PROCESS bool TakesLayer() { return g_reads_free_threads && python.at.version == kPython314; }
+PFS_IN_EVERY_PROCESS bool TakesLayer() { return g_reads_free_threads && python.at.version >= kPython314; }
 
 namespace {
 

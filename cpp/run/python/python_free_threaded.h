@@ -4,7 +4,7 @@
 // interpreter. A thread reads its own frames, and the code, names and tables of lines that they keep alive. None of these changes. The
 // interpreter says itself where the fields of its structs are (python_offsets.h).
 //
-// The Python layer runs in a free-threaded 3.14. What in this folder stands on the GIL, and what stands for it there:
+// The Python layer runs in a free-threaded 3.14 or 3.15. What in this folder stands on the GIL, and what stands for it there:
 //
 //   Remembered, FrameTrust, FrameObjects  not used: FreeFrames remember nothing, and take no references
 //   NoteCall()                            atomic: an entry is whole before the function leads to it
@@ -32,7 +32,7 @@ extern bool g_reads_free_threads __attribute__((visibility("hidden")));
 // Checks the interpreter's description of its structs against objects that it has. Called once, at the start.
 void StartParks(const link_map& interpreter);
 
-// Returns whether the Python layer runs in it: in 3.14. Of 3.13, whose free-threaded form was a first try, only structs are read.
+// Returns whether the Python layer runs in it: from 3.14 on. Of 3.13, whose free-threaded form was a first try, only structs are read.
 bool TakesLayer();
 
 // Returns the address of the byte that a thread makes this semaphore to wait for, if it is one. REQUIRES: it makes it now, with the value

@@ -16,6 +16,16 @@ from tests.python.run.test_run_absent import compiled, outcome
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
+WITHOUT_GIL = ["python3.13t", "python3.14t", "python3.15t"]
+WITH_LAYER = WITHOUT_GIL[1:]  # the Python layer runs in these
+
+
+def interpreter(name: str) -> str:
+    """Returns the Python of that name in PATH, or of that variable."""
+    if (python := os.environ.get(name) if name.startswith("PFS_") else shutil.which(name)) is None:
+        pytest.skip(f"no {name}")
+    return python
+
 
 @pytest.mark.parametrize("has_gil", [False, True])
 def test_a_free_threaded_python_is_recorded_as_a_c_program(tmp_path: Path, has_gil: bool) -> None:
@@ -42,18 +52,16 @@ def test_a_free_threaded_python_is_recorded_as_a_c_program(tmp_path: Path, has_g
     assert [note for note in notes if "free-threaded" in note] != []
 
 
-def layered() -> str:
-    """Returns the free-threaded Python that the Python layer runs in."""
-    if (python := shutil.which("python3.14t")) is None:
-        pytest.skip("no python3.14t")
-    return python
+@pytest.fixture(params=WITH_LAYER)
+def layered(request: pytest.FixtureRequest) -> str:
+    """Each free-threaded Python that the Python layer runs in."""
+    return interpreter(request.param)
 
 
-@pytest.mark.parametrize("name", ["python3.13t", "python3.14t"])
+@pytest.mark.parametrize("name", WITHOUT_GIL)
 def test_a_real_free_threaded_python(tmp_path: Path, name: str) -> None:
     """Its tests of threads have the same results, and one line of the report says how it was recorded."""
-    if (python := shutil.which(name)) is None:
-        pytest.skip(f"no {name}")
+    python = interpreter(name)
     (tmp_path / "work.py").write_text("""
 import queue, sqlite3, sys, threading
 lock, items, total = threading.Lock(), queue.Queue(), [0]
@@ -72,11 +80,8 @@ print(total, len(got), sys._is_gil_enabled())
     assert outcome(*PFS, "run", "--json", "-o", report, "--", python, tmp_path / "work.py") == (0, "[4000] 4000 False\n", "")
     said = json.loads(report.read_text())
     (note,) = [note for note in said["notes"] if "free-threaded" in note]
-    expected = {
-        "python3.13t": "statements of SQLite, libpq and MySQL's library are recorded",
-        "python3.14t": "its locks are seen when",
-    }
-    assert expected[name] in note
+    has_layer = name in WITH_LAYER
+    assert ("its locks are seen when" if has_layer else "statements of SQLite, libpq and MySQL's library are recorded") in note
     assert [row["digest_text"] for row in said["statements"]] == ["CREATE TABLE `made` ( `a` )"]
     assert {row["class"] for row in said["classes"]} >= {"mutexes", "files"}
     found = []
@@ -102,12 +107,11 @@ print(sys._is_gil_enabled(), sorted(name for name in sys.modules if name.startsw
 """
 
 
-def test_threads_have_their_names(tmp_path: Path) -> None:
+def test_threads_have_their_names(tmp_path: Path, layered: str) -> None:
     """Also a name that is longer than the system's, and one that a thread gives itself. The GIL stays off."""
-    python = layered()
     (tmp_path / "named.py").write_text(NAMED)
     report = tmp_path / "report.json"
-    code, out, err = outcome(*PFS, "run", "--json", "-o", report, "--", python, "-W", "error", tmp_path / "named.py")
+    code, out, err = outcome(*PFS, "run", "--json", "-o", report, "--", layered, "-W", "error", tmp_path / "named.py")
     assert (code, err) == (0, "")
     assert out.startswith("False ['_pfs_run', ")
     threads = {row["name"].removeprefix("thread/"): row["threads"] for row in json.loads(report.read_text())["thread_time"]}
@@ -144,11 +148,10 @@ print(sys._is_gil_enabled())
 """
 
 
-def test_calls_of_many_threads_have_lines(tmp_path: Path) -> None:
+def test_calls_of_many_threads_have_lines(tmp_path: Path, layered: str) -> None:
     """Every sleep and statement has its line. Of calls that are over soon, some have: no other line has any."""
-    python = layered()
     (tmp_path / "lines.py").write_text(LINES)
-    code, out, err = outcome(*PFS, "run", "--keep", "--no-report", "--", python, tmp_path / "lines.py", tmp_path)
+    code, out, err = outcome(*PFS, "run", "--keep", "--no-report", "--", layered, tmp_path / "lines.py", tmp_path)
     assert (code, out) == (0, "False\n"), err
     (segment,) = (tmp_path / "segments").glob("*/*.pfs")
     with pfs.attach(segment) as seen:
@@ -251,13 +254,14 @@ print(sys._is_gil_enabled(), min(counts) > 0)
 
 
 @pytest.mark.parametrize("text", [STRESS, SHARED], ids=["calls", "statements"])
-@pytest.mark.parametrize("variable", ["PFS_FREE_THREADED", "PFS_FREE_THREADED_TSAN"])
-def test_threads_that_run_at_once_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, text: str) -> None:
-    """Freed memory is overwritten in the first interpreter, and the second one reports races."""
-    python = os.environ.get(variable) or (layered() if variable == "PFS_FREE_THREADED" else pytest.skip(f"no {variable}"))
+@pytest.mark.parametrize("name", [*WITH_LAYER, "PFS_FREE_THREADED", "PFS_FREE_THREADED_TSAN"])
+def test_threads_that_run_at_once_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    """Freed memory is overwritten, and the last interpreter reports races."""
+    python = interpreter(name)
     monkeypatch.setenv("MALLOC_PERTURB_", "165")
     (tmp_path / "stress.py").write_text(text)
-    code, out, err = outcome(*PFS, "run", "--no-report", "--", python, tmp_path / "stress.py", "3")
+    seconds = os.environ.get("PFS_STRESS_SECONDS", "3")
+    code, out, err = outcome(*PFS, "run", "--no-report", "--", python, tmp_path / "stress.py", seconds)
     assert (code, out, "ThreadSanitizer" in err) == (0, "False True\n", False), err
 
 
@@ -307,14 +311,13 @@ class Pipeline(Redis):
 """
 
 
-def test_requests_of_many_threads_are_statements(tmp_path: Path) -> None:
+def test_requests_of_many_threads_are_statements(tmp_path: Path, layered: str) -> None:
     """Each request that is answered or sent, each command of a client and each wait of a task, with the program's line."""
-    python = layered()
     (tmp_path / "requests.py").write_text(REQUESTS)
     (tmp_path / "redis").mkdir()
     (tmp_path / "redis" / "__init__.py").touch()
     (tmp_path / "redis" / "client.py").write_text(REDIS)
-    code, out, err = outcome(*PFS, "run", "--keep", "--no-report", "--", python, tmp_path / "requests.py")
+    code, out, err = outcome(*PFS, "run", "--keep", "--no-report", "--", layered, tmp_path / "requests.py")
     assert (code, out) == (0, "False\n"), err
     (segment,) = (tmp_path / "segments").glob("*/*.pfs")
     with pfs.attach(segment) as seen:
@@ -465,15 +468,14 @@ NAMES = {
 FINDS = {"dict": "shared_object", "list": "shared_object", "gc": "gc_pauses"}
 
 
-@pytest.mark.parametrize("name", ["python3.13t", "python3.14t"])
+@pytest.mark.parametrize("name", WITHOUT_GIL)
 @pytest.mark.parametrize("kind", NAMES)
 def test_a_wait_is_named_by_what_it_is_for(tmp_path: Path, kind: str, name: str) -> None:
     """The time that pfs shows at the line is that of the program's own log, and so is the time of the finding.
 
     A thread spins before it waits, and a busy machine makes that long: then threads wait longer.
     """
-    if (python := shutil.which(name)) is None:
-        pytest.skip(f"no {name}")
+    python = interpreter(name)
     if kind == "rlock" and name == "python3.13t":
         pytest.skip("its RLock is a semaphore, which has the line that made it")
     (tmp_path / "planted.py").write_text(PLANTED)

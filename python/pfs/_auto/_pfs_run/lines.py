@@ -7,7 +7,7 @@ import sys
 
 import _pfs_run_native as native
 
-# Of CPython 3.11 to 3.14: where the objects of functions and of methods have the entry of their table. It is behind the head,
+# Of CPython 3.11 to 3.15: where the objects of functions and of methods have the entry of their table. It is behind the head,
 # which is longer without the GIL.
 _FUNCTION = object.__basicsize__
 _METHOD = _FUNCTION + 24

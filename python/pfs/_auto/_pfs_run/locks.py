@@ -2,7 +2,7 @@
 
 import _pfs_run_native as native
 
-# Of CPython 3.11 to 3.14, as in lines.py: where the objects of functions and of methods have the entry of their table.
+# Of CPython 3.11 to 3.15, as in lines.py: where the objects of functions and of methods have the entry of their table.
 _FUNCTION, _METHOD = 16, 40
 _MAKING, _TAKING, _TAKING_BACK, _RELEASE, _WHOLE_RELEASE = range(2, 7)  # of the enumerator Around in cpp/run/python/python.h
 _METHODS = {
