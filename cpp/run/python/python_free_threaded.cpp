@@ -224,7 +224,9 @@ Parked ConditionOf(const char* what, bool is_for_gc, const char* of_gc) { return
 // Returns what a lock of the interpreter itself protects.
 Parked OfInterpreter(uint64_t in_runtime, uint64_t in_interpreter, bool is_mutex, bool is_collecting) {
   const Parked stop = ConditionOf("stop-the-world-other", is_collecting, "stop-the-world-gc");
-  if (!is_mutex) return stop;  // the only event there
+  // The only event there is a byte behind others. A word counts the threads of C that the end of the interpreter waits for, from 3.15 on.
+  const bool is_count = in_interpreter < python.at.interpreter.size && in_interpreter % alignof(void*) == 0;
+  if (!is_mutex) return is_count ? Parked{SiteOfText("interpreter"), Kind::kSemaphore} : stop;
   for (const KnownLocks& known : kKnownLocks) {
     if (known.runtime_size != python.at.runtime.size || known.interpreter_size != python.at.interpreter.size) continue;
     if (in_runtime == known.stop_of_all || in_interpreter == known.stop) return stop;

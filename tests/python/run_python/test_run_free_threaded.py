@@ -505,3 +505,29 @@ def test_a_wait_is_named_by_what_it_is_for(tmp_path: Path, kind: str, name: str)
         if names and all(abs(ratio - 1) <= 0.1 for ratio in ratios[-1]):
             return
     pytest.fail(f"pfs shows {ratios} of the time that the program waited")
+
+
+# A thread of C has a guard of the interpreter, whose end waits for it. CPython has guards from 3.15 on.
+GUARDED = """
+import ctypes, sys, threading, time
+guard, close = ctypes.pythonapi.PyInterpreterGuard_FromCurrent, ctypes.pythonapi.PyInterpreterGuard_Close
+guard.restype, close.argtypes, close.restype = ctypes.c_void_p, [ctypes.c_void_p], None
+held = guard()
+def work():
+    time.sleep(1)
+    close(held)
+threading.Thread(target=work, daemon=True).start()
+"""
+
+
+def test_the_end_of_an_interpreter_waits_for_its_guards(tmp_path: Path) -> None:
+    """That is no pause of all threads."""
+    (tmp_path / "guarded.py").write_text(GUARDED)
+    python = interpreter("python3.15t")
+    code, out, err = outcome(*PFS, "run", "--keep", "--no-report", "--", python, tmp_path / "guarded.py")
+    assert (code, out) == (0, ""), err
+    (segment,) = (tmp_path / "segments").glob("*/*.pfs")
+    with pfs.attach(segment) as seen:
+        waits = seen.table("events_waits_history_long")
+    waits = waits[waits["EVENT_NAME"].str.startswith("wait/synch/cond/python/")].set_index("EVENT_NAME")
+    assert waits["TIMER_WAIT"].idxmax() == "wait/synch/cond/python/interpreter"  # a real pause is short
