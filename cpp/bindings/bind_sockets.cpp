@@ -31,14 +31,14 @@ struct Call {
   Moved moved;
 };
 constexpr Call kCalls[] = {
-    {"_accept", PFS_SOCKET_CONNECT, Moved::kNothing},
+    {"_accept", PFS_SOCKET_ACCEPT, Moved::kNothing},
     {"bind", PFS_SOCKET_BIND, Moved::kNothing},
     {"connect", PFS_SOCKET_CONNECT, Moved::kNothing},
     {"connect_ex", PFS_SOCKET_CONNECT, Moved::kNothing},
     {"getpeername", PFS_SOCKET_BIND, Moved::kNothing},
     {"getsockname", PFS_SOCKET_BIND, Moved::kNothing},
     {"getsockopt", PFS_SOCKET_OPT, Moved::kNothing},
-    {"listen", PFS_SOCKET_CONNECT, Moved::kNothing},
+    {"listen", PFS_SOCKET_LISTEN, Moved::kNothing},
     {"recv", PFS_SOCKET_RECV, Moved::kLength},
     {"recv_into", PFS_SOCKET_RECV, Moved::kResult},
     {"recvfrom", PFS_SOCKET_RECVFROM, Moved::kLengthOfFirst},
@@ -54,7 +54,9 @@ constexpr Call kCalls[] = {
     {"shutdown", PFS_SOCKET_SHUTDOWN, Moved::kNothing},
 };
 constexpr size_t kCallCount = std::size(kCalls);
-constexpr bool GivesAddress(const Call& call) { return call.op == PFS_SOCKET_BIND || call.op == PFS_SOCKET_CONNECT; }
+constexpr bool GivesAddress(const Call& call) {
+  return call.op == PFS_SOCKET_BIND || call.op == PFS_SOCKET_CONNECT || call.op == PFS_SOCKET_LISTEN;
+}
 constexpr bool MovesBytes(const Call& call) { return call.moved != Moved::kNothing; }
 
 PyTypeObject* standard;    // socket.socket; never freed

@@ -37,8 +37,8 @@ typedef struct pfs_instrument_info pfs_socket_info_t;
 /* Names the operation of a wait on a socket. Shown as OPERATION: create, connect ... */
 enum pfs_socket_op {
   PFS_SOCKET_CREATE = 1,
-  PFS_SOCKET_CONNECT = 2, /* connect, listen, accept */
-  PFS_SOCKET_BIND = 3,    /* bind, getsockname, getpeername */
+  PFS_SOCKET_CONNECT = 2,
+  PFS_SOCKET_BIND = 3, /* bind, getsockname, getpeername */
   PFS_SOCKET_CLOSE = 4,
   PFS_SOCKET_SEND = 5,     /* WRITE */
   PFS_SOCKET_RECV = 6,     /* READ */
@@ -50,7 +50,9 @@ enum pfs_socket_op {
   PFS_SOCKET_OPT = 12,  /* getsockopt, setsockopt */
   PFS_SOCKET_STAT = 13, /* sockatmark */
   PFS_SOCKET_SHUTDOWN = 14,
-  PFS_SOCKET_SELECT = 15 /* a wait until one can be used: select, poll */
+  PFS_SOCKET_SELECT = 15, /* a wait until one can be used: select, poll */
+  PFS_SOCKET_LISTEN = 16,
+  PFS_SOCKET_ACCEPT = 17
 };
 
 /* STATE of socket_instances. */

@@ -27,7 +27,7 @@ PFS_API int pfs_socket_at(pfs_key_t key, int domain, int type, int protocol, PFS
 PFS_API int pfs_socketpair_at(pfs_key_t key, int domain, int type, int protocol, int fds[2], PFS_SITE_);
 #define pfs_socketpair(...) pfs_socketpair_at(__VA_ARGS__, __FILE__, __LINE__)
 
-/* int pfs_accept(key, int fd, struct sockaddr* address, socklen_t* length): connect, an event of fd. The new socket gets the instrument
+/* int pfs_accept(key, int fd, struct sockaddr* address, socklen_t* length): accept, an event of fd. The new socket gets the instrument
  * `key`, or that of fd if key is 0. If it shall not be instrumented, call accept. */
 PFS_API int pfs_accept_at(pfs_key_t key, int fd, PFS_ADDRESS_ address, socklen_t* length, PFS_SITE_);
 #define pfs_accept(...) pfs_accept_at(__VA_ARGS__, __FILE__, __LINE__)
@@ -43,7 +43,7 @@ PFS_API int pfs_accept4_at(pfs_key_t key, int fd, PFS_ADDRESS_ address, socklen_
 PFS_API int pfs_bind_at(int fd, PFS_CONST_ADDRESS_ address, socklen_t length, PFS_SITE_);
 #define pfs_bind(...) pfs_bind_at(__VA_ARGS__, __FILE__, __LINE__)
 
-/* int pfs_listen(int fd, int backlog): connect. */
+/* int pfs_listen(int fd, int backlog): listen. */
 PFS_API int pfs_listen_at(int fd, int backlog, PFS_SITE_);
 #define pfs_listen(...) pfs_listen_at(__VA_ARGS__, __FILE__, __LINE__)
 

@@ -133,6 +133,8 @@ inline constexpr uint8_t kReadNormalLane = 0, kReadSharedLane = 1, kReadHighPrio
   X(kSocketSeek, "seek", kMiscLane)                                                \
   X(kSocketStat, "stat", kMiscLane)                                                \
   X(kConnect, "connect", kMiscLane)                                                \
+  X(kListen, "listen", kMiscLane)                                                  \
+  X(kAccept, "accept", kMiscLane)                                                  \
   X(kBind, "bind", kMiscLane)                                                      \
   X(kSend, "send", kWriteLane)                                                     \
   X(kRecv, "recv", kReadLane)                                                      \

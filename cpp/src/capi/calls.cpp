@@ -62,7 +62,7 @@ int Accept(pfs_key_t key, int fd, sockaddr* address, socklen_t* length, Site sit
     socklen_t length;
     int fd = perfschema::kCancelled;
     ~Ender() { perfschema::EndSocketAccept(wait, class_index, fd, peer, length); }  // also if the thread is canceled
-  } ender{perfschema::BeginSocketChange(&wait, fd, Operation::kConnect, site.file, site.line) ? &wait : nullptr,
+  } ender{perfschema::BeginSocketChange(&wait, fd, Operation::kAccept, site.file, site.line) ? &wait : nullptr,
           key != 0 ? perfschema::ClassOfSocketKey(key) : of_listener, nullptr, 0};
   // If the program does not ask for the peer's address, we do. If it does, only the plain call may read its length.
   if (address == nullptr && ender.class_index != 0) {

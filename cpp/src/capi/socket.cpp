@@ -17,10 +17,10 @@ static_assert(sizeof(FileWait) <= sizeof(pfs_wait_t::opaque) && alignof(FileWait
 
 FileWait& WaitIn(pfs_wait_t* wait) { return *std::launder(reinterpret_cast<FileWait*>(wait->opaque)); }
 
-constexpr Operation kOperationOf[] = {Operation::kNone,        Operation::kSocketCreate, Operation::kConnect,  Operation::kBind,
-                                      Operation::kSocketClose, Operation::kSend,         Operation::kRecv,     Operation::kSendto,
-                                      Operation::kRecvfrom,    Operation::kSendmsg,      Operation::kRecvmsg,  Operation::kSocketSeek,
-                                      Operation::kOpt,         Operation::kSocketStat,   Operation::kShutdown, Operation::kSelect};
+constexpr Operation kOperationOf[] = {
+    Operation::kNone, Operation::kSocketCreate, Operation::kConnect,  Operation::kBind,    Operation::kSocketClose, Operation::kSend,
+    Operation::kRecv, Operation::kSendto,       Operation::kRecvfrom, Operation::kSendmsg, Operation::kRecvmsg,     Operation::kSocketSeek,
+    Operation::kOpt,  Operation::kSocketStat,   Operation::kShutdown, Operation::kSelect,  Operation::kListen,      Operation::kAccept};
 
 // Returns whether the operation shows its bytes. NUMBER_OF_BYTES of all others is NULL.
 constexpr bool ShowsBytes(Operation operation) {
@@ -72,7 +72,7 @@ int pfs_socket_is_enabled(int fd) {
 int pfs_socket_wait_begin_at(pfs_wait_t* wait, int fd, enum pfs_socket_op op, int64_t requested_bytes, PFS_SITE_) {
   wait->instance = nullptr;
   ShmFile* const socket = perfschema::SocketOfDescriptor(fd);
-  if (socket == nullptr || op < PFS_SOCKET_CREATE || op > PFS_SOCKET_SELECT) return 0;
+  if (socket == nullptr || op < PFS_SOCKET_CREATE || op > PFS_SOCKET_ACCEPT) return 0;
   const Operation operation = kOperationOf[op];
   auto& call = *new (wait->opaque) FileWait;
   if (operation == Operation::kSocketClose) {

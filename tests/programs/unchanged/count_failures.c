@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static long counts[8][256];
-enum { kOpen, kStat, kDelete, kConnect, kRead, kTry, kPoll, kOption };
-static const char* const names[] = {"open", "stat", "delete", "connect", "read", "try_lock", "idle", "opt"};
+enum { kOpen, kStat, kDelete, kConnect, kRead, kTry, kPoll, kOption, kListen, kAccept, kOperations };
+static const char* const names[] = {"open", "stat", "delete", "connect", "read", "try_lock", "idle", "opt", "listen", "accept"};
+static long counts[kOperations][256];
 
 #define COUNTED(type, name, parameters, arguments, what, has_failed, error)        \
   type name parameters {                                                           \
@@ -31,6 +31,8 @@ COUNTED(int, unlink, (const char* path), (path), kDelete, rc < 0, errno)
 COUNTED(int, connect, (int fd, const struct sockaddr* to, socklen_t size), (fd, to, size), kConnect, rc < 0 && errno != EINPROGRESS, errno)
 COUNTED(int, getsockopt, (int fd, int level, int option, void* value, socklen_t* size), (fd, level, option, value, size), kOption,
         rc == 0 && option == SO_ERROR && *(int*)value != 0, *(int*)value)
+COUNTED(int, listen, (int fd, int backlog), (fd, backlog), kListen, rc < 0, errno)
+COUNTED(int, accept, (int fd, struct sockaddr* from, socklen_t* size), (fd, from, size), kAccept, rc < 0, errno)
 COUNTED(ssize_t, read, (int fd, void* to, size_t size), (fd, to, size), kRead, rc < 0, errno)
 COUNTED(int, pthread_mutex_trylock, (pthread_mutex_t * lock), (lock), kTry, rc != 0, rc)
 COUNTED(int, poll, (struct pollfd * fds, nfds_t count, int timeout), (fds, count, timeout), kPoll, rc == 0 && timeout == 0, 0)
@@ -53,7 +55,7 @@ __attribute__((constructor)) static void start(void) { pthread_atfork(NULL, NULL
 
 __attribute__((destructor)) static void report(void) {
   const char* fd = getenv("COUNT_FAILURES");
-  for (int what = 0; fd != NULL && what < 8; what++) {
+  for (int what = 0; fd != NULL && what < kOperations; what++) {
     for (int error = 0; error < 256; error++) {
       if (counts[what][error] != 0) dprintf(atoi(fd), "%d %s %d %ld\n", getpid(), names[what], error, counts[what][error]);
     }

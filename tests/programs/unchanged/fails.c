@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 static pthread_mutex_t taken = PTHREAD_MUTEX_INITIALIZER;
-static int empty[2], epoll, folder;
+static int empty[2], epoll, folder, nobody, datagrams;
 static long handled;
 
 static void handler(int signal) {
@@ -43,6 +43,7 @@ static void* work(void* number) {
     while (epoll_wait(epoll, &event, 1, 0) < 0) continue;
     while (poll(NULL, 0, 0) < 0) continue; /* EINTR, even with this timeout */
     pthread_mutex_trylock(&taken);
+    (void)!accept(nobody, NULL, NULL);
     if (i % 20 == 0) {
       const int fd = socket(AF_INET, SOCK_STREAM, 0);
       connect(fd, (struct sockaddr*)&closed, sizeof closed);
@@ -54,6 +55,7 @@ static void* work(void* number) {
       socklen_t size = sizeof error;
       getsockopt(soon.fd, SOL_SOCKET, SO_ERROR, &error, &size);
       close(soon.fd);
+      (void)!listen(datagrams, 1);
     }
   }
   return NULL;
@@ -70,6 +72,8 @@ int main(int argc, char** argv) {
   const struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
   struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
   if (pipe2(empty, O_NONBLOCK) != 0 || (epoll = epoll_create1(0)) < 0 || (folder = open("/", O_RDONLY)) < 0) return 1;
+  if ((nobody = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) < 0 || listen(nobody, 1) != 0) return 1;
+  if ((datagrams = socket(AF_INET, SOCK_DGRAM, 0)) < 0) return 1;
   pthread_mutex_lock(&taken);
   sigaction(SIGALRM, &action, NULL);
   setitimer(ITIMER_REAL, &often, NULL);

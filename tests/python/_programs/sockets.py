@@ -15,7 +15,8 @@ SOCKETS, SOCKETS_BY_INSTANCE = "socket_summary_by_event_name", "socket_summary_b
 SOCKET = "wait/io/socket/"
 AF_INET, AF_INET6, AF_UNIX = plain.AF_INET, plain.AF_INET6, plain.AF_UNIX
 STREAM, DATAGRAM = plain.SOCK_STREAM, plain.SOCK_DGRAM
-CREATE, CONNECT, BIND, CLOSE, SEND, RECV, SENDTO, RECVFROM, SENDMSG, RECVMSG, SEEK, OPT, STAT, SHUTDOWN, SELECT = range(1, 16)
+CREATE, CONNECT, BIND, CLOSE, SEND, RECV, SENDTO, RECVFROM, SENDMSG, RECVMSG, SEEK, OPT, STAT, SHUTDOWN = range(1, 15)
+SELECT, LISTEN, ACCEPT = range(15, 18)
 IDLE, ACTIVE = 1, 2
 DONTWAIT = plain.MSG_DONTWAIT
 
@@ -97,7 +98,7 @@ class Socket:
 
 
 def listener(of: str | int, domain: int = AF_INET) -> Socket:
-    """Bound to a port of the loopback that the system chose. Three events: create, bind, connect (listen)."""
+    """Bound to a port of the loopback that the system chose. Three events: create, bind, listen."""
     made = Socket(of, domain)
     assert made.bind("127.0.0.1" if domain == AF_INET else "::1") == 0
     assert made.listen() == 0

@@ -16,6 +16,7 @@ import pfs
 from tests.python._programs.driver import *
 from tests.python._programs.fresh_process import fresh_process
 from tests.python._programs.sockets import (
+    ACCEPT,
     ACTIVE,
     AF_INET,
     AF_INET6,
@@ -26,6 +27,7 @@ from tests.python._programs.sockets import (
     DATAGRAM,
     DONTWAIT,
     IDLE,
+    LISTEN,
     RECV,
     RECVMSG,
     SELECT,
@@ -113,6 +115,7 @@ def test_H13_an_accepted_socket_is_of_the_key_given_or_of_the_listeners_instrume
     """H13: pfs_accept(0, ...) takes the listener's instrument; the event is the listener's; the address is known however it is
     asked for."""
     server = listener("h/listen")
+    assert last()["OPERATION"] == "listen"
     for key, name, length in ((0, "listen", None), (socket_key("h/other"), "other", ctypes.c_uint32(16))):
         client = Socket(0)
         assert client.connect("127.0.0.1", server.name()[1]) == 0
@@ -123,7 +126,7 @@ def test_H13_an_accepted_socket_is_of_the_key_given_or_of_the_listeners_instrume
         assert shown(accepted) == client.name()
         assert of(server)["COUNT_MISC"] == before + 1
         assert of(accepted)["COUNT_STAR"] == 0
-        assert last()["OPERATION"] == "connect"
+        assert last()["OPERATION"] == "accept"
         client.close()
     # A listener that is not followed: its accept is no event, the new socket is followed if a key says so.
     unseen = plain.socket()
@@ -672,22 +675,23 @@ def test_waits_of_ones_own_on_a_followed_descriptor() -> None:
     assert (running["NUMBER_OF_BYTES"], running["TIMER_END"], running["SOURCE"]) == (100, None, "facts.c:1")
     wait.end(40)
     wait.end(40)
-    more = ((SEND, 7, 7), (SENDMSG, 7, 9), (RECVMSG, 5, 5), (SELECT, -1, -1), (RECV, 10, -1), (BIND, -1, -1))
+    more = [(SEND, 7, 7), (SENDMSG, 7, 9), (RECVMSG, 5, 5), (SELECT, -1, -1), (RECV, 10, -1)]
+    more += [(operation, -1, -1) for operation in (BIND, LISTEN, ACCEPT)]
     for operation, requested, got in more:
         wait = Wait(fd, operation, requested)
         wait.end(got)
     found = [(e["OPERATION"], e["NUMBER_OF_BYTES"]) for e in events()]
     assert found[:3] == [("recv", 40), ("send", 7), ("sendmsg", None)]
-    assert found[3:] == [("recvmsg", None), ("select", None), ("recv", 0), ("bind", None)]
+    assert found[3:] == [("recvmsg", None), ("select", None), ("recv", 0), ("bind", None), ("listen", None), ("accept", None)]
     row = of(followed[1])
-    assert (lanes(row), moved(row)) == ((3, 2, 2), (45, 16))
+    assert (lanes(row), moved(row)) == ((3, 2, 4), (45, 16))
     wait = Wait(fd, CLOSE)
     assert (wait.begun, len(rows("socket_instances", SOCKET_ID=fd))) == (1, 1)
     assert Wait(fd, SEND, 1).begun == 0
     client.close()
     wait.end(0)
     assert rows("socket_instances", SOCKET_ID=fd) == []
-    assert lanes(one(SOCKETS)) == (3, 2, 3)
+    assert lanes(one(SOCKETS)) == (3, 2, 5)
     # Following it again is another life; a key that is none, and descriptors that are no sockets, are refused.
     begin = instance(followed[0])["OBJECT_INSTANCE_BEGIN"]
     Wait(followed[0].fd, CONNECT).end()
@@ -700,7 +704,7 @@ def test_waits_of_ones_own_on_a_followed_descriptor() -> None:
         assert follow(key, file.fileno()) == 1
         assert b"socket" in perfschema().pfs_last_error()
     assert follow(key, 999) == 1
-    for operation in (0, 16, -1):
+    for operation in (0, ACCEPT + 1, -1):
         assert Wait(followed[0].fd, operation).begun == 0
     for made in (server, accepted, fresh, local):
         made.close()

@@ -62,7 +62,7 @@ FAMILIES: dict[str, dict[str, tuple[Sequence[int], ...]]] = {
         "recv": (T, N, SIZE),
         "socket_misc": (T, N, N),
         "socket_info": (T, N, N),
-        "socket_begin": (T, N, range(7)),
+        "socket_begin": (T, N, range(9)),
         "close_socket": (T, N),
         "unfollow_socket": (N,),
     },

@@ -17,7 +17,7 @@ from tests.python.facts.model import SOCKET, Socket
 
 NAMES = ("m/near", "m/far")
 READS, WRITES = ("recv", "recvfrom", "recvmsg"), ("send", "sendto", "sendmsg")
-MISC = ("create", "connect", "bind", "close", "seek", "opt", "stat", "shutdown", "select")
+MISC = ("create", "connect", "listen", "accept", "bind", "close", "seek", "opt", "stat", "shutdown", "select")
 # Of pfs_socket_wait_begin().
 OWN = {
     calls.CONNECT: "connect",
@@ -27,6 +27,8 @@ OWN = {
     calls.RECVMSG: "recvmsg",
     calls.SELECT: "select",
     calls.CLOSE: "close",
+    calls.LISTEN: "listen",
+    calls.ACCEPT: "accept",
 }
 MOST_SOCKETS, MOST_PENDING = 8, 3
 LOOPBACK = "127.0.0.1"
@@ -109,7 +111,7 @@ class Sockets(Base):
         bound = [it for it in self.sockets if it.thing.address[1] != 0 and not it.connected]
         if bound:
             it = bound[n % len(bound)]
-            assert self.on_socket(worker, it, "connect", it.socket.listen) == 0
+            assert self.on_socket(worker, it, "listen", it.socket.listen) == 0
             it.listens = True
 
     def connect(self, t: int, n: int, to: int) -> None:
@@ -136,7 +138,7 @@ class Sockets(Base):
         if not asked or len(self.sockets) >= MOST_SOCKETS:
             return
         it = asked[n % len(asked)]
-        event = self.model.begin(worker.id, it.thing.instrument, "connect", it.thing.identity)
+        event = self.model.begin(worker.id, it.thing.instrument, "accept", it.thing.identity)
         accepted = self.followed(worker.do(it.socket.accept), it.thing.instrument, connected=True)
         accepted.thing.address = it.pending.pop(0)
         self.model.end(event, it.thing)
