@@ -27,6 +27,8 @@ inline constexpr uint64_t kPartsOfSockets = 1, kPartsOfClassCells = 1;
 inline constexpr uint64_t kPartsOfStatementCells = 2;
 // Of the parts of names: names and facts leave them to the error log, whose oldest events go first.
 inline constexpr uint64_t kPartsOfLog = 1;
+// Of the parts of names: freed names that wait for their events to leave the histories leave them to new ones.
+inline constexpr uint64_t kPartsOfNewNames = 1;
 // History_long of a kind of events gets no more: it has fewer rows then.
 inline constexpr uint64_t kPartsOfHistory = 3;
 

@@ -217,7 +217,7 @@ struct ShmHeader {
   // Many threads write these, rarely.
   alignas(64) Word losses[kMostLosses];
   Word next_thread_id;                        // number of THREAD_IDs assigned so far
-  Word names_free[16], names_free_count[16];  // ShmNameGranule free lists by size: first << 32 | last, and their lengths
+  Word names_free[16], names_free_count[16];  // ShmNameGranule free lists by size: first << 32 | last; their names, [0]: all granules
   ShmDeclared program;
   Word trace_status[32];      // the last error of the trace, zero padded; empty = none
   HalfWord trace_status_seq;  // protects trace_status; cell.h
@@ -469,6 +469,7 @@ struct ShmNameGranule {
 };
 static_assert(sizeof(ShmNameGranule) == 64);
 inline constexpr uint32_t kMaxObjectName = 512;
+inline constexpr uint64_t kWaitingGranulesOfRow = 4;  // of freed names, for each row of history_long that may still show one
 
 // Holds "file.c:123", interned once per call site.
 struct ShmSource {

@@ -142,7 +142,7 @@ uint64_t Capacity(ArrayId id, uint64_t classes, const Options& options) {
     case ArrayId::kNames:
       return get(OptionId::max_file_instances) * 4 + get(OptionId::max_socket_instances) * 2 +
              (get(OptionId::max_table_instances) + get(OptionId::max_index_stat)) * 3 + get(OptionId::max_metadata_locks) * 4 +
-             get(OptionId::max_program_instances) * 3 + 64;
+             get(OptionId::max_program_instances) * 3 + get(OptionId::events_waits_history_long_size) * kWaitingGranulesOfRow + 64;
     case ArrayId::kSources:
       return get(OptionId::max_source_locations) + 1;
     case ArrayId::kFacts:

@@ -131,6 +131,8 @@ class Segment {
   bool ReserveRange(ArrayId id, uint64_t begin, uint64_t end);
   // Takes a never-used element. Returns its index, or -1 if the array is full. `spare`: parts of the limit (shm/budget.h) that others keep.
   int64_t AllocateFresh(ArrayId id, uint64_t count = 1, uint64_t spare = 0);
+  // Returns whether there is space for never-used elements. For who can do without: the limit is not noted if there is none.
+  bool HasSpace(ArrayId id, uint64_t count, uint64_t spare);
   // Returns the rows of history_long that there is memory for; UINT64_MAX: no limit.
   uint64_t MostRows(Kind kind) const;
 

@@ -84,6 +84,12 @@ bool Segment::Fits(ArrayId id, uint64_t more, uint64_t spare) {
   return all <= limit || is_within_own;
 }
 
+bool Segment::HasSpace(ArrayId id, uint64_t count, uint64_t spare) {
+  const ShmArray& array = this->array(id);
+  const uint64_t end = array.used.load(kRelaxed) + count, reserved = array.reserved.load(kRelaxed);
+  return end <= array.capacity && (end * array.stride <= reserved || Fits(id, RoundToPages(end * array.stride) - reserved, spare));
+}
+
 // Notes that something does not fit into the limit. Events are no loss: older ones make place.
 void Segment::NoteLimit(ArrayId id) {
   if (BudgetOf(id).share == Share::kEvents || id == ArrayId::kErrorLog) return;

@@ -692,14 +692,47 @@ def test_events_on_names_have_the_name_whether_or_not_there_is_a_file() -> None:
     ]
     assert {e["OBJECT_TYPE"] for e in events()} == {"FILE"}
     assert rows("file_instances") == []
-    # More names than are kept for the histories: freed names are used again, and no event shows another's name.
-    before = status("names_lost")
-    for i in range(3000):
+    # More names than are kept for the histories: freed names are used again, and each event that is left shows its own.
+    before = losses()
+    for i in range(25_000):
         C.stat(key, f"missing-{i:06}")
-    assert status("names_lost") == before
-    shown = [e["OBJECT_NAME"] for e in events()[-3000:]]
-    assert all(name in (None, f"{here}/missing-{i:06}") for i, name in enumerate(shown))
-    assert shown[-500:] == [f"{here}/missing-{i:06}" for i in range(2500, 3000)]
+    assert losses() == before
+    shown = [e["OBJECT_NAME"] for e in events()]
+    assert len(shown) == 10_000
+    assert shown == [f"{here}/missing-{i:06}" for i in range(15_000, 25_000)]
+    pfs.truncate(HISTORY_LONG)
+    for i in range(3000):
+        C.stat(key, f"other-{i:06}")
+    assert [e["OBJECT_NAME"] for e in events()] == [f"{here}/other-{i:06}" for i in range(3000)]
+
+
+@fresh_process("performance_schema_events_waits_history_long_size=1000")
+def test_names_of_events_take_no_more_memory_than_the_histories_need() -> None:
+    """Names of all sizes, and each once. A name has 512 bytes at most, and fits in 9 granules."""
+    key = key_of("file", "h/data")
+
+    def memory() -> int:
+        return int(
+            one("memory_summary_global_by_event_name", EVENT_NAME="memory/performance_schema/names")[
+                "CURRENT_NUMBER_OF_BYTES_USED"
+            ]
+        )
+
+    def call(first: int, last: int) -> None:
+        for i in range(first, last):
+            C.stat(key, f"/{i:06}".ljust(7 + i * 7 % 500, "-"))
+
+    before = losses()
+    call(0, 10_000)
+    taken = memory()
+    call(10_000, 30_000)
+    assert memory() == taken
+    passing, stash, history = 256 * 9, 32 * (9 * 10 // 2), 4 * 1000
+    assert taken <= 64 * (passing + stash + history) * 9 / 8 + 4096
+    assert losses() == before
+    # Those of the newest events are there, of whatever size.
+    shown = [e["OBJECT_NAME"] for e in events()[-400:]]
+    assert shown == [f"/{i:06}".ljust(7 + i * 7 % 500, "-") for i in range(29_600, 30_000)]
 
 
 @fresh_process()

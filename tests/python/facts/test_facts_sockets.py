@@ -110,6 +110,32 @@ def test_H13_addresses_of_internet_sockets(domain: int) -> None:
     assert names == {s.fd: SOCKET + "h/" + name for s, name in ((server, "listen"), (client, "client"), (accepted, "accepted"))}
 
 
+@fresh_process("performance_schema_events_waits_history_long_size=20000")
+def test_events_of_closed_sockets_keep_their_peers() -> None:
+    """More sockets than there are names of one size that wait to be used again, whatever the history's length."""
+    server = listener("h/listen")
+    host, port = server.name()
+    clients = []
+    for _ in range(1500):
+        client = Socket("h/client")
+        assert client.connect(host, port) == 0
+        clients.append("{}:{}".format(*client.name()))
+        accepted = server.accept(socket_key("h/accepted"))
+        accepted.send(1)
+        client.close()
+        accepted.close()
+    to_server = [f"{host}:{port}"] * 1500
+    expected = {
+        ("listen", "accept"): to_server,
+        ("client", "connect"): to_server,
+        ("client", "close"): to_server,
+        ("accepted", "send"): clients,
+        ("accepted", "close"): clients,
+    }
+    for (name, operation), peers in expected.items():
+        assert [e["OBJECT_NAME"] for e in events(EVENT_NAME=SOCKET + "h/" + name, OPERATION=operation)] == peers
+
+
 @fresh_process()
 def test_H13_an_accepted_socket_is_of_the_key_given_or_of_the_listeners_instrument() -> None:
     """H13: pfs_accept(0, ...) takes the listener's instrument; the event is the listener's; the address is known however it is

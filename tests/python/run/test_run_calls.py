@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 import pfs
 from pfs._read.places.readable import Readable
-from tests.python.run.test_run import SOURCES, kept, own_folder, pytestmark, report_of, run
+from tests.python.run.test_run import PFS, SOURCES, kept, own_folder, pytestmark, report_of, run
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
@@ -39,6 +41,27 @@ def test_each_call_on_files_counts_once(tmp_path: Path, level: str) -> None:
     assert found["seen"][4] == 4  # the folder: open and close, opendir and closedir
     lost = {name: value for name, value in status.items() if str(name).endswith("_lost") and str(value) != "0"}
     assert lost == {}
+
+
+@pytest.mark.parametrize("rows", [None, 10_000])
+def test_each_failed_open_in_the_history_has_its_name(tmp_path: Path, rows: int | None) -> None:
+    """Also in a child of fork(), and once both are killed."""
+    environment = os.environ | (
+        {} if rows is None else {"PFS_OPTIONS": f"performance_schema_events_waits_history_long_size={rows}"}
+    )
+    command = [*PFS, "run", "--keep", "--no-report", "--", str(compiled(tmp_path, "missing_names"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        segments = {int(segment.stem): segment for segment in (tmp_path / "segments").glob("*/*.pfs")}
+        (parent,) = segments.keys() - {child}
+        for pid in (child, parent):
+            os.kill(pid, signal.SIGKILL)
+    for pid, who in ((parent, "parent"), (child, "child")):
+        with pfs.attach(str(segments[pid])) as schema:
+            names = schema.table("events_waits_history_long", where="OPERATION = 'open'", order="EVENT_ID")["OBJECT_NAME"]
+        assert len(names) >= (900 if rows is None else 5000)
+        assert names.fillna("none").to_list() == [f"/nowhere/{who}/settings-{i:04}.conf" for i in range(5000 - len(names), 5000)]
 
 
 def test_a_name_that_becomes_a_file_counts_for_the_file_from_then_on(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@
 namespace perfschema {
 namespace {
 
-// Freed names of each size that wait before they are reused: about the number of names in a full history_long.
-constexpr uint64_t kQuarantine = 512;
+// Freed names of each size that wait at least before they are reused, for the other histories.
+constexpr uint64_t kLeastQuarantine = 512;
+constexpr uint32_t kOfAllSizes = 0;  // no name has this many granules
 
 ShmNameGranule* At(uint32_t granule) { return g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, granule); }
 
@@ -19,16 +20,31 @@ uint32_t GranulesFor(size_t bytes) {
   return static_cast<uint32_t>((kHeaderBytes + bytes + sizeof(ShmNameGranule) - 1) / sizeof(ShmNameGranule));
 }
 
+// Adds to the lengths of a free list and of all.
+void AddToFree(uint32_t granules, int64_t names) {
+  Word* const counts = g_runtime.header->names_free_count;
+  counts[granules].store(counts[granules].load(kRelaxed) + static_cast<uint64_t>(names), kRelaxed);
+  counts[kOfAllSizes].store(counts[kOfAllSizes].load(kRelaxed) + static_cast<uint64_t>(names) * granules, kRelaxed);
+}
+
+// Returns whether a freed name of this size is to wait longer. Each row of history_long may show another name. Names of many sizes would
+// add up to much more than the rows need: all together have a limit, too.
+bool MayWait(uint32_t granules) {
+  const ShmHeader& header = *g_runtime.header;
+  const uint64_t rows = std::max(header.options[static_cast<uint32_t>(OptionId::events_waits_history_long_size)], kLeastQuarantine);
+  return header.names_free_count[granules].load(kRelaxed) < rows &&
+         header.names_free_count[kOfAllSizes].load(kRelaxed) < kWaitingGranulesOfRow * rows &&
+         g_runtime.segment.HasSpace(ArrayId::kNames, granules, kPartsOfLog + kPartsOfNewNames);
+}
+
 // Returns the first of this many granules, 0 if the segment is full. REQUIRES: cold lock.
 uint32_t TakeGranules(uint32_t granules) {
   ShmHeader* header = g_runtime.header;
   Word& list = header->names_free[granules];
-  Word& count = header->names_free_count[granules];
   const uint64_t ends = list.load(kRelaxed);
   auto first = static_cast<uint32_t>(ends >> 32);
   const auto last = static_cast<uint32_t>(ends);
-  const bool may_wait = count.load(kRelaxed) < kQuarantine;
-  int64_t fresh = first == 0 || may_wait ? g_runtime.segment.AllocateFresh(ArrayId::kNames, granules, kPartsOfLog) : -1;
+  const int64_t fresh = first == 0 || MayWait(granules) ? g_runtime.segment.AllocateFresh(ArrayId::kNames, granules, kPartsOfLog) : -1;
   uint32_t granule = 0;
   if (fresh >= 0) {
     granule = static_cast<uint32_t>(fresh);
@@ -36,7 +52,7 @@ uint32_t TakeGranules(uint32_t granules) {
     granule = first;
     first = At(granule)->next;
     list.store(first == 0 ? 0 : (static_cast<uint64_t>(first) << 32 | last), kRelaxed);
-    count.store(count.load(kRelaxed) - 1, kRelaxed);
+    AddToFree(granules, -1);
   } else {
     return 0;
   }
@@ -76,7 +92,6 @@ void ReleaseName(uint32_t granule) {
   at->next = 0;
   ShmHeader* header = g_runtime.header;
   Word& list = header->names_free[at->granules];
-  Word& count = header->names_free_count[at->granules];
   const uint64_t ends = list.load(kRelaxed);
   const auto first = static_cast<uint32_t>(ends >> 32);
   if (first == 0) {
@@ -85,7 +100,7 @@ void ReleaseName(uint32_t granule) {
     At(static_cast<uint32_t>(ends))->next = granule;
     list.store(static_cast<uint64_t>(first) << 32 | granule, kRelaxed);
   }
-  count.store(count.load(kRelaxed) + 1, kRelaxed);
+  AddToFree(at->granules, 1);
 }
 
 bool NameStash::MayReplace(size_t bytes) const {
