@@ -10,11 +10,13 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <span>
 #include <string_view>
 
 #include "base/placement.h"
 #include "record/family/file_name.h"
 #include "run/loader/exported.h"
+#include "run/python/python_bytecode.h"
 #include "run/python/python_offsets.h"
 
 namespace perfschema::run {
@@ -28,7 +30,7 @@ struct Exports {
   PythonOffsets at;
   const char* runtime;  // _PyRuntime
   PyThreadState* (*state_of_thread)();
-  const void *type_of_types, *type_of_dicts, *type_of_code, *type_of_texts, *type_of_bytes;
+  const void *type_of_types, *type_of_dicts, *type_of_code, *type_of_texts, *type_of_bytes, *type_of_methods, *type_of_slots;
 };
 PFS_SET_IN_EVERY_PROCESS Exports python = {};
 // Whether these are known, and what they say is right. Constant after start.
@@ -238,6 +240,28 @@ Parked OfInterpreter(uint64_t in_runtime, uint64_t in_interpreter, bool is_mutex
 // Returns whether a type is one of the locks of threading.
 bool IsTypeOfLock(std::string_view type) { return type == "_thread.lock" || type == "_thread.RLock"; }
 
+// Writes the variable of this thread's innermost frame that is the object, or what of the object the frame changes. Returns the bytes; 0 if
+// that is not certain.
+size_t WriteVariable(const char* object, char* out, size_t size);
+
+// Returns the site of a name with a variable; nullptr if there are too many: each is an instrument, and a program that writes code may have
+// any number of variables. Lock-free.
+const Site* SiteOfVariable(std::string_view name) {
+  constexpr size_t kMost = 100;
+  static constinit std::atomic<const Site*> sites[kMost] = {};
+  static constinit std::atomic<size_t> taken{0};
+  for (const std::atomic<const Site*>& each : sites) {
+    const Site* const site = each.load(std::memory_order_acquire);
+    if (site != nullptr && name == site->text) return site;
+  }
+  if (taken.load(std::memory_order_relaxed) >= kMost) return nullptr;
+  const size_t place = taken.fetch_add(1, std::memory_order_relaxed);
+  if (place >= kMost) return nullptr;
+  const Site* const site = SiteOfText(name);
+  sites[place].store(site, std::memory_order_release);
+  return site;
+}
+
 // Returns what a lock protects that is not the interpreter's. A lock that `is_known` is a PyMutex that a thread waits for.
 Parked OfMutex(const char* lock, bool is_known, bool is_of_two) {
   constexpr uintptr_t kLockInObject = 10;  // PyObject.ob_mutex
@@ -249,9 +273,13 @@ Parked OfMutex(const char* lock, bool is_known, bool is_of_two) {
   const bool guards_object = is_in(kLockInObject);
   if (!guards_object && !is_in(python.at.object.size)) return {SiteOfText("interpreter"), Kind::kPythonObject};
   if (!guards_object && IsTypeOfLock(type)) return {nullptr, Kind::kPythonObject};
-  char name[80];
-  std::snprintf(name, sizeof name, "%s-%s", guards_object && is_of_two ? "two-objects" : "object", type);
-  return {SiteOfText(name), Kind::kPythonObject};
+  char name[192];
+  const auto bytes =
+      static_cast<size_t>(std::snprintf(name, sizeof name / 2, "%s-%s-", guards_object && is_of_two ? "two-objects" : "object", type));
+  const char* const object = lock - (guards_object ? kLockInObject : python.at.object.size);
+  const size_t bytes_of_variable = WriteVariable(object, name + bytes, sizeof name - bytes);
+  const Site* const site = bytes_of_variable != 0 ? SiteOfVariable({name, bytes + bytes_of_variable}) : nullptr;
+  return {site != nullptr ? site : SiteOfText({name, bytes - 1}), Kind::kPythonObject};
 }
 
 }  // namespace
@@ -267,7 +295,9 @@ PFS_IN_EVERY_PROCESS void StartParks(const link_map& interpreter) {
             find("PyDict_Type"),
             find("PyCode_Type"),
             find("PyUnicode_Type"),
-            find("PyBytes_Type")};
+            find("PyBytes_Type"),
+            find("PyMethodDescr_Type"),
+            find("PyWrapperDescr_Type")};
   const PythonOffsets& at = python.at;
   constexpr uint64_t kMostOffset = 64;
   if (at.version == 0 || python.state_of_thread == nullptr) return;
@@ -297,7 +327,7 @@ const void* CodeIn(const char* frame) {
 
 // Returns where a frame is in its code, in bytes; less than 0 if that is not known. A thread may run a copy of the instructions, which an
 // array of the code has by its number. Other threads replace that array when they make copies of their own.
-int PlaceIn(const char* frame, const void* code) {
+int PlaceIn(const char* frame, const void* code, const char** instructions = nullptr) {
   const char* first = static_cast<const char*>(code) + python.at.code.instructions;
   const auto copy = python.at.frame.copy != 0 ? At<int32_t>(frame, python.at.frame.copy) : 0;
   if (copy != 0) {
@@ -306,9 +336,190 @@ int PlaceIn(const char* frame, const void* code) {
     const bool is_there = ReadIfThere(copies, &count, sizeof count) && copy > 0 && copy < count;
     if (!is_there || !ReadIfThere(copies + sizeof count + static_cast<size_t>(copy) * sizeof first, &first, sizeof first)) return -1;
   }
+  if (instructions != nullptr) *instructions = first;
   constexpr intptr_t kMostBytes = 1 << 30;
   const intptr_t at = At<intptr_t>(frame, python.at.frame.instruction) - reinterpret_cast<intptr_t>(first);
   return at >= 0 && at < kMostBytes ? static_cast<int>(at) : -1;
+}
+
+// ---- Variables ------------------------------------------------------------------------------------------------------------------------
+
+// What the Python layer has said.
+struct Instructions {
+  Instruction known[kOpcodes];
+  uint64_t names;  // where a code has its tuple of names
+};
+Instructions instructions;
+std::atomic<bool> knows_instructions{false};
+
+const void* ObjectIn(uintptr_t reference) {
+  constexpr uintptr_t kNumber = 3;  // these marks say that it is no object
+  return (reference & kMarksOfReference) == kNumber ? nullptr : reinterpret_cast<const void*>(reference & ~kMarksOfReference);
+}
+
+const void* ItemOf(const void* tuple, size_t index) {
+  if (index >= At<uintptr_t>(tuple, python.at.tuple.length)) return nullptr;
+  return At<const void*>(tuple, python.at.tuple.items + index * sizeof(void*));
+}
+
+// Returns whether an object has its attributes in that dict.
+bool HasDict(const void* object, const char* dict) {
+  constexpr unsigned long kHasDictInFront = 1ul << 4;                                // Py_TPFLAGS_MANAGED_DICT
+  constexpr uint64_t kDict = 12 * sizeof(void*), kPlaceOfDict = 15 * sizeof(void*);  // of PyTypeObject, behind the flags
+  const void* const type = TypeOf(object);
+  const uint64_t flags = python.at.type.flags;
+  if ((At<unsigned long>(type, flags) & kIsType) != 0) return At<const char*>(object, flags + kDict) == dict;
+  if ((At<unsigned long>(type, flags) & kHasDictInFront) != 0)
+    return At<const char*>(static_cast<const char*>(object) - sizeof(void*), 0) == dict;
+  const auto place = At<intptr_t>(type, flags + kPlaceOfDict);
+  return place > 0 && At<const char*>(object, static_cast<uint64_t>(place)) == dict;
+}
+
+// The innermost frame of this thread, in its instruction.
+class Doing {
+ public:
+  // Returns whether the frame is known.
+  bool Start() {
+    frame_ = InnermostFrame();
+    code_ = frame_ != nullptr ? CodeIn(frame_) : nullptr;
+    if (code_ == nullptr || !knows_instructions.load(std::memory_order_acquire)) return false;
+    names_ = At<const void*>(code_, instructions.names);
+    locals_ = At<const void*>(code_, python.at.code.locals);
+    count_of_locals_ = At<uintptr_t>(locals_, python.at.tuple.length);
+    const char* first = nullptr;
+    const int at = PlaceIn(frame_, code_, &first);
+    const size_t bytes = At<uintptr_t>(code_, python.at.bytes.length) * 2;  // as of all objects of variable size
+    is_known_ = at >= 0 && ReadInstructions(instructions.known, first, bytes, static_cast<size_t>(at), &before_) && IsInPlace();
+    return true;
+  }
+
+  size_t Write(const char* object, char* out, size_t size) {
+    out_ = {out, size};
+    if (is_known_ && (WriteHolder(object) || WriteOperand(object))) return bytes_;
+    for (size_t i = 0; i < count_of_locals_; ++i) {
+      if (Local(i) == object && Add(ItemOf(locals_, i))) return bytes_;
+    }
+    return 0;
+  }
+
+ private:
+  const void* Local(size_t index) const { return ObjectIn(At<uintptr_t>(frame_, python.at.frame.locals + index * sizeof(uintptr_t))); }
+  // Returns a value of the stack, by its index in what is known.
+  const void* Value(int index) const {
+    const auto* const end = At<const char*>(frame_, python.at.frame.stack);
+    return ObjectIn(At<uintptr_t>(end - static_cast<size_t>(before_.count - index) * sizeof(uintptr_t), 0));
+  }
+
+  // Returns whether the stack has what the instructions have left there. An instruction may have taken values before it waits: those of a
+  // call, whose function is over and drops its variables.
+  bool IsInPlace() const {
+    const auto* const end = At<const char*>(frame_, python.at.frame.stack);
+    const char* const first = frame_ + python.at.frame.locals + count_of_locals_ * sizeof(uintptr_t);
+    const auto bytes = reinterpret_cast<uintptr_t>(end) - reinterpret_cast<uintptr_t>(first);
+    constexpr uintptr_t kMostBytes = 1 << 20;
+    if (bytes > kMostBytes || bytes / sizeof(uintptr_t) < static_cast<size_t>(before_.count)) return false;
+    for (int i = 0; i < before_.count; ++i) {
+      const Loaded& loaded = before_.stack[i];
+      const bool has_method = Value(i) == nullptr || (i > 0 && IsMethod(Value(i - 1)));
+      if (loaded.is_owner_of_method && !has_method) return false;
+      if (loaded.from == Loaded::From::kNothing && Value(i) != nullptr) return false;
+      const bool is_local = loaded.from == Loaded::From::kLocal && loaded.attributes == 0 && !loaded.is_owner_of_method;
+      if (is_local && (loaded.index >= count_of_locals_ || Value(i) != Local(loaded.index))) return false;
+    }
+    return true;
+  }
+
+  static bool IsMethod(const void* object) {
+    constexpr unsigned long kIsOfMethods = 1ul << 17;  // Py_TPFLAGS_METHOD_DESCRIPTOR
+    return object != nullptr && (At<unsigned long>(TypeOf(object), python.at.type.flags) & kIsOfMethods) != 0;
+  }
+
+  // Returns whether a value is its variable's: of a method's owner, whether the method below is the type's.
+  bool IsOfVariable(int index) const {
+    const Loaded& loaded = before_.stack[index];
+    if (!loaded.is_variable()) return false;
+    if (!loaded.is_owner_of_method) return true;
+    const void* const method = index > 0 ? Value(index - 1) : nullptr;
+    if (method == nullptr) return false;
+    const void* const type = TypeOf(method);
+    const uint64_t name = python.at.object.size + sizeof(void*);  // PyDescrObject: behind the type that has the method
+    return (type == python.type_of_methods || type == python.type_of_slots) &&
+           At<const void*>(method, name) == ItemOf(names_, loaded.method);
+  }
+
+  // Adds a name. Returns false if a variable cannot have it.
+  bool Add(const void* name) {
+    const Utf8 text(name);
+    const auto is_odd = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == '/' || c == '.'; };
+    const std::string_view view = text.view();
+    if (view.empty() || view.size() > out_.size() - bytes_ || std::any_of(view.begin(), view.end(), is_odd)) return false;
+    bytes_ += view.copy(out_.data() + bytes_, view.size());
+    return true;
+  }
+  bool AddText(std::string_view text) {
+    if (text.size() > out_.size() - bytes_) return false;
+    bytes_ += text.copy(out_.data() + bytes_, text.size());
+    return true;
+  }
+  bool AddVariable(const Loaded& loaded) {
+    if (!Add(ItemOf(loaded.from == Loaded::From::kName ? names_ : locals_, loaded.index))) return false;
+    for (int i = 0; i < loaded.attributes; ++i) {
+      if (!AddText(".") || !Add(ItemOf(names_, loaded.names[i]))) return false;
+    }
+    return true;
+  }
+
+  // Writes with-NAME if the instruction is for a variable or an attribute in the object or in its dict.
+  bool WriteHolder(const char* object) {
+    const auto name = before_.does == Does::kAttribute || before_.does == Does::kGlobal ? before_.argument >> 1 : before_.argument;
+    bytes_ = 0;
+    if (before_.does == Does::kGlobal || before_.does == Does::kName || before_.does == Does::kSetsName) {
+      return IsNamespace(object) && AddText("with-") && Add(ItemOf(names_, name));
+    }
+    const bool is_of_attribute = before_.does == Does::kAttribute || before_.does == Does::kSetsAttribute;
+    if (!is_of_attribute || before_.count == 0) return false;
+    const int top = before_.count - 1;
+    const void* const owner = Value(top);
+    if (owner == nullptr || (owner != object && !HasDict(owner, object)) || !AddText("with-")) return false;
+    if (IsOfVariable(top) && !AddVariable(before_.stack[top])) return false;
+    return AddText(".") && Add(ItemOf(names_, name));
+  }
+
+  // Returns whether the frame has its global variables, or those of a class, in that dict: it lists them in front of its instruction.
+  bool IsNamespace(const char* object) const {
+    for (uint64_t at = python.at.frame.previous + sizeof(void*); at < python.at.frame.instruction; at += sizeof(void*)) {
+      if (At<const char*>(frame_, at) == object) return true;
+    }
+    return false;
+  }
+
+  // Writes the variable that the instruction has the object from.
+  bool WriteOperand(const char* object) {
+    for (int i = before_.count - 1; i >= 0; --i) {
+      bytes_ = 0;
+      if (Value(i) == object && IsOfVariable(i) && AddVariable(before_.stack[i])) return true;
+    }
+    bytes_ = 0;
+    return false;
+  }
+
+  const char* frame_ = nullptr;
+  const void *code_ = nullptr, *names_ = nullptr, *locals_ = nullptr;
+  size_t count_of_locals_ = 0;
+  Before before_;
+  bool is_known_ = false;
+  std::span<char> out_;
+  size_t bytes_ = 0;
+};
+
+size_t WriteVariable(const char* object, char* out, size_t size) {
+  FreeFrames frames;
+  Frame frame;
+  Code copy;
+  Doing doing;
+  // SOURCE is not in a module of waiting, such as threading: nor is the variable.
+  if (!doing.Start() || !frames.Next(&frame) || frames.CodeOf(frame, nullptr, &copy)->is_skipped) return 0;
+  return doing.Write(object, out, size);
 }
 
 // Learns which file is __main__: the outermost frame of the main thread has it, but for runpy. While `site` is imported it has not begun.
@@ -351,6 +562,21 @@ const Line* FreeFrames::LineOf(const Frame& frame, bool with_lock, Line* copy) c
   const int line = LineAt(frame.code, frame.at);
   *copy = {frame.code, nullptr, frame.at, line, with_lock ? SiteOfLock({module_, module_bytes_}, line) : nullptr};
   return copy;
+}
+
+bool NoteInstructions(const PyObject* rows, const PyObject* code, const PyObject* names) {
+  constexpr uint64_t kMostOfCode = 256;
+  const bool are_bytes = g_reads_free_threads && TypeOf(rows) == python.type_of_bytes && TypeOf(code) == python.type_of_code;
+  if (!are_bytes || At<size_t>(rows, python.at.bytes.length) != kBytesOfInstructions || python.at.frame.stack == 0) return false;
+  constexpr uint64_t kFlagsBehindName = 18 * sizeof(void*);  // as HasDict() knows the fields behind them
+  if (python.at.type.flags != python.at.type.name + kFlagsBehindName || knows_instructions.load(std::memory_order_relaxed)) return false;
+  for (uint64_t at = python.at.object.size; at < kMostOfCode && instructions.names == 0; at += sizeof(void*)) {
+    if (At<const void*>(code, at) == names) instructions.names = at;
+  }
+  if (instructions.names == 0) return false;
+  std::memcpy(&instructions.known, reinterpret_cast<const char*>(rows) + python.at.bytes.bytes, sizeof instructions.known);
+  knows_instructions.store(true, std::memory_order_release);
+  return true;
 }
 
 const char* LockOf(const void* semaphore) { return At<const char*>(static_cast<const char*>(semaphore) - sizeof(char*), 0); }

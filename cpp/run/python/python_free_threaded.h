@@ -42,6 +42,10 @@ const char* LockOf(const void* semaphore);
 // Returns whether that is a Lock or RLock of threading. REQUIRES: as LockOf().
 bool IsForLockOfThreading(const void* semaphore);
 
+// Learns what the instructions of this interpreter do: `rows` are bytes, kOpcodes times an Instruction (python_bytecode.h). `names` are
+// those of a code: where it has them is learned, too. Returns false if that is not possible. Before, objects have no names of variables.
+bool NoteInstructions(const PyObject* rows, const PyObject* code, const PyObject* names);
+
 // Walks the frames of this thread by the interpreter's structs. Nothing is remembered of them.
 class FreeFrames {
  public:

@@ -9,6 +9,7 @@
 #include "run/protocols/clients.h"
 #include "run/python/python.h"
 #include "run/python/python_api.h"
+#include "run/python/python_free_threaded.h"
 #include "run/python/python_statements.h"
 
 using namespace perfschema::run;
@@ -91,6 +92,13 @@ PyObject* NoteCalls(PyObject*, Arguments arguments, intptr_t count) {
   return g_py.PyLong_FromLong(noted);
 }
 
+// note_instructions(rows, code, names): what the instructions of this interpreter without the GIL do, and the names of a code. Returns
+// whether that works.
+PyObject* NoteInstructions(PyObject*, Arguments arguments, intptr_t count) {
+  if (!HasCount(count, 3, 3)) return nullptr;
+  return g_py.PyLong_FromLong(perfschema::run::NoteInstructions(arguments[0], arguments[1], arguments[2]) ? 1 : 0);
+}
+
 // forget_calls(): undoes note_queues(), note_lock() and note_calls().
 PyObject* Forget(PyObject*, PyObject*) {
   ForgetQueueType();
@@ -167,6 +175,7 @@ const PyMethod kMethods[] = {
     FastMethod("note_calls", NoteCalls, "note_calls(offset, around, *functions) -> int"),
     FastMethod("note_lock", NoteLock, "note_lock(lock, is_recursive) -> int"),
     {"note_queues", NoteQueues, kOneArgument, "note_queues(type) -> int"},
+    FastMethod("note_instructions", NoteInstructions, "note_instructions(rows, code, names) -> int"),
     {"forget_calls", Forget, kTupleOfArguments, "forget_calls()"},
     FastMethod("name_early", NameEarly, "name_early(native_id, name)"),
     FastMethod("finder", Finder, "finder(wanted, find) -> find_spec"),

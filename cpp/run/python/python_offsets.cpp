@@ -30,7 +30,7 @@ struct WordsOfThread315 {
 };
 struct WordsOfFrame313 {
   uint64_t size, previous, executable, instruction, locals, owner;
-  static constexpr uint64_t copy = 0;
+  static constexpr uint64_t stack = 0, copy = 0;
 };
 struct WordsOfFrame314 {
   uint64_t size, previous, executable, instruction, locals, owner, stack, copy;
@@ -47,6 +47,9 @@ struct WordsOfObject {
 };
 struct WordsOfType {
   uint64_t size, name, repr, flags;
+};
+struct WordsOfTuple {
+  uint64_t size, items, length;
 };
 struct WordsOfBytes {
   uint64_t size, length, bytes;
@@ -66,7 +69,8 @@ struct Offsets313 {
   WordsOfCode313 code;
   WordsOfObject object;
   WordsOfType type;
-  uint64_t tuple[3], list[3], dict[3], float_number[2], long_number[3];
+  WordsOfTuple tuple;
+  uint64_t list[3], dict[3], float_number[2], long_number[3];
   WordsOfBytes bytes;
   WordsOfText text;
   WordsOfCollector collector;
@@ -79,7 +83,8 @@ struct Offsets314 {
   WordsOfCode314 code;
   WordsOfObject object;
   WordsOfType type;
-  uint64_t tuple[3], list[3], set[4], dict[3], float_number[2], long_number[3];
+  WordsOfTuple tuple;
+  uint64_t list[3], set[4], dict[3], float_number[2], long_number[3];
   WordsOfBytes bytes;
   WordsOfText text;
   WordsOfCollector collector;
@@ -93,7 +98,9 @@ struct Offsets315 {
   WordsOfCode314 code;
   WordsOfObject object;
   WordsOfType type;
-  uint64_t more_of_type[2], heap_type[2], tuple[3], list[3], set[4], dict[3], float_number[2], long_number[3];
+  uint64_t more_of_type[2], heap_type[2];
+  WordsOfTuple tuple;
+  uint64_t list[3], set[4], dict[3], float_number[2], long_number[3];
   WordsOfBytes bytes;
   WordsOfText text;
   uint64_t more_of_text;
@@ -110,10 +117,13 @@ PythonOffsets Taken(const char* runtime, unsigned version) {
   to.runtime = {from.head.runtime.size};
   to.interpreter = {from.interpreter.size, from.interpreter.collector};
   to.thread = {from.thread.size, from.thread.interpreter, from.thread.frame};
-  to.frame = {from.frame.previous, from.frame.executable, from.frame.instruction, from.frame.owner, from.frame.copy};
-  to.code = {from.code.file, from.code.name, from.code.lines, from.code.first_line, from.code.instructions, from.code.copies};
+  to.frame = {from.frame.previous, from.frame.executable, from.frame.instruction, from.frame.locals,
+              from.frame.owner,    from.frame.stack,      from.frame.copy};
+  to.code = {from.code.file,  from.code.name,         from.code.lines, from.code.first_line,
+             from.code.names, from.code.instructions, from.code.copies};
   to.object = {from.object.size, from.object.type};
   to.type = {from.type.name, from.type.flags};
+  to.tuple = {from.tuple.length, from.tuple.items};
   to.bytes = {from.bytes.length, from.bytes.bytes};
   constexpr uint64_t kBits = 2, kBitsOfByte = 8;  // in front, of what says whether a text is interned
   to.text = {from.text.state, from.text.length, from.text.ascii_size, to.is_free_threaded && version >= kPython314 ? kBitsOfByte : kBits};

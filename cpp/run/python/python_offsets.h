@@ -21,12 +21,13 @@ struct PythonOffsets {
   struct {
     uint64_t size, interpreter, frame;
   } thread;
+  // `locals`: the first one; behind them is the stack, up to what `stack` leads to: 0 in 3.13, which does not say it.
   // `copy`: which of the code's copies its instruction is in. Only free-threaded interpreters have them, from 3.14 on; else 0.
   struct {
-    uint64_t previous, executable, instruction, owner, copy;
+    uint64_t previous, executable, instruction, locals, owner, stack, copy;
   } frame;
   struct {
-    uint64_t file, name, lines, first_line, instructions, copies;
+    uint64_t file, name, lines, first_line, locals, instructions, copies;
   } code;
   struct {
     uint64_t size, type;
@@ -34,6 +35,9 @@ struct PythonOffsets {
   struct {
     uint64_t name, flags;
   } type;
+  struct {
+    uint64_t length, items;
+  } tuple;
   struct {
     uint64_t length, bytes;
   } bytes;

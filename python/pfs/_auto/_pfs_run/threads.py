@@ -1,5 +1,7 @@
 """Names threads by Thread.name, and says which locks are those of queues."""
 
+import sys
+
 import _pfs_run_native as native
 from _pfs_run import HAS_GIL
 from _pfs_run.wrapping import put, replace
@@ -45,6 +47,9 @@ def _threading(threading):
 
     name.__doc__, name.__qualname__ = before.fset.__doc__, before.fset.__qualname__
     put(threading.Thread, "name", before.setter(name))
+    if not HAS_GIL:
+        __import__("_pfs_run.variables")
+        sys.modules["_pfs_run.variables"].note()
 
 
 def _queue(queue):
