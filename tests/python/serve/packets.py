@@ -41,12 +41,15 @@ class Column:
 
 
 def column_in(body: bytes) -> Column:
-    assert body[:7] == b"\3def\0\0\0"
-    size = body[7]
-    assert body[8 + size] == size, "the name is there twice"
-    charset, length, kind, flags, decimals = struct.unpack_from("<HIBHB", body, 10 + 2 * size)
-    assert len(body) == 10 + 2 * size + 12
-    return Column(body[8 : 8 + size].decode(), charset, length, kind, flags, decimals)
+    texts, place = [], 0
+    for _ in range(6):
+        size = body[place]
+        texts.append(body[place + 1 : place + 1 + size].decode())
+        place += 1 + size
+    assert (texts[0], body[place]) == ("def", 12)
+    charset, length, kind, flags, decimals = struct.unpack_from("<HIBHB", body, place + 1)
+    assert len(body) == place + 13
+    return Column(texts[4], charset, length, kind, flags, decimals)
 
 
 class Raw:

@@ -57,7 +57,7 @@ from tests.python.serve.packets import (
 )
 from tests.python.serve.serving import ask, code_of, connected, pymysql, served, serving
 
-SOURCE = Path(__file__).parents[2] / "programs" / "served" / "statement.c"
+SOURCES = Path(__file__).parents[2] / "programs" / "served"
 
 
 def test_columns_are_known_when_a_statement_is_prepared(folder: Path) -> None:
@@ -438,14 +438,72 @@ def test_a_client_may_bound_its_answers(address: str) -> None:
         assert len(ask(client, many)) > 10
 
 
-def test_statements_of_the_c_api(folder: Path, tmp_path: Path) -> None:
-    """A program in C reads what it bound before it executed, with a cursor and without: all rows, twice."""
+def in_c(name: str, folder: Path) -> Path:
+    """A program with the C API."""
     config = shutil.which("mariadb_config") or shutil.which("mysql_config")
     if config is None:
         pytest.skip("needs the package libmariadb-dev")
     flags = subprocess.run([config, "--cflags", "--libs"], check=True, capture_output=True, text=True).stdout.split()
-    program = tmp_path / "statement"
-    subprocess.run(["cc", "-Wall", "-o", program, SOURCE, *flags], check=True)
+    subprocess.run(["cc", "-Wall", "-o", folder / name, SOURCES / f"{name}.c", *flags], check=True)
+    return folder / name
+
+
+# By statement: the columns, as db.table(org_table).name(org_name).
+FIELDS = {
+    "select THREAD_ID, name n, t.name, 1, concat(name) from threads t": "performance_schema.t(threads).THREAD_ID(THREAD_ID) "
+    "performance_schema.t(threads).n(NAME) performance_schema.t(threads).name(NAME) .().1() .().concat(name)()",
+    "select * from session_variables": "performance_schema.session_variables(session_variables).VARIABLE_NAME(VARIABLE_NAME) "
+    "performance_schema.session_variables(session_variables).VARIABLE_VALUE(VARIABLE_VALUE)",
+    # The column of USING is that of the first table, and the star shows it once.
+    "select g.*, s.variable_value from global_variables g join session_variables s using (variable_name)":
+    "performance_schema.g(global_variables).VARIABLE_NAME(VARIABLE_NAME) "
+    "performance_schema.g(global_variables).VARIABLE_VALUE(VARIABLE_VALUE) "
+    "performance_schema.s(session_variables).variable_value(VARIABLE_VALUE)",
+    "select * from global_variables join session_variables using (variable_name)":
+    "performance_schema.global_variables(global_variables).VARIABLE_NAME(VARIABLE_NAME) "
+    "performance_schema.global_variables(global_variables).VARIABLE_VALUE(VARIABLE_VALUE) "
+    "performance_schema.session_variables(session_variables).VARIABLE_VALUE(VARIABLE_VALUE)",
+    "select host, u.user from users u, hosts": "performance_schema.hosts(hosts).host(HOST) "
+    "performance_schema.u(users).user(USER)",
+    "select user, count(*) from users group by user": "performance_schema.users(users).user(USER) .().count(*)()",
+    "select @a := user as u, @a from users": ".().u() .().@a()",
+    "select d.x, y from (select name as x, 1 as y from threads) d": "performance_schema.d(threads).x(NAME) .d().y(y)",
+    "with c (a) as (select user from users) select a from c": "performance_schema.c(users).a(USER)",
+    "select user from users union select host from hosts": ".().user()",
+    "select d.u from (select user u from users union select host from hosts) d": ".d().u(u)",
+    "select schema_name from information_schema.schemata s": "information_schema.s(SCHEMATA).schema_name(SCHEMA_NAME)",
+    "select sys_version from sys.version": "sys.version(version).sys_version(sys_version)",
+    "select 1 from dual": ".().1()",
+}  # fmt: skip
+
+
+def test_columns_have_the_names_of_their_tables(address: str, tmp_path: Path) -> None:
+    done = subprocess.run([in_c("fields", tmp_path), address, *FIELDS], capture_output=True, text=True, timeout=120, check=False)
+    assert dict(zip(FIELDS, done.stdout.splitlines(), strict=False)) == FIELDS
+    assert done.returncode == 0
+
+
+def test_origins_of_large_statements_are_bounded() -> None:
+    """A query has twice the columns of the one in it; a UNION has many SELECTs."""
+    from pfs._export.serve.origins import origins_of
+    from pfs._export.serve.statements import statements
+
+    def of(text: str) -> object:
+        (statement,) = statements(text)
+        return origins_of(statement.tree(), "performance_schema", lambda schema, table: ["A"])
+
+    def doubled(levels: int) -> str:
+        more = (f"c{level + 1} as (select x.*, y.* from c{level} x, c{level} y)" for level in range(levels))
+        return f"with c0 as (select a from t), {', '.join(more)} select * from c{levels}"
+
+    assert len(of(doubled(10))) == 1024  # type: ignore[arg-type]
+    assert of(doubled(40)) is None
+    assert of("select a from t" + " union select a from t" * 1000) == [("a", None)]
+
+
+def test_statements_of_the_c_api(folder: Path, tmp_path: Path) -> None:
+    """A program in C reads what it bound before it executed, with a cursor and without: all rows, twice."""
+    program = in_c("statement", tmp_path)
     with served(folder) as (_, path), connected(path) as client:
         names = [name for (name,) in ask(client, "select NAME from setup_instruments order by 1")]
         for rows in (0, 1, 10, len(names), len(names) + 1):

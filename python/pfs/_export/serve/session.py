@@ -18,6 +18,7 @@ from pfs._export.serve.codes import code_of
 from pfs._export.serve.declared import NOTHING
 from pfs._export.serve.functions import is_not_in_group, replaced, with_any_values, without_case
 from pfs._export.serve.information import SCHEMAS
+from pfs._export.serve.origins import origins_of, set_origins
 from pfs._export.serve.plans import plan_of
 from pfs._export.serve.settings import assign, names_of, set_one
 from pfs._export.serve.shows import select_of
@@ -263,6 +264,7 @@ class Client:
         else:
             tree = statement.tree(values)
         titles = statement.titles(tree)
+        origins = origins_of(tree, schema, self._context.tables.columns_in) if isinstance(tree, exp.Query) else None
         tree = replaced(without_assignments(tree), self.variables, self._users, self._facts())
         if isinstance(tree, exp.Use):
             self.use(tree.this.name)
@@ -279,7 +281,9 @@ class Client:
             await self._run(tree.this, None, describe=True)  # it is refused if the statement is
             return plan_of(tree)
         if isinstance(tree, exp.Query):
-            return await self._run(tree, titles, describe)
+            answer = await self._run(tree, titles, describe)
+            set_origins(answer.columns, origins)
+            return answer
         if isinstance(tree, exp.Command) and tree.name.upper() == "CALL":
             raise Refusal(_NO_SUCH_PROCEDURE, "PROCEDURE does not exist: pfs has no procedures")
         if (isinstance(tree, exp.Command | exp.Alias | exp.Column) and word != "GRANT") or word == "VALUES":

@@ -12,6 +12,7 @@ from pfs._export.serve.information import Information
 from pfs._export.serve.status import ADDED, added_status
 from pfs._export.serve.typed_views import typed
 from pfs._export.serve.variables import Value, text_of
+from pfs._sql.views.declared import VIEWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +55,13 @@ class Served:
         if table in replication.TABLES:
             return replication.columns_of(table)
         return _PAIR if table in ADDED else self._source.columns(table)
+
+    def columns_in(self, schema: str, table: str) -> Sequence[str] | None:
+        """Returns the columns of a table or view; None if nobody knows them."""
+        if schema == "sys":
+            return VIEWS[table].columns if table in VIEWS and f"sys.{table}" in self._views else None
+        name = INFORMATION + table if schema == "information_schema" else table
+        return self.columns(name) if name in self.names() else None
 
     def file(self, table: str) -> str | None:
         return None

@@ -13,7 +13,7 @@ from enum import IntEnum, IntFlag
 from typing import Any
 
 __all__ = [
-    "Column", "Fields", "Flag", "Kind", "Malformed", "Refusal", "Status", "binary_rows", "counted", "definition",
+    "Column", "Fields", "Flag", "Kind", "Malformed", "Origin", "Refusal", "Status", "binary_rows", "counted", "definition",
     "parameter", "text_rows", "time_text",
 ]  # fmt: skip
 
@@ -106,6 +106,19 @@ class Kind(IntEnum):
 UNSIGNED, BINARY_VALUE, IS_BLOB = 0x20, 0x80, 0x10  # flags of a column
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The column of a table that a column of an answer shows. ``table``: as the statement calls it."""
+
+    schema: str
+    table: str
+    org_table: str
+    org_name: str
+
+
+_NO_ORIGIN = Origin("", "", "", "")  # that of an expression
+
+
 @dataclass(slots=True)
 class Column:
     """Describes a column of an answer. ``length``: the most bytes, or digits and signs, that a value has as text."""
@@ -115,6 +128,7 @@ class Column:
     length: int
     flags: int = 0
     decimals: int = 0
+    origin: Origin = _NO_ORIGIN
 
     @property
     def is_text(self) -> bool:
@@ -180,11 +194,12 @@ def counted(number: int) -> bytes:
 
 def definition(column: Column, collation: int, codec: str) -> bytes:
     """Returns the packet that describes a column."""
-    name = sized(column.name.encode(codec, "replace"))
+    origin = column.origin
+    names = ("def", origin.schema, origin.table, origin.org_table, column.name, origin.org_name)
     charset = collation if column.is_text else BINARY
     flags = column.flags if column.is_text else column.flags | BINARY_VALUE
     rest = struct.pack("<HIBHBxx", charset, column.length, column.kind, flags, column.decimals)
-    return b"\3def\0\0\0" + name + name + b"\x0c" + rest
+    return b"".join(sized(name.encode(codec, "replace")) for name in names) + b"\x0c" + rest
 
 
 _SIZES = [bytes((size,)) for size in range(251)]
