@@ -50,7 +50,7 @@ class Accessor:
         self._frame = frame
 
     def readable(self, limit: int | None = None) -> pd.DataFrame:
-        """Returns a frame of texts for people: times and bytes with units, long texts cut in the middle.
+        """Returns a frame of texts for people: times and bytes with units, long texts cut in the middle, statements at their end.
 
         The frame is of ``pfs.table``, or made from it: the names of the columns decide. ``%load_ext pfs`` shows all such frames
         like this. The numbers themselves stay in the original.

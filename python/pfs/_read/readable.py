@@ -1,4 +1,4 @@
-"""Writes frames for people: times and bytes with units, long texts cut in the middle."""
+"""Writes frames for people: times and bytes with units, long texts cut: statements at their end, others in the middle."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ _EMPTY = {
     "lock_reasons": "no thread had to wait for a lock",
 }
 _MEASURE = re.compile(r"NULL|[\d.]+ (ps|ns|us|µs|ms|s|m|h|d|w|bytes|[KMGTPE]iB)")
+_STATEMENTS = re.compile(r"(?:.*_)?(?:text|info|query|statement)", re.IGNORECASE)  # columns of statements and messages
 _WRITERS: dict[str, Callable[[Any], str]] = {"picoseconds": time_text, "bytes": bytes_text, "count": count_text}
 
 
@@ -33,16 +34,23 @@ def _units() -> dict[str, str]:
     return {column["name"]: column["unit"] for name in _core.tables() for column in _core.table_info(name)["columns"]}
 
 
-def cut_in_middle(text: str, widest: int = _WIDEST) -> str:
-    """Returns '/usr/lib/…/encodings/ascii.py' for a long path: beginning and end tell names apart."""
+def shortened(text: str, is_statement: bool = False, widest: int = _WIDEST) -> str:
+    """Returns '/usr/lib/…/encodings/ascii.py' for a long path: beginning and end tell names apart.
+
+    A statement keeps its beginning.
+    """
     if len(text) <= widest:
         return text
-    tail = (widest - 1) * 2 // 3
-    return text[: widest - 1 - tail] + "…" + text[-tail:]
+    tail = 0 if is_statement else (widest - 1) * 2 // 3
+    return text[: widest - 1 - tail] + "…" + text[len(text) - tail :]
 
 
-def _text_of(value: Any) -> str:
-    return cut_in_middle(str(value))
+def cell(text: str, shown: str, is_number: bool) -> str:
+    """Returns a cell of a table in HTML, which has the whole text as its title if it does not show it."""
+    from html import escape
+
+    title = f" title='{escape(text)}'" if text != shown else ""
+    return f"<td style='text-align:{'right' if is_number else 'left'};white-space:nowrap'{title}>{escape(shown)}</td>"
 
 
 def readable(frame: pd.DataFrame, limit: int | None = None) -> pd.DataFrame:
@@ -55,7 +63,10 @@ def readable(frame: pd.DataFrame, limit: int | None = None) -> pd.DataFrame:
         if unit == "picoseconds" and (not is_picoseconds or values.dtype.kind not in "iuf"):
             unit = ""
         is_number = pd.api.types.is_numeric_dtype(values)
-        write: Callable[[Any], str] = _WRITERS.get(unit if is_number else "", str if is_number else _text_of)
+        is_statement = _STATEMENTS.fullmatch(str(name)) is not None
+        write: Callable[[Any], str] = _WRITERS.get(
+            unit if is_number else "", str if is_number else lambda value, of=is_statement: shortened(str(value), of)
+        )
         if unit == "count" and values.dtype.kind == "f":
             write = "{:,.1f}".format
         shown[name] = pd.Series(["NULL" if pd.isna(v) else write(v) for v in values], index=values.index, dtype=TEXT)
@@ -85,13 +96,18 @@ def html(frame: pd.DataFrame) -> str:
     if first:
         texts = texts[[*first, *(name for name in texts.columns if name not in first)]]
     right = {name for name in frame.columns if is_numeric_dtype(frame[name]) or _is_measured(texts[name])}
-    cell = "<td style='text-align:{0};white-space:nowrap'>{1}</td>".format
+    whole = frame[list(texts.columns)].head(_MOST_ROWS)
     head = "".join(f"<th style='text-align:{'right' if n in right else 'left'}'>{escape(str(n))}</th>" for n in texts.columns)
     body = "".join(
         f"<tr><th>{escape(str(index))}</th>"
-        + "".join(cell("right" if name in right else "left", escape(value)) for name, value in zip(texts, row, strict=True))
+        + "".join(
+            cell(value if isinstance(value, str) else text, text, name in right)
+            for name, text, value in zip(texts, row, values, strict=True)
+        )
         + "</tr>"
-        for index, row in zip(texts.index, texts.itertuples(index=False, name=None), strict=True)
+        for index, row, values in zip(
+            texts.index, texts.itertuples(index=False, name=None), whole.itertuples(index=False, name=None), strict=True
+        )
     )
     count = frame.attrs.get("rows", len(frame))
     number = some(count, "row")

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import pfs
-from pfs._read import frame
+from pfs._read import frame, readable
 from pfs._ui.notebook.report import Report
 from pfs._ui.notebook.timeline import timeline
 from tests.conftest import Run
@@ -289,6 +289,23 @@ def test_frames_are_readable_and_others_are_left_alone(fresh: Run) -> None:
         """,
     )
     assert out.split() == ["True", "True", "True", "False", "False"]
+
+
+def test_a_long_statement_keeps_its_beginning_and_is_whole_in_the_title() -> None:
+    """A path keeps its end, too: both tell it from others."""
+    statement = "SELECT `name` , `price` FROM `orders` WHERE `customer` = ? AND `state` IN (...) AND `it's` < ? ORDER BY `price`"
+    path = "/usr/lib/python3.11/site-packages/" + "folder/" * 10 + "ascii.py"
+    frame = pd.DataFrame({"DIGEST_TEXT": [statement, "COMMIT"], "FILE_NAME": [path, "/etc/passwd"], "query": [statement, None]})
+    frame.attrs = {"table": "made", "read_at": 0, "order": ["query"]}
+    assert readable.readable(frame)["DIGEST_TEXT"].tolist() == [statement[:55] + "…", "COMMIT"]
+    texts = ElementTree.fromstring(readable.html(frame)).findall(".//td")
+    shown = [(cell.text or "", cell.get("title")) for cell in texts]
+    name = readable.readable(frame)["FILE_NAME"][0]
+    assert (name[:9], name[-15:]) == ("/usr/lib/", "folder/ascii.py")
+    assert shown == [
+        (statement[:55] + "…", statement), (statement[:55] + "…", statement), (name, path),
+        ("NULL", None), ("COMMIT", None), ("/etc/passwd", None),
+    ]  # fmt: skip
 
 
 def test_sql_in_a_cell(fresh: Run) -> None:

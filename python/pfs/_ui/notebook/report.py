@@ -181,11 +181,11 @@ class Report:
 
     @hidden()
     def __repr__(self) -> str:
-        from pfs._read.readable import cut_in_middle
+        from pfs._read.readable import shortened
 
         lines = [*([frame.text_in_cells(self.findings), ""] if self.findings else []), self.headline]
         for name, names, cells in self._parts():
-            rows = [[cut_in_middle(str(cell)) for cell in row] for row in cells[:_MOST]]
+            rows = [[shortened(str(cell), name == "statements") for cell in row] for row in cells[:_MOST]]
             lines += ["", show.as_plain_text(f"{name}: {min(_MOST, len(cells))} of {len(cells)}", names, rows)]
         return "\n".join(lines)
 
@@ -193,19 +193,15 @@ class Report:
     def _repr_html_(self) -> str:
         from html import escape
 
-        from pfs._read.readable import cut_in_middle
+        from pfs._read.readable import cell, shortened
 
         parts = [f"<pre>{escape(frame.text_in_cells(self.findings))}</pre>"] if self.findings else []
         parts.append(f"<p>{escape(self.headline)}</p>")
-        for _, names, cells in self._parts():
+        for name, names, cells in self._parts():
             head = "".join(f"<th style='text-align:{'right' if i else 'left'}'>{escape(n)}</th>" for i, n in enumerate(names))
             body = "".join(
                 "<tr>"
-                + "".join(
-                    f"<td style='text-align:{'right' if i else 'left'};white-space:nowrap' title='{escape(str(cell))}'>"
-                    f"{escape(cut_in_middle(str(cell)))}</td>"
-                    for i, cell in enumerate(row)
-                )
+                + "".join(cell(str(each), shortened(str(each), name == "statements"), i > 0) for i, each in enumerate(row))
                 + "</tr>"
                 for row in cells[:_MOST]
             )
