@@ -17,6 +17,7 @@ import pfs
 from pfs._process.run import report_text as run_report
 from pfs._process.run.launch import Took
 from pfs._process.run.report import Report
+from pfs._read import losses
 from pfs._read.losses import loss_text
 from tests.python.run.test_run import PFS, own_folder, pytestmark, report_of, run
 
@@ -486,6 +487,8 @@ def test_the_report_says_in_words_what_was_lost(monkeypatch: pytest.MonkeyPatch)
     assert len(variables) > 40
     without_words = [name for name in variables if loss_text(name, 2) == f"{name} 2"]
     assert without_words == []
+    without_variable = {f"performance_schema_{lost}_lost" for lost in losses._WORDS} - {name.lower() for name in variables}
+    assert without_variable == set()
     assert loss_text("Performance_schema_of_later_versions_lost", 2) == "Performance_schema_of_later_versions_lost 2"
     monkeypatch.setenv("PFS_OPTIONS", "performance_schema_max_file_handles=1")
     said = run(*PFS, "run", "--", "cat", os.devnull, check=True).stderr
