@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import pfs
+from pfs._process.recorded import is_idle
 from tests.python.run.test_run import PFS, ROOT, own_folder, pytestmark
 from tests.python.run.test_run_absent import compiled, outcome
 
@@ -332,6 +333,14 @@ def test_requests_of_many_threads_are_statements(tmp_path: Path, layered: str) -
     assert list(lines["statement/http-client/get"]) == [at["sends"]]
     assert list(lines["statement/redis-py/set"]) == [at["commands"]]
     assert [text for text in errors if "wrapped" in text or "recorded" in text] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "has_nothing_to_do"), [("__main__:7", True), ("stopped-by-gc", False), ("stop-the-world-gc", False)]
+)
+def test_a_thread_that_is_stopped_is_not_idle(name: str, has_nothing_to_do: bool) -> None:
+    """The report would leave out its waits of 300 ms: they look like those of a pool without work."""
+    assert is_idle(f"wait/synch/cond/python/{name}", 3, 900 * 10**9, 10**12) == has_nothing_to_do
 
 
 # Threads wait for something that another thread holds for a while: its object of a kind. Or one collects garbage in a loop, and
