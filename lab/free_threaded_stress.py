@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "tests/python/_programs/free_threaded.py"
 CASES = re.findall(r"^def (\w+)\(\) -> Case:", PROGRAM.read_text(), re.MULTILINE)
 TABLES = {family: f"events_{family}s_summary_global_by_event_name" for family in ("wait", "statement", "stage", "transaction")}
+TABLES["idle"] = TABLES["wait"]
 PATHS = "import json, sysconfig; print(json.dumps([sysconfig.get_config_var('EXT_SUFFIX'), sysconfig.get_path('include')]))"
 
 

@@ -106,6 +106,44 @@ def semaphore() -> Case:
     return step
 
 
+def bounded_semaphore() -> Case:
+    shared, inside = pfs.BoundedSemaphore("free/bounded_semaphore", 3), collections.deque[int]()
+
+    def step(thread: int) -> None:
+        with shared:
+            inside.append(thread)
+            assert len(inside) <= 3
+            inside.pop()
+        done("wait/synch/mutex/free/bounded_semaphore", 2)
+
+    def is_full() -> bool:
+        try:
+            shared.release()
+        except ValueError:
+            total["wait/synch/mutex/free/bounded_semaphore"] += 1
+            return not inside
+        return False
+
+    checks.append(is_full)
+    return step
+
+
+def barrier() -> Case:
+    """Each round has each place once. A round that is not full when the time is over is broken."""
+    shared = pfs.Barrier("free/barrier", THREADS)
+
+    def step(thread: int) -> None:
+        try:
+            done(f"place {shared.wait(2)}")
+        except threading.BrokenBarrierError:
+            done("broken")
+            if thread == 0:
+                shared.reset()
+
+    checks.append(lambda: len({total[f"place {place}"] for place in range(THREADS)}) == 1)
+    return step
+
+
 def event() -> Case:
     shared = pfs.Event("free/event")
 
@@ -142,21 +180,39 @@ def simple_queue() -> Case:
     return step
 
 
-def bounded_queue() -> Case:
-    shared: pfs.Queue[int] = pfs.Queue("free/bounded", 3)
+def bounded(shared: pfs.Queue[int]) -> Case:
+    """Threads put and get through a queue that holds three."""
+    put, got = f"put {shared.name}", f"got {shared.name}"
 
     def step(thread: int) -> None:
         try:
             if thread % 2:
                 shared.put(thread, timeout=0.01)
-                done("put", thread)
+                done(put, thread)
             else:
-                done("got", shared.get(timeout=0.01))
+                done(got, shared.get(timeout=0.01))
+                shared.task_done()
         except (queue.Empty, queue.Full):
             done("not")
 
-    checks.append(lambda: total["put"] == total["got"] + sum(shared.get() for _ in range(shared.qsize())))
+    def rest() -> bool:
+        left = [shared.get() for _ in range(shared.qsize())]
+        return total[put] == total[got] + sum(left) and shared.unfinished_tasks == len(left)
+
+    checks.append(rest)
     return step
+
+
+def bounded_queue() -> Case:
+    return bounded(pfs.Queue("free/bounded", 3))
+
+
+def lifo_queue() -> Case:
+    return bounded(pfs.LifoQueue("free/lifo", 3))
+
+
+def priority_queue() -> Case:
+    return bounded(pfs.PriorityQueue("free/priority", 3))
 
 
 def statement() -> Case:
@@ -233,6 +289,60 @@ def wait() -> Case:
             pass
         done("wait/app/free/wait")
 
+    return step
+
+
+def idle() -> Case:
+    shared = pfs.idle()
+
+    def step(thread: int) -> None:
+        with shared:
+            pass
+        done("idle")
+
+    return step
+
+
+def threads() -> Case:
+    """Threads start others, and wait for their end."""
+    shared = pfs.Lock("free/started")
+
+    def work() -> None:
+        with shared:
+            pass
+
+    def step(thread: int) -> None:
+        started = pfs.Thread(target=work, name=f"free {own.done['turns'] % 10}", instrument="free/worker")
+        started.start()
+        started.join()
+        done("wait/synch/mutex/free/started")
+        done("turns")
+
+    checks.append(lambda: "thread/free/worker" not in set(pfs.table("threads")["NAME"]))
+    return step
+
+
+def table_object() -> Case:
+    """Threads use one table of the program."""
+    shared = pfs.Table("free.rows", indexes=("PRIMARY",))
+
+    def step(thread: int) -> None:
+        with shared.fetch(index="PRIMARY") as io:
+            io.rows = thread
+        with shared.insert():
+            pass
+        with shared.lock("write"):
+            pass
+        shared.unlock()
+        done("fetched", thread)
+        done("inserted")
+
+    def counts() -> bool:
+        rows = pfs.table("table_io_waits_summary_by_table")
+        row = rows[rows["OBJECT_NAME"] == "rows"].iloc[0]
+        return (row["COUNT_FETCH"], row["COUNT_INSERT"]) == (total["fetched"], total["inserted"])
+
+    checks.append(counts)
     return step
 
 
@@ -390,6 +500,28 @@ def tables() -> Case:
     return step
 
 
+def report() -> Case:
+    """Cells of a notebook: a thread runs them, one after the other, and others use objects meanwhile."""
+    from pfs._ui.notebook.report import Report
+
+    shared, seen = pfs.Lock("free/cell"), [0]
+
+    def step(thread: int) -> None:
+        if thread == 0:
+            with Report() as cell, shared:
+                pass
+            done("wait/synch/mutex/free/cell")
+            seen[0] += "free/cell" in repr(cell)
+            done("cells")
+        else:
+            with shared:
+                pass
+            done("wait/synch/mutex/free/cell")
+
+    checks.append(lambda: seen[0] == total["cells"])
+    return step
+
+
 def setup() -> Case:
     shared, name = pfs.Lock("free/setup"), "wait/synch/mutex/free/setup"
 
@@ -405,8 +537,9 @@ def setup() -> Case:
 
 checks: list[Callable[[], object]] = []
 CASES = [
-    lock, rlock, rwlock, condition, semaphore, event, simple_queue, bounded_queue, statement, one_statement, names, stage,
-    transaction, wait, tasks, elsewhere, files, sockets, database, closes, errors, memory, tables, setup,
+    lock, rlock, rwlock, condition, semaphore, bounded_semaphore, barrier, event, simple_queue, bounded_queue, lifo_queue,
+    priority_queue, statement, one_statement, names, stage, transaction, wait, idle, threads, table_object, tasks, elsewhere,
+    files, sockets, database, closes, errors, memory, tables, report, setup,
 ]  # fmt: skip
 
 

@@ -22,6 +22,7 @@ CASES = re.findall(r"^def (\w+)\(\) -> Case:", PROGRAM.read_text(), re.MULTILINE
 # The events of one class, by the beginning of its name.
 TABLES = {
     "wait": "events_waits_summary_global_by_event_name",
+    "idle": "events_waits_summary_global_by_event_name",
     "statement": "events_statements_summary_global_by_event_name",
     "stage": "events_stages_summary_global_by_event_name",
     "transaction": "events_transactions_summary_global_by_event_name",
