@@ -30,7 +30,7 @@ JOIN = "wait/synch/mutex/python/threading.Thread.join"
 START = "wait/synch/cond/python/threading.Thread.start"
 GIL = "wait/synch/cond/python/gil"
 # A Python without the GIL locks single objects, and stops all threads to collect garbage or to change what all of them use.
-_OBJECT = re.compile(r"wait/synch/mutex/python/(?:(?:object|two-objects)-([^-:]+)(?:-([^:]+))?|types)$")
+_OBJECT = re.compile(r"wait/synch/mutex/python/(?:(?:object|two-objects)-([^-:]+)(?:-(with-)?([^:]+))?|types)$")
 _PAUSE = re.compile(r"wait/synch/cond/python/(?:stop-the-world|stopped-by)-\w+$")  # of the thread that stops others, and of these
 _ON_THE_WAY = re.compile(r"(?:pfs|IPython|contextlib|decorator)(?:\.|$)")  # modules between a question and the line that asks
 _SHORTEST_IDLE = 10_000_000_000  # picoseconds
@@ -72,17 +72,18 @@ def is_lock_wait(name: str, source: str) -> bool:
 
 
 def object_waited_for(name: str) -> str | None:
-    """Returns the words for what a thread waits for that has no GIL: ``one dict``, ``one dict (counts)`` or ``classes``.
+    """Returns the words for what a thread waits for that has no GIL: ``one dict (counts)``, ``classes`` ...
 
-    Returns None if a wait is for something else.
+    ``one dict (with Plain.x)`` is what has an attribute or a variable that the thread sets. Returns None if a wait is for
+    something else.
     """
     found = _OBJECT.match(name)
     if found is None:
         return None
-    of_type, variable = found.groups()
+    of_type, is_owner, variable = found.groups()
     if of_type is None:
         return "classes"
-    return f"one {of_type}" + (f" ({variable})" if variable else "")
+    return f"one {of_type}" + (f" ({'with ' if is_owner else ''}{variable})" if variable else "")
 
 
 def is_pause(name: str) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import pfs
-from pfs._process.recorded import is_idle
+from pfs._process.recorded import is_idle, object_waited_for
 from tests.python.run.test_run import PFS, ROOT, own_folder, pytestmark
 from tests.python.run.test_run_absent import compiled, outcome
 
@@ -341,6 +341,21 @@ def test_requests_of_many_threads_are_statements(tmp_path: Path, layered: str) -
 def test_a_thread_that_is_stopped_is_not_idle(name: str, has_nothing_to_do: bool) -> None:
     """The report would leave out its waits of 300 ms: they look like those of a pool without work."""
     assert is_idle(f"wait/synch/cond/python/{name}", 3, 900 * 10**9, 10**12) == has_nothing_to_do
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("object-dict", "one dict"),
+        ("object-list-self.items", "one list (self.items)"),
+        ("two-objects-dict-with-Plain.x", "one dict (with Plain.x)"),
+        ("types", "classes"),
+        ("__main__:7", None),
+        ("interpreter", None),
+    ],
+)
+def test_an_object_has_words(name: str, words: str | None) -> None:
+    assert object_waited_for(f"wait/synch/mutex/python/{name}") == words
 
 
 # Threads wait for something that another thread holds for a while: its object of a kind. Or one collects garbage in a loop, and
