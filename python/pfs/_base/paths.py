@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -124,7 +123,7 @@ def own_folder(path: str, mode: int = 0o700) -> None:
 
 def _is_of_this_user(folder: str, info: os.stat_result) -> bool:
     """Returns whether new files of this user get the owner of the folder: a server of files may map users (NFS' root_squash)."""
-    probe = os.path.join(folder, f".{secrets.token_hex(6)}{PART}")
+    probe = os.path.join(folder, f".{os.urandom(6).hex()}{PART}")
     descriptor = made(probe)
     try:
         return os.fstat(descriptor).st_uid == info.st_uid
@@ -179,7 +178,7 @@ def replaced(path: str | os.PathLike[str], mode: int = _PRIVATE) -> Iterator[Bin
         with os.fdopen(_existing(name, os.O_TRUNC, mode), "wb") as file:
             yield file
         return
-    part = f"{name}.{secrets.token_hex(6)}{PART}"
+    part = f"{name}.{os.urandom(6).hex()}{PART}"
     try:
         descriptor = made(part, mode)
     except OSError as error:

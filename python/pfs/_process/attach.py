@@ -12,9 +12,6 @@ from pfs._process.recorded import is_recorded, recorded
 from pfs._process.segment import SegmentSource
 from pfs._read import show
 from pfs._read.kinds import listed
-from pfs._sql.query import run
-from pfs._sql.sources import ProcessTables
-from pfs._sql.views.declared import question_of
 from pfs.errors import AttachError
 from pfs.setup._values import Values
 
@@ -116,10 +113,15 @@ class Schema(setup.Tables):
 
     def sql(self, statement: str, dialect: Dialect = "duckdb") -> Result:
         """Answers a question in SQL about this process: see ``pfs.sql``."""
+        from pfs._sql.query import run
+        from pfs._sql.sources import ProcessTables
+
         return run(statement, ProcessTables(self._source), dialect)
 
     def view(self, name: str) -> pd.DataFrame:
         """Returns a view of the schema sys as a DataFrame: see ``pfs.view``."""
+        from pfs._sql.views.declared import question_of
+
         return self.sql(question_of(name)).df()
 
     def describe(self, name: TableName | str | None = None) -> pd.DataFrame:
