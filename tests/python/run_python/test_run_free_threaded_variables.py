@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from pathlib import Path
@@ -12,16 +11,9 @@ import pytest
 import pfs
 from tests.python.run.test_run import PFS, own_folder, pytestmark
 from tests.python.run.test_run_absent import outcome
+from tests.python.run_python.test_run_free_threaded import WITH_LAYER, interpreter, layered
 
-__all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
-
-
-@pytest.fixture(params=["python3.14t", "python3.15t"])
-def python(request: pytest.FixtureRequest) -> str:
-    """A free-threaded Python that the Python layer runs in."""
-    if (found := shutil.which(str(request.param))) is None:
-        pytest.skip(f"no {request.param}")
-    return found
+__all__ = ["layered", "own_folder", "pytestmark"]  # their fixtures and mark hold here, too
 
 
 # A thread does something to an object whose lock another thread has: at first, and when the interpreter has specialized it.
@@ -179,14 +171,14 @@ def program() -> tuple[str, dict[int, str]]:
 
 @pytest.mark.parametrize("argument", [("0",), ("12",), ("12", "monitored")], ids=["first", "specialized", "monitored"])
 def test_a_wait_has_the_name_of_the_variable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str, argument: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layered: str, argument: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("PFS_OPTIONS", "performance_schema_events_waits_history_long_size=100000")
     text, names = program()
     (tmp_path / "planted.py").write_text(text)
     missed: list[int] = []
     for _ in range(3):  # a thread that is asleep for another reason has not waited
-        code, out, err = outcome(*PFS, "run", "--keep", "--no-report", "--", python, tmp_path / "planted.py", *argument)
+        code, out, err = outcome(*PFS, "run", "--keep", "--no-report", "--", layered, tmp_path / "planted.py", *argument)
         assert (code, out, "Traceback" in err) == (0, "", False), err
         (segment,) = (tmp_path / "segments").glob("*/*.pfs")
         with pfs.attach(segment) as seen:
@@ -204,14 +196,14 @@ def test_a_wait_has_the_name_of_the_variable(
     pytest.fail(f"no waits: {[text.splitlines()[line - 1] for line in missed]}")
 
 
-def test_the_program_does_not_see_what_was_imported(tmp_path: Path, python: str) -> None:
+def test_the_program_does_not_see_what_was_imported(tmp_path: Path, layered: str) -> None:
     """The names of instructions are in a module of the standard library."""
     (tmp_path / "opcode.py").write_text("print('the own one')\n")
     (tmp_path / "use.py").write_text(
         "import sys, threading\nprint(sorted(name for name in sys.modules if 'opcode' in name))\nimport opcode\n"
         "print(sys.modules['opcode'].__file__)\n"
     )
-    assert outcome(*PFS, "run", "--no-report", "--", python, tmp_path / "use.py") == (
+    assert outcome(*PFS, "run", "--no-report", "--", layered, tmp_path / "use.py") == (
         0,
         f"[]\nthe own one\n{tmp_path}/opcode.py\n",
         "",
@@ -274,12 +266,10 @@ print(sys._is_gil_enabled(), min(counts) > 0)
 """
 
 
-@pytest.mark.parametrize("variable", ["PFS_FREE_THREADED", "PFS_FREE_THREADED_TSAN"])
-def test_code_that_is_thrown_away_does_no_harm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str, variable: str
-) -> None:
-    """Freed memory is overwritten in the first interpreter, and the second one reports races."""
-    python = os.environ.get(variable) or (python if variable == "PFS_FREE_THREADED" else pytest.skip(f"no {variable}"))
+@pytest.mark.parametrize("name", [*WITH_LAYER, "PFS_FREE_THREADED", "PFS_FREE_THREADED_TSAN"])
+def test_code_that_is_thrown_away_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Freed memory is overwritten, and the last interpreter reports races."""
+    python = interpreter(name)
     monkeypatch.setenv("MALLOC_PERTURB_", "165")
     (tmp_path / "stress.py").write_text(STRESS)
     code, out, err = outcome(*PFS, "run", "--keep", "--no-report", "--", python, tmp_path / "stress.py", "3")
