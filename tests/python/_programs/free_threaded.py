@@ -20,6 +20,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import pfs
 
@@ -281,26 +282,23 @@ def transaction() -> Case:
     return step
 
 
-def wait() -> Case:
-    shared = pfs.wait("free/wait")
+def entered(shared: AbstractContextManager[object], event: str) -> Case:
+    """Threads enter one object."""
 
     def step(thread: int) -> None:
         with shared:
             pass
-        done("wait/app/free/wait")
+        done(event)
 
     return step
+
+
+def wait() -> Case:
+    return entered(pfs.wait("free/wait"), "wait/app/free/wait")
 
 
 def idle() -> Case:
-    shared = pfs.idle()
-
-    def step(thread: int) -> None:
-        with shared:
-            pass
-        done("idle")
-
-    return step
+    return entered(pfs.idle(), "idle")
 
 
 def threads() -> Case:
